@@ -25,9 +25,10 @@ from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.rnnt import features, librispeech, scoring
 from harness.benchmarks.rnnt.checkpoint import read_weights
 from harness.benchmarks.rnnt.network import write_parts
-from harness.benchmarks.rnnt.rehearsal import _SIZES, draw_sound, load_parts, make_weights, transcribe
+from harness.benchmarks.rnnt.rehearsal import _SIZES, load_parts, make_weights, transcribe
 from harness.benchmarks.rnnt.transcribing import BLANK, LETTERS
 from harness.benchmarks.sources import REHEARSAL
+from harness.benchmarks.speech import RATE, draw_sound, weigh_mels
 from harness.contract import Counter
 
 _FOLDER = "speech_recognition/rnnt"
@@ -47,7 +48,7 @@ def stand_in_for_librosa() -> bool:
     if importlib.util.find_spec("librosa"):
         return True
     librosa = types.ModuleType("librosa")
-    librosa.filters = types.SimpleNamespace(mel=lambda **_: features._weigh_mels().T)  # type: ignore[attr-defined]
+    librosa.filters = types.SimpleNamespace(mel=lambda **_: weigh_mels(512, features.MELS).T)  # type: ignore[attr-defined]
     sys.modules["librosa"] = librosa
     return False
 
@@ -136,11 +137,11 @@ def main(checkout: Path) -> None:
         output.mkdir()
         waveforms, entries = write_sounds(rng, folder)
         preprocessing, heard, largest = compare_features(torch, waveforms)
-        mels = np.abs(preprocessing.featurizer.fb[0].numpy() - features._weigh_mels().T).max()
+        mels = np.abs(preprocessing.featurizer.fb[0].numpy() - weigh_mels(512, features.MELS).T).max()
         print(
             f"{len(waveforms)} sounds: features differ by {largest:.2g} at most; mels of librosa: {librosa}, {mels:.2g}"
         )
-        few = [number for number, waveform in enumerate(waveforms) if number < 4 or len(waveform) < 4 * features.RATE]
+        few = [number for number, waveform in enumerate(waveforms) if number < 4 or len(waveform) < 4 * RATE]
         alike, letters = compare_transcripts(
             torch, Path(temporary), [waveforms[n] for n in few], [heard[n] for n in few]
         )

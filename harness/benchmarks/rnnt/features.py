@@ -10,7 +10,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-RATE = 16_000  # samples of a second
+from harness.benchmarks.speech import weigh_mels
+
 MELS, SPLICED = 80, 3
 FEATURES = MELS * SPLICED
 _WINDOW, _HOP, _FFT = 320, 160, 512
@@ -26,7 +27,7 @@ def count_frames(samples: int) -> int:
 
 def compute_features(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
     """[samples] in -1..1 -> [frames, 240]."""
-    mels = np.log(_measure_power(waveform) @ _weigh_mels() + _SMALLEST)
+    mels = np.log(_measure_power(waveform) @ weigh_mels(_FFT, MELS) + _SMALLEST)
     # A frame beside those that come after it; nothing comes after the last.
     later = [np.concatenate([mels[n:], np.zeros((n, MELS), np.float32)]) for n in range(1, SPLICED)]
     spliced = np.concatenate([mels, *later], axis=1)[::SPLICED][: count_frames(len(waveform))]
@@ -52,28 +53,3 @@ def _shape_window() -> NDArray[np.float32]:
     start = (_FFT - _WINDOW) // 2
     window[start : start + _WINDOW] = np.hanning(_WINDOW)
     return window
-
-
-@cache
-def _weigh_mels() -> NDArray[np.float32]:
-    """[257, 80]: triangles on Slaney's mel scale up to half the rate, each of the same area."""
-    frequencies = np.linspace(0, RATE / 2, _FFT // 2 + 1)
-    edges = _from_mels(np.linspace(0, _to_mels(RATE / 2), MELS + 2))
-    rising = (frequencies[:, None] - edges[:-2]) / np.diff(edges)[:-1]
-    falling = (edges[2:] - frequencies[:, None]) / np.diff(edges)[1:]
-    area = 2 / (edges[2:] - edges[:-2])
-    weights: NDArray[np.float32] = (np.maximum(0, np.minimum(rising, falling)) * area).astype(np.float32)
-    return weights
-
-
-_LINEAR, _BREAK = 200 / 3, 1000.0  # Hz of a mel, up to where the scale becomes logarithmic
-_STEP = np.log(6.4) / 27
-
-
-def _to_mels(frequency: float) -> float:
-    return float(_BREAK / _LINEAR + np.log(frequency / _BREAK) / _STEP)
-
-
-def _from_mels(mels: NDArray[np.float64]) -> NDArray[np.float64]:
-    above = _BREAK * np.exp(_STEP * (mels - _BREAK / _LINEAR))
-    return np.where(mels < _BREAK / _LINEAR, mels * _LINEAR, above)

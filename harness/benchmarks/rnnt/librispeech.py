@@ -7,27 +7,20 @@ Utterances of at most 15 s are samples, in the order of the reference's manifest
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.lib import format as npy
-
 from harness.benchmarks.checking import FileRule, check_files
-from harness.benchmarks.rnnt.features import RATE
 from harness.benchmarks.rnnt.transcribing import LETTERS
 from harness.benchmarks.sources import is_rehearsal, read_json, read_list, require_source
+from harness.benchmarks.speech import RATE, count_samples, load_waveforms, make_rule, open_threads, write_waveforms
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.qsl import Consecutive, Ragged
 
 MANIFEST = "dev-clean-wav.json"
 UTTERANCES = 2703  # of dev-clean, of any length
 LONGEST = 15.0  # seconds
-_FLAC, _WAV = b"fLaC", b"RIFF"
 _FIX = "`reconcile fetch rnnt` brings LibriSpeech dev-clean; nothing was prepared"
 
 
@@ -48,32 +41,21 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     utterances = list_utterances(folder)
     if len(utterances) != UTTERANCES and not is_rehearsal(source):
         raise HarnessError(f"{folder} names {len(utterances)} utterances, dev-clean has {UTTERANCES}", "input", _FIX)
-    rules = [_make_rule(utterance.file) for utterance in utterances]
-    check_files(folder, rules, fix=_FIX)
-    threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))
-    with ThreadPoolExecutor(threads) as pool:  # decoding lets go of the interpreter
-        sizes = list(pool.map(lambda utterance: count_samples(folder / utterance.file), utterances))
+    check_files(folder, [make_rule(utterance.file) for utterance in utterances], fix=_FIX)
+    files = [folder / utterance.file for utterance in utterances]
+    with open_threads(settings) as pool:
+        sizes = list(pool.map(lambda file: count_samples(file, _FIX), files))
         kept = [number for number, size in enumerate(sizes) if size <= LONGEST * RATE]
         kept = kept[: int(settings.get("count", 0)) or None]
-        bounds = np.cumsum([0, *(sizes[number] for number in kept)], dtype=np.int64)
-        counter.stage("building", len(kept))
-        samples = npy.open_memmap(output / "samples.npy", "w+", np.dtype("float32"), (int(bounds[-1]),))
-
-        def copy(place: int) -> None:
-            file = folder / utterances[kept[place]].file
-            samples[bounds[place] : bounds[place + 1]] = read_waveform(file, sizes[kept[place]])
-            counter.bump(1)
-
-        list(pool.map(copy, range(len(kept))))
-    samples.flush()
-    np.save(output / "bounds.npy", bounds)
+        write_waveforms(
+            [files[number] for number in kept], [sizes[number] for number in kept], output, pool, counter, _FIX
+        )
     transcripts = [utterances[number].transcript for number in kept]
     (output / "transcripts.json").write_text(json.dumps(transcripts), encoding="ascii")
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:
-    whole = np.load(dataset / "samples.npy", mmap_mode="r")
-    return {"samples": Ragged(Consecutive(whole, np.load(dataset / "bounds.npy")))}
+    return {"samples": load_waveforms(dataset)}
 
 
 def load_transcripts(dataset: Path) -> Sequence[str]:
@@ -124,35 +106,3 @@ def _check_transcript(text: str, place: str) -> str:
     if unknown:
         raise HarnessError(f"{place} has {unknown[0]!r}, which is no letter of a transcript", "input", _FIX)
     return found
-
-
-def _make_rule(file: str) -> FileRule:
-    if file.endswith(".wav"):
-        return FileRule(file, kind="WAV file", start=_WAV)
-    return FileRule(file, kind="FLAC file", start=_FLAC)
-
-
-def count_samples(path: Path) -> int:
-    """As its header says. Raises HarnessError where it is not one channel of 16 kHz."""
-    import soundfile
-
-    try:
-        info = soundfile.info(path)
-    except soundfile.LibsndfileError as error:
-        raise HarnessError(f"{path} cannot be read: {error}", "input", _FIX) from error
-    if info.samplerate != RATE or info.channels != 1:
-        what = f"{info.channels} channels of {info.samplerate} Hz"
-        raise HarnessError(f"{path} has {what}, not one of {RATE}", "input", _FIX)
-    return int(info.frames)
-
-
-def read_waveform(path: Path, samples: int) -> np.ndarray:
-    import soundfile
-
-    try:
-        waveform: np.ndarray = soundfile.read(path, dtype="float32")[0]
-    except soundfile.LibsndfileError as error:
-        raise HarnessError(f"{path} is cut off or damaged: {error}", "input", _FIX) from error
-    if len(waveform) != samples:
-        raise HarnessError(f"{path} is cut off: {len(waveform)} of {samples} samples", "input", _FIX)
-    return waveform

@@ -14,8 +14,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from harness.benchmarks.made_network import NetworkSession
-from harness.benchmarks.rnnt.features import FEATURES, RATE
-from harness.benchmarks.rnnt.librispeech import read_waveform
+from harness.benchmarks.rnnt.features import FEATURES
 from harness.benchmarks.rnnt.network import MODEL, POST, PRE, write_parts
 from harness.benchmarks.rnnt.transcribing import (
     BLANK,
@@ -29,6 +28,7 @@ from harness.benchmarks.rnnt.transcribing import (
     loop,
 )
 from harness.benchmarks.sources import read_list
+from harness.benchmarks.speech import RATE, draw_sound, read_waveform
 from harness.contract import Counter
 
 FOLDER = "parts"  # of the networks
@@ -44,7 +44,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
         soundfile.write(file, draw_sound(rng), RATE, subtype="PCM_16")
-    waveforms = [read_waveform(file, soundfile.info(file).frames) for file in files]
+    waveforms = [read_waveform(file, soundfile.info(file).frames, "") for file in files]
     weights = make_weights(rng, size, waveforms[:4], models)
     (models / FOLDER).mkdir()
     write_parts(weights, models / FOLDER)
@@ -60,18 +60,6 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 def _name_file(data: Path, number: int) -> Path:
     chapter = read_list("rnnt", "chapters.txt")[number // _CHAPTER]
     return data / chapter.replace("-", "/") / f"{chapter}-{number % _CHAPTER:04d}.flac"
-
-
-def draw_sound(rng: np.random.Generator) -> NDArray[np.float32]:
-    """One to four seconds of tones that come and go over noise."""
-    seconds = float(rng.uniform(1, 4))
-    time = np.arange(int(seconds * RATE)) / RATE
-    sound = rng.normal(0, 0.01, len(time))
-    for _ in range(int(8 * seconds)):
-        start, length, tone = rng.uniform(0, seconds), rng.uniform(0.05, 0.3), rng.uniform(100, 4000)
-        loudness = np.exp(-0.5 * ((time - start) / length) ** 2)
-        sound += 0.1 * loudness * np.sin(2 * np.pi * tone * time)
-    return sound.clip(-1, 1).astype(np.float32)
 
 
 def make_weights(

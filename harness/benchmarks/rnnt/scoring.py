@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.rnnt.librispeech import load_transcripts
 from harness.benchmarks.rnnt.transcribing import LETTERS
+from harness.benchmarks.speech import count_edits
 from harness.errors import HarnessError
 
 
@@ -38,15 +39,3 @@ def read_text(data: bytes) -> str:
     if letters is None or (letters < 0).any() or (letters >= len(LETTERS)).any():
         raise HarnessError("a response does not hold numbers of letters, int64 each", "input", "run accuracy again")
     return "".join(LETTERS[letter] for letter in letters.tolist())
-
-
-def count_edits(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Words to insert, delete or replace (Levenshtein)."""
-    line = list(range(len(theirs) + 1))
-    for row, word in enumerate(ours, 1):
-        diagonal, line[0] = line[0], row
-        for column, other in enumerate(theirs, 1):
-            replaced = diagonal + (word != other)
-            diagonal = line[column]
-            line[column] = min(replaced, diagonal + 1, line[column - 1] + 1)
-    return line[-1]

@@ -26,6 +26,7 @@ from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.rnnt import features, librispeech, scoring, transcribing  # noqa: E402
 from harness.benchmarks.rnnt.rehearsal import FOLDER, load_parts, transcribe, write_rehearsal  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
+from harness.benchmarks.speech import RATE, weigh_mels  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
 
 SAMPLES = 3
@@ -62,13 +63,13 @@ def test_waveforms_and_transcripts_are_those_of_the_files(folder: Path) -> None:
 
 
 def test_utterances_that_are_too_long_are_no_samples(folder: Path) -> None:
-    soundfile.write(folder / "data" / FIRST, np.zeros(15 * features.RATE + 1), features.RATE)
+    soundfile.write(folder / "data" / FIRST, np.zeros(15 * RATE + 1), RATE)
     assert len(librispeech.load_transcripts(build(folder))) == SAMPLES - 1
 
 
 def test_the_references_manifest_decides_where_it_is_there(folder: Path) -> None:
     (folder / "data/wav").mkdir()
-    soundfile.write(folder / "data/wav/1.wav", np.linspace(-1, 1, 500), features.RATE)
+    soundfile.write(folder / "data/wav/1.wav", np.linspace(-1, 1, 500), RATE)
     files = [{"fname": "wav/0.9.wav", "speed": 0.9}, {"fname": "wav/1.wav", "speed": 1}]
     (folder / "data" / librispeech.MANIFEST).write_text(json.dumps([{"files": files, "transcript": "it's a  line"}]))
     output = build(folder)
@@ -113,16 +114,16 @@ def test_without_the_mark_of_a_rehearsal_all_chapters_must_be_there(folder: Path
 
 
 def test_a_tone_is_loudest_in_the_band_that_holds_it() -> None:
-    time = np.arange(features.RATE) / features.RATE
+    time = np.arange(RATE) / RATE
     rng = np.random.default_rng(1)
     tone = np.where(time < 0.5, np.sin(2 * np.pi * 1000 * time), 0) + rng.normal(0, 1e-3, len(time))
     found = features.compute_features(tone.astype(np.float32))
-    assert found.shape == (features.count_frames(features.RATE), features.FEATURES) == (34, 240)
+    assert found.shape == (features.count_frames(RATE), features.FEATURES) == (34, 240)
     assert np.allclose(found.mean(axis=0), 0, atol=1e-4)
     assert np.allclose(found.std(axis=0, ddof=1), 1, atol=1e-3)
-    mels = features._weigh_mels()
+    mels = weigh_mels(512, features.MELS)
     assert mels.shape == (257, 80)
-    band = int(mels[1000 * 512 // features.RATE].argmax())
+    band = int(mels[1000 * 512 // RATE].argmax())
     # Within the first half of a second that band is above its mean, later below.
     assert (found[2:14, band] > 0).all()
     assert (found[20:32, band] < 0).all()

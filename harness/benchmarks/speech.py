@@ -1,0 +1,134 @@
+"""Utterances as people have them on disk and as a prepared dataset holds them, and words that differ."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from harness.benchmarks.checking import FileRule
+from harness.contract import Counter
+from harness.errors import HarnessError
+from harness.qsl import Consecutive, Ragged
+
+RATE = 16_000  # samples of a second
+_SAMPLES, _BOUNDS = "samples.npy", "bounds.npy"
+_FLAC, _WAV = b"fLaC", b"RIFF"
+
+
+def make_rule(file: str) -> FileRule:
+    if file.endswith(".wav"):
+        return FileRule(file, kind="WAV file", start=_WAV)
+    return FileRule(file, kind="FLAC file", start=_FLAC)
+
+
+def open_threads(settings: Mapping[str, Any]) -> ThreadPoolExecutor:
+    """Decoding lets go of the interpreter. ``settings``: threads."""
+    return ThreadPoolExecutor(int(settings.get("threads", 0)) or len(os.sched_getaffinity(0)))
+
+
+def count_samples(path: Path, fix: str) -> int:
+    """As its header says. Raises HarnessError where it is not one channel of 16 kHz."""
+    import soundfile
+
+    try:
+        info = soundfile.info(path)
+    except soundfile.LibsndfileError as error:
+        raise HarnessError(f"{path} cannot be read: {error}", "input", fix) from error
+    if info.samplerate != RATE or info.channels != 1:
+        what = f"{info.channels} channels of {info.samplerate} Hz"
+        raise HarnessError(f"{path} has {what}, not one of {RATE}", "input", fix)
+    return int(info.frames)
+
+
+def read_waveform(path: Path, samples: int, fix: str) -> np.ndarray:
+    """In -1..1. Raises HarnessError where it has not so many samples."""
+    import soundfile
+
+    try:
+        waveform: np.ndarray = soundfile.read(path, dtype="float32")[0]
+    except soundfile.LibsndfileError as error:
+        raise HarnessError(f"{path} is cut off or damaged: {error}", "input", fix) from error
+    if len(waveform) != samples:
+        raise HarnessError(f"{path} is cut off: {len(waveform)} of {samples} samples", "input", fix)
+    return waveform
+
+
+def write_waveforms(
+    files: Sequence[Path], sizes: Sequence[int], output: Path, pool: ThreadPoolExecutor, counter: Counter, fix: str
+) -> None:
+    """samples.npy float32 in -1..1, all waveforms one after the other; bounds.npy, where they begin."""
+    bounds = np.cumsum([0, *sizes], dtype=np.int64)
+    counter.stage("building", len(files))
+    samples = npy.open_memmap(output / _SAMPLES, "w+", np.dtype("float32"), (int(bounds[-1]),))
+
+    def copy(place: int) -> None:
+        samples[bounds[place] : bounds[place + 1]] = read_waveform(files[place], sizes[place], fix)
+        counter.bump(1)
+
+    list(pool.map(copy, range(len(files))))
+    samples.flush()
+    np.save(output / _BOUNDS, bounds)
+
+
+def load_waveforms(dataset: Path) -> Ragged:
+    """Views of a memory map."""
+    whole = np.load(dataset / _SAMPLES, mmap_mode="r")
+    return Ragged(Consecutive(whole, np.load(dataset / _BOUNDS)))
+
+
+def count_edits(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """Words to insert, delete or replace (Levenshtein)."""
+    line = list(range(len(theirs) + 1))
+    for row, word in enumerate(ours, 1):
+        diagonal, line[0] = line[0], row
+        for column, other in enumerate(theirs, 1):
+            replaced = diagonal + (word != other)
+            diagonal = line[column]
+            line[column] = min(replaced, diagonal + 1, line[column - 1] + 1)
+    return line[-1]
+
+
+def draw_sound(rng: np.random.Generator) -> NDArray[np.float32]:
+    """One to four seconds of tones that come and go over noise."""
+    seconds = float(rng.uniform(1, 4))
+    time = np.arange(int(seconds * RATE)) / RATE
+    sound = rng.normal(0, 0.01, len(time))
+    for _ in range(int(8 * seconds)):
+        start, length, tone = rng.uniform(0, seconds), rng.uniform(0.05, 0.3), rng.uniform(100, 4000)
+        loudness = np.exp(-0.5 * ((time - start) / length) ** 2)
+        sound += 0.1 * loudness * np.sin(2 * np.pi * tone * time)
+    return sound.clip(-1, 1).astype(np.float32)
+
+
+@cache
+def weigh_mels(length: int, count: int) -> NDArray[np.float32]:
+    """[length / 2 + 1, count] for transforms of that length: triangles on Slaney's mel scale up to half the rate, each
+    of the same area."""
+    frequencies = np.linspace(0, RATE / 2, length // 2 + 1)
+    edges = _from_mels(np.linspace(0, _to_mels(RATE / 2), count + 2))
+    rising = (frequencies[:, None] - edges[:-2]) / np.diff(edges)[:-1]
+    falling = (edges[2:] - frequencies[:, None]) / np.diff(edges)[1:]
+    area = 2 / (edges[2:] - edges[:-2])
+    weights: NDArray[np.float32] = (np.maximum(0, np.minimum(rising, falling)) * area).astype(np.float32)
+    return weights
+
+
+_LINEAR, _BREAK = 200 / 3, 1000.0  # Hz of a mel, up to where the scale becomes logarithmic
+_STEP = np.log(6.4) / 27
+
+
+def _to_mels(frequency: float) -> float:
+    return float(_BREAK / _LINEAR + np.log(frequency / _BREAK) / _STEP)
+
+
+def _from_mels(mels: NDArray[np.float64]) -> NDArray[np.float64]:
+    above = _BREAK * np.exp(_STEP * (mels - _BREAK / _LINEAR))
+    return np.where(mels < _BREAK / _LINEAR, mels * _LINEAR, above)

@@ -16,7 +16,6 @@ from harness.loadgen import Prepared, Responder
 from harness.qsl import Arrays, SampleLibrary
 from harness.sut import Driven, Guard
 from harness.tokens import (
-    PROMPTS,
     GenerationPlan,
     Generator,
     Sampling,
@@ -77,6 +76,7 @@ def load_generator(
         dtype=benchmark.response_dtype,
         streaming=streaming,
         logged=prepared.logs_responses,
+        write_text=benchmark.write_text,
     )
     relay.target = completer
     return Driven(
@@ -119,9 +119,7 @@ def _collect_options(request: RunRequest) -> dict[str, Any]:
 def _warm_up(generator: Generator, arrays: Arrays, relay: TokenRelay) -> None:
     """The first prompts, before any clock runs: connections are made, kernels compiled."""
     count = min(_WARM_UP, len(next(iter(arrays.values()))))
-    if PROMPTS in arrays:
-        arrays = {PROMPTS: [arrays[PROMPTS][row] for row in range(count)]}
-    place_prompts(generator, arrays)
+    place_prompts(generator, {name: [rows[row] for row in range(count)] for name, rows in arrays.items()})
     warm = relay.target
     assert isinstance(warm, WarmUp)
     for row in range(count):

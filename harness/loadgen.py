@@ -174,9 +174,15 @@ class Responder:
         self._with_data, self._tokens = with_data, tokens
         self._spare: list[list[Any]] = []
 
-    def complete(self, ids: Sequence[int], responses: np.ndarray | Sequence[np.ndarray] | None) -> None:
+    def complete(
+        self,
+        ids: Sequence[int],
+        responses: np.ndarray | Sequence[np.ndarray] | None,
+        counts: Sequence[int] | None = None,
+    ) -> None:
         """``responses``: one row per id, C-contiguous, or one such array per id, of any sizes; None answers without
-        bytes. Raises before any sample is completed.
+        bytes. ``counts``: the tokens of each where they are not as many as its values. Raises before any sample is
+        completed.
         """
         count = len(ids)
         pool = self._take(count)
@@ -191,7 +197,10 @@ class Responder:
             addresses = range(address, address + size * count, size) if size else itertools.repeat(0, count)
             for response, identity, data in zip(pool, ids, addresses, strict=False):
                 response.id, response.data, response.size = identity, data, size
-        if self._tokens and isinstance(responses, np.ndarray):
+        if self._tokens and counts is not None:
+            for response, tokens in zip(pool, counts, strict=False):
+                response.n_tokens = tokens
+        elif self._tokens and isinstance(responses, np.ndarray):
             each = responses.size // count
             for response in pool:
                 response.n_tokens = each

@@ -19,8 +19,8 @@ from harness.errors import HarnessError
 from harness.qsl import Arrays, Rows
 from harness.sut import Guard
 
-PROMPTS = "input_ids"
-"""The name of the samples: one row of token ids each, of any length."""
+PROMPTS, SOUNDS = "input_ids", "sound"
+"""The names of samples: one row of token ids each, of any length, or one waveform in -1..1."""
 
 _NOTHING = np.int32(0)
 _WARM_UP_LIMIT = 600.0  # seconds; a server may compile for its first request
@@ -80,8 +80,20 @@ class GenerationPlan:
     precision: str
     options: Mapping[str, Any]
     first: Callable[[int, Sequence[int]], None]
-    completed: Callable[[int, Sequence[int] | int], None]
+    completed: Callable[[int, Answer], None]
     failed: Callable[[int, BaseException], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """An answer that is a text: what it says, and of how many tokens it was made."""
+
+    text: str
+    tokens: int
+
+
+Answer = Sequence[int] | int | Spoken
+"""The tokens of an answer, or only how many they are where nobody reads them, or a text."""
 
 
 class Generator(Protocol):
@@ -121,7 +133,9 @@ class Answering(Protocol):
 
     def first(self, identity: int, token: np.ndarray) -> None: ...
 
-    def complete(self, ids: Sequence[int], responses: Sequence[np.ndarray] | None) -> None: ...
+    def complete(
+        self, ids: Sequence[int], responses: Sequence[np.ndarray] | None, counts: Sequence[int] | None = None
+    ) -> None: ...
 
 
 @dataclass(slots=True)
@@ -155,10 +169,13 @@ class TokenCompleter:
         dtype: str,
         streaming: bool,
         logged: bool,
+        write_text: Callable[[str], np.ndarray] | None = None,
     ) -> None:
+        """``write_text``: what is logged of an answer that is a text."""
         self.counts = TokenCounts()
         self._respond, self._sampling, self._counter, self._guard = respond, sampling, counter, guard
         self._dtype, self._streaming, self._logged = np.dtype(dtype), streaming, logged
+        self._write_text = write_text
         self._waiting: dict[int, bool] = {}  # LoadGen's id: whether its first token has come
         self._lock = threading.Lock()
 
@@ -175,8 +192,8 @@ class TokenCompleter:
         if self._streaming and self._guard.failure is None:
             self._respond.first(identity, np.array(tokens, self._dtype))
 
-    def completed(self, identity: int, tokens: Sequence[int] | int) -> None:
-        """A whole answer: its tokens, or only how many they are where nobody reads them."""
+    def completed(self, identity: int, tokens: Answer) -> None:
+        """A whole answer."""
         seen = self._waiting.pop(identity, None)
         if seen is None:
             self._guard.record(HarnessError(f"the backend {_STRAY}", "backend", "see its log"))
@@ -184,18 +201,14 @@ class TokenCompleter:
         if self._guard.failure is not None:
             self._respond.complete([identity], None)
             return
-        count = tokens if isinstance(tokens, int) else len(tokens)
+        count = count_tokens(tokens)
         try:
             self._check(count)
-            if isinstance(tokens, int):
-                if self._logged or (self._streaming and not seen):
-                    raise HarnessError("the backend told of tokens only how many there are", "backend", "see its log")
-                answer = np.broadcast_to(_NOTHING, count)
-            else:
-                answer = np.array(tokens, self._dtype)
+            answer = self._make_response(tokens, seen=seen)
             if self._streaming and not seen:  # it all came at once
                 self._respond.first(identity, answer[:1])
-            self._respond.complete([identity], [answer])
+            counts = [count] if isinstance(tokens, Spoken) else None
+            self._respond.complete([identity], [answer], counts)
         except Exception as error:
             self._guard.record(error)
             self._respond.complete([identity], None)
@@ -203,6 +216,18 @@ class TokenCompleter:
         with self._lock:
             self.counts.add(count)
             self._counter.bump(1)
+
+    def _make_response(self, tokens: Answer, *, seen: bool) -> np.ndarray:
+        if isinstance(tokens, Spoken):
+            if self._write_text is None:
+                problem = "the backend answers with a text, and the benchmark takes tokens"
+                raise HarnessError(problem, "input", "choose another backend, or write write_text() in the benchmark")
+            return self._write_text(tokens.text)
+        if not isinstance(tokens, int):
+            return np.array(tokens, self._dtype)
+        if self._logged or (self._streaming and not seen):
+            raise HarnessError("the backend told of tokens only how many there are", "backend", "see its log")
+        return np.broadcast_to(_NOTHING, tokens)
 
     def failed(self, identity: int, error: BaseException) -> None:
         self._guard.record(error)
@@ -222,6 +247,12 @@ class TokenCompleter:
         bound = sampling.min_new_tokens if few else sampling.max_new_tokens
         fix = "see whether the server obeys min_tokens, max_tokens and stop_token_ids, and that it loaded the model"
         raise HarnessError(f"{problem}{bound}", "backend", fix)
+
+
+def count_tokens(answer: Answer) -> int:
+    if isinstance(answer, Spoken):
+        return answer.tokens
+    return answer if isinstance(answer, int) else len(answer)
 
 
 _STRAY = "completed a prompt that was not in flight: it was never asked, or is answered already"
@@ -258,11 +289,12 @@ class TokenSut:
 
 def place_prompts(generator: Generator, samples: Arrays) -> None:
     """What a sample library calls with the samples that LoadGen wants in memory."""
-    if PROMPTS not in samples:
+    found = next((name for name in (PROMPTS, SOUNDS) if name in samples), None)
+    if found is None:
         known = ", ".join(samples) or "nothing"
         fix = f"give load_samples() of the benchmark an entry {PROMPTS!r}: a row of token ids for each prompt"
         raise HarnessError(f"the dataset has no {PROMPTS}, but {known}", "input", fix)
-    generator.place(list(samples[PROMPTS]))
+    generator.place(list(samples[found]))
 
 
 @dataclass(slots=True)
@@ -276,8 +308,8 @@ class WarmUp:
     def first(self, _identity: int, _tokens: Sequence[int]) -> None:
         """Nobody waits for it."""
 
-    def completed(self, _identity: int, tokens: Sequence[int] | int) -> None:
-        self.answered.append(tokens if isinstance(tokens, int) else len(tokens))
+    def completed(self, _identity: int, tokens: Answer) -> None:
+        self.answered.append(count_tokens(tokens))
         self._over.release()
 
     def failed(self, _identity: int, error: BaseException) -> None:
@@ -304,7 +336,7 @@ class TokenRelay:
     def first(self, identity: int, tokens: Sequence[int]) -> None:
         self.target.first(identity, tokens)
 
-    def completed(self, identity: int, tokens: Sequence[int] | int) -> None:
+    def completed(self, identity: int, tokens: Answer) -> None:
         self.target.completed(identity, tokens)
 
     def failed(self, identity: int, error: BaseException) -> None:

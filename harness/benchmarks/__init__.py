@@ -8,6 +8,8 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
 - ``TOKENS: bool`` (False): a response is a row of tokens, as many as LoadGen is told. A backend that generates them
   (harness.tokens) takes prompts: ``load_samples`` gives ``input_ids``, a row of token ids for each.
   ``GENERATION: dict`` ({}): how they are chosen (harness.tokens.Sampling), where a round says nothing of it.
+  ``SOUNDS`` in place of prompts: waveforms that a backend transcribes. ``write_text(text)``: the response where an
+  answer is a text.
 - ``build_dataset(source, settings, output, counter)``: write ``samples.npy`` (first axis counts the samples) and
   ``labels.npy`` into the folder ``output``, and whatever else the benchmark needs. ``source``: Path or None.
 - ``build_model(source, settings, inputs, output, counter)``: write ``model.onnx``, or ``model.pt2`` (a program of
@@ -72,6 +74,7 @@ class BenchmarkCode:
     synthetic: bool
     response_dtype: str
     tokens: bool
+    write_text: Callable[[str], np.ndarray] | None
     generation: Mapping[str, Any]
     at_once: int
     outputs: tuple[Tensor, ...]
@@ -161,6 +164,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         synthetic=bool(getattr(module, "SYNTHETIC", False)),
         response_dtype=np.dtype(dtype).name,
         tokens=bool(getattr(module, "TOKENS", False)),
+        write_text=getattr(module, "write_text", None),
         generation=dict(getattr(module, "GENERATION", {})),
         names_samples=names_samples,
         at_once=int(getattr(module, "AT_ONCE", 0)),

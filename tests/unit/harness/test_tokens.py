@@ -18,7 +18,7 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.generating import choose_sampling
 from harness.sut import Guard
-from harness.tokens import Sampling, TokenCompleter, TokenSut
+from harness.tokens import Sampling, Spoken, TokenCompleter, TokenSut
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.summary import find_differing, parse_summary
@@ -101,13 +101,17 @@ class Told:
     def __init__(self) -> None:
         self.firsts: list[tuple[int, list[int]]] = []
         self.answers: list[tuple[int, list[int] | None]] = []
+        self.counts: list[int] = []
 
     def first(self, identity: int, token: np.ndarray) -> None:
         self.firsts.append((identity, token.tolist()))
 
-    def complete(self, ids: Sequence[int], responses: Sequence[np.ndarray] | None) -> None:
+    def complete(
+        self, ids: Sequence[int], responses: Sequence[np.ndarray] | None, counts: Sequence[int] | None = None
+    ) -> None:
         answer = None if responses is None else responses[0].tolist()
         self.answers += [(identity, answer) for identity in ids]
+        self.counts += counts or []
 
 
 class Sink:
@@ -212,3 +216,21 @@ def test_spec_says_more_than_the_round_and_the_round_more_than_the_benchmark() -
         choose_sampling({"penalty": 4}, {}, {})
     with pytest.raises(HarnessError, match="from 5 to 4"):
         choose_sampling({}, {"min_new_tokens": 5, "max_new_tokens": 4}, {})
+
+
+def test_a_text_is_logged_as_the_benchmark_writes_it_and_counted_by_its_tokens(tmp_path: Path) -> None:
+    write = lambda text: np.array([ord(sign) for sign in text], np.int64)  # noqa: E731
+    completer, told, guard, _ = make(tmp_path, streaming=False, write_text=write)
+    completer.expect(1)
+    completer.completed(1, Spoken("abcdefg", 3))
+    assert guard.failure is None
+    assert (told.answers, told.counts) == ([(1, list(range(97, 104)))], [3])
+    assert (completer.counts.samples, completer.counts.tokens) == (1, 3)
+
+
+def test_a_text_where_tokens_are_asked_for_fails_the_run(tmp_path: Path) -> None:
+    completer, told, guard, _ = make(tmp_path)
+    completer.expect(1)
+    completer.completed(1, Spoken("abc", 3))
+    assert "takes tokens" in str(guard.failure)
+    assert told.answers == [(1, None)]

@@ -158,6 +158,13 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         libraries=(("tokenizers",),),
         extra="language",
     ),
+    "whisper": BuiltInBenchmark(
+        "whisper",
+        1,
+        "speech to text: Whisper large v3 on LibriSpeech",
+        rehearsed=True,
+        libraries=(("soundfile",), ("openai-whisper",)),
+    ),
     "command": BuiltInBenchmark("command", 1, "the code of a harness command, which prepares model and data itself"),
     "external": BuiltInBenchmark("", 1, "code outside this project; its runs are imported", elsewhere=True),
 }

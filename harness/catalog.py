@@ -120,6 +120,7 @@ BACKENDS: dict[str, BackendFacts] = {
             "cache_gib": Option("int", 1, "memory of the cache of keys and values, in GiB"),
             "batched_tokens": Option("int", 256, "most tokens that one step computes"),
             "sequences": Option("int", 256, "most answers under way at once"),
+            "pipelines": Option("int", 1, "of speech: utterances under way at once"),
             "split_prompts": Option("flag", True, "a step may compute a part of a long prompt"),
             **TOKENS,
         },

@@ -1,7 +1,7 @@
 """OpenVINO GenAI in this process: continuous batching over a paged cache, on Intel CPUs and GPUs.
 
 One thread admits prompts and steps the pipeline: each step computes the next token of whatever is under way, and the
-whole or a part of new prompts.
+whole or a part of new prompts. A model of speech (Whisper) is transcribed by pipelines side by side.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from harness.contract import Fact
 from harness.digests import hash_files
 from harness.errors import HarnessError
 from harness.machine import find_distribution_version
-from harness.tokens import GenerationPlan, Sampling
+from harness.tokens import GenerationPlan, Sampling, Spoken
 
-MODEL = "openvino_model.xml"
+MODEL, ENCODER = "openvino_model.xml", "openvino_encoder_model.xml"  # of a text, and of speech
 _PRECISIONS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
 _DISTRIBUTION = "openvino-genai"
 _ALL = 2**31 - 1  # tokens
@@ -38,15 +38,16 @@ def facts() -> dict[str, Fact]:
     }
 
 
-def load(plan: GenerationPlan) -> Pipeline:
+def load(plan: GenerationPlan) -> Pipeline | Transcriber:
     """Raises HarnessError where there is no model in OpenVINO's format, or it cannot be compiled."""
-    return Pipeline(plan, find_model(plan))
+    folder = find_model(plan)
+    return Pipeline(plan, folder) if (folder / MODEL).is_file() else Transcriber(plan, folder)
 
 
 def find_model(plan: GenerationPlan) -> Path:
     """The folder of the model: what the benchmark made, else what the spec names."""
     for folder in (plan.model, plan.source):
-        if folder is not None and (folder / MODEL).is_file():
+        if folder is not None and any((folder / name).is_file() for name in (MODEL, ENCODER)):
             return folder
     raise HarnessError(
         f"{plan.source or plan.model} has no {MODEL}",
@@ -167,6 +168,67 @@ class Pipeline:
             fix = "raise run.options.cache_gib: the cache has no room for it"
             self._plan.failed(request.identity, HarnessError(problem, "resources", fix))
         return True
+
+
+class Transcriber:
+    """A generator of what was said, in English: a thread and a pipeline of its own for each utterance under way, since
+    a pipeline of speech takes one at a time."""
+
+    def __init__(self, plan: GenerationPlan, folder: Path) -> None:
+        self._plan = plan
+        device, count = str(plan.options.get("device", "CPU")), max(1, int(plan.options.get("pipelines", 1)))
+        properties = describe_properties(device, plan)
+        try:
+            pipelines = [genai.WhisperPipeline(str(folder), device, **properties) for _ in range(count)]
+        except RuntimeError as error:
+            raise HarnessError(
+                f"OpenVINO GenAI cannot load {folder.name}: {error}",
+                "backend",
+                "export the checkpoint again with the installed version of OpenVINO",
+            ) from error
+        self._config = make_speech_config(pipelines[0].get_generation_config(), plan.sampling)
+        self._sounds: Sequence[np.ndarray] = []
+        self._work: SimpleQueue[tuple[int, int] | None] = SimpleQueue()
+        self.notes: Mapping[str, Any] = {"device": device, "threads": plan.threads, "pipelines": count}
+        self.evidence: Mapping[str, Any] = {}
+        self._threads = [
+            threading.Thread(target=self._serve, args=(pipeline,), name="openvino-genai", daemon=True)
+            for pipeline in pipelines
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def place(self, prompts: Sequence[np.ndarray]) -> None:
+        self._sounds = prompts
+
+    def submit(self, identity: int, row: int) -> None:
+        self._work.put((identity, row))
+
+    def close(self) -> None:
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _serve(self, pipeline: Any) -> None:
+        while (item := self._work.get()) is not None:
+            identity, row = item
+            try:
+                result = pipeline.generate(self._sounds[row], self._config)
+                answer = Spoken(result.texts[0], int(result.perf_metrics.get_num_generated_tokens()))
+            except Exception as error:
+                self._plan.failed(identity, error)
+            else:
+                self._plan.completed(identity, answer)
+
+
+def make_speech_config(config: Any, sampling: Sampling) -> Any:
+    """As MLPerf's reference asks: English, transcribed, without times."""
+    config.max_new_tokens, config.min_new_tokens = sampling.max_new_tokens, sampling.min_new_tokens
+    config.do_sample, config.return_timestamps = False, False
+    if config.is_multilingual:
+        config.language, config.task = "<|en|>", "transcribe"
+    return config
 
 
 def describe_properties(device: str, plan: GenerationPlan) -> dict[str, Any]:

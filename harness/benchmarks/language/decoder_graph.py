@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import openvino as ov
@@ -31,10 +31,12 @@ class DecoderGraph:
     """Nodes over one set of inputs. ``groups``: heads of keys and values, each of which several heads of queries may
     share; ``head``: numbers of each. ``_sinks``: where keys and values are kept for the next token."""
 
+    INPUTS: ClassVar[dict[str, tuple[list[int], Any]]] = _INPUTS
+
     def __init__(self, *, heads: int, groups: int, head: int) -> None:
         self._heads, self._groups, self._head = heads, groups, head
         self._sinks: list[Any] = []
-        self._inputs = {name: op.parameter(sizes, kind, name=name) for name, (sizes, kind) in _INPUTS.items()}
+        self._inputs = {name: op.parameter(sizes, kind, name=name) for name, (sizes, kind) in self.INPUTS.items()}
         for name, node in self._inputs.items():
             node.output(0).set_names({name})
         self._zero = op.constant(np.int64(0))
@@ -70,13 +72,17 @@ class DecoderGraph:
     def save(self, scores: Any, output: Path, *, kind: str, vocabulary: int, end: int) -> None:
         """openvino_model.xml and .bin in fp32, and the two documents that say how answers end. ``scores``: [batch, n,
         vocabulary]."""
-        scores.output(0).set_names({"logits"})
-        model = ov.Model([op.result(scores)], self._sinks, list(self._inputs.values()), kind)
-        model.validate_nodes_and_infer_types()
-        ov.save_model(model, str(output / MODEL), compress_to_fp16=False)
+        self.save_graph(scores, output / MODEL, kind)
         config = {"model_type": kind, "vocab_size": vocabulary, "eos_token_id": end}
         (output / "config.json").write_text(json.dumps(config), encoding="ascii")
         (output / "generation_config.json").write_text(json.dumps({"eos_token_id": end}), encoding="ascii")
+
+    def save_graph(self, scores: Any, path: Path, kind: str) -> None:
+        """The .xml and the .bin alone."""
+        scores.output(0).set_names({"logits"})
+        model = ov.Model([op.result(scores)], self._sinks, list(self._inputs.values()), kind)
+        model.validate_nodes_and_infer_types()
+        ov.save_model(model, str(path), compress_to_fp16=False)
 
     def _remember(self, name: str, fresh: Any) -> Any:
         """What was there before, of the sequence that each row goes on with, and what these tokens add."""

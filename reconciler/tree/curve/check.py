@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
@@ -10,6 +11,7 @@ from reconciler.tree.curve.check_accuracy import ACCURACY_RULES
 from reconciler.tree.curve.check_curves import CURVE_RULES
 from reconciler.tree.curve.check_description import DESCRIPTION_RULES
 from reconciler.tree.curve.check_points import POINT_RULES
+from reconciler.tree.curve.check_power import POWER_RULES
 from reconciler.tree.curve.check_results import RESULT_RULES
 from reconciler.tree.curve.check_structure import (
     CURVE_STRUCTURE_RULES,
@@ -23,14 +25,26 @@ from reconciler.tree.curve.check_structure import (
 )
 from reconciler.tree.curve.reading import SubmissionFolder, find_submissions
 from reconciler.tree.findings import Rule, TreeFinding, TreeReport
-from reconciler.tree.rule_engine import About, apply_rules
+from reconciler.tree.rule_engine import INTERNAL, About, apply_rules
 
 LAYOUT = "endpoints"
+_OF_SYSTEMS = (*SYSTEM_RULES, *POWER_RULES)
 _OF_CURVES = (*CURVE_STRUCTURE_RULES, *DESCRIPTION_RULES, *CURVE_RULES, *RESULT_RULES, *ACCURACY_RULES)
 _OF_POINTS = (*POINT_STRUCTURE_RULES, *POINT_RULES)
 
 ALL_ENDPOINTS_RULES: tuple[Rule, ...] = tuple(
-    rule for table in (SUBMISSION_RULES, SYSTEM_RULES, _OF_CURVES, _OF_POINTS) for rule, _ in table
+    rule for table in (SUBMISSION_RULES, _OF_SYSTEMS, _OF_CURVES, _OF_POINTS) for rule, _ in table
+)
+
+# Files of one submission that cannot all be right, whatever the rules ask.
+_CONTRADICTIONS = frozenset(
+    f"curve.{name}"
+    for name in (
+        *("point-as-run", "point-config-valid", "result-file-valid", "accuracy-valid", "steady-state-consistency"),
+        *("metric-consistency-accounting", "metric-consistency-system-tps", "metric-consistency-tps-per-user"),
+        *("metric-consistency-tps-per-kw", "agentic-metric-consistency", "tps-utilization", "seed-runtime-match"),
+        *("system-description-consistency", "point-dirname-concurrency", "model-name-consistency"),
+    )
 )
 
 
@@ -48,11 +62,20 @@ def check_endpoints(path: Path, rules: CurveRules | None = None) -> TreeReport:
     )
 
 
+def verify_endpoints(path: Path) -> TreeReport:
+    """What contradicts itself, without what is only missing or against a rule: each point beside its own run."""
+    report = check_endpoints(path)
+    kept = tuple(
+        finding for finding in report.findings if finding.rule.id in _CONTRADICTIONS or finding.rule is INTERNAL
+    )
+    return replace(report, findings=kept)
+
+
 def _check(folder: SubmissionFolder, rules: CurveRules) -> Iterator[TreeFinding]:
     submitter = folder.submitter
     yield from apply_rules(SUBMISSION_RULES, SubmissionView(folder, rules), About(submitter, ""))
     for system in folder.systems:
-        yield from apply_rules(SYSTEM_RULES, DescribedSystem(system, rules), About(submitter, system.name))
+        yield from apply_rules(_OF_SYSTEMS, DescribedSystem(system, rules), About(submitter, system.name))
         for curve in system.curves:
             division = curve.division or "?"
             about = About(submitter, f"{division}/{system.name}/{curve.model}")

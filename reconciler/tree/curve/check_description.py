@@ -41,6 +41,11 @@ def _wrong(values: Mapping[str, Any], view: CurveView) -> Iterator[tuple[str, st
     if str(division).strip().lower() not in {name.lower() for name in view.rules.words("divisions")}:
         yield "division", _shown(division), " or ".join(view.rules.words("divisions"))
     yield from _availability(values, view)
+    least, most = 1, view.rules.number("most_ultra_low_concurrency")
+    if "c_min_override" in values and not (
+        _is_whole(values["c_min_override"]) and least <= values["c_min_override"] <= most
+    ):
+        yield "c_min_override", _shown(values["c_min_override"]), f"{least} to {most}"
     for name in _PARALLEL:
         if values.get(name) is not None and not _is_whole(values[name]):
             yield name, _shown(values[name]), "a whole number"

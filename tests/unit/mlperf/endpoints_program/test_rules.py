@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
+import reconciler
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.cohorts import Cohort, list_adoption_window
 from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules, parse_endpoints_rules
@@ -84,3 +86,9 @@ def test_bars_of_a_benchmark() -> None:
     assert llama.accuracy["rouge1"] == (Decimal("38.391408"), None)
     assert llama.accuracy["gen_len"][1] == Decimal("8984408.4")
     assert _RULES.benchmarks["kimi-k3"].agentic
+
+
+def test_the_document_lists_every_open_question() -> None:
+    text = (Path(reconciler.__file__).parent / "docs/endpoints-rules.md").read_text()
+    rows = [f"| {name} | {question.asks} | {question.taken} |" for name, question in _RULES.questions.items()]
+    assert [line for line in text.splitlines() if line.startswith("| ")][-len(rows) :] == rows

@@ -42,6 +42,11 @@ def edit_json(root: Path, point: str, file: str, **changes: Any) -> None:
         path.write_text(json.dumps(_change(json.loads(path.read_bytes()), changes)))
 
 
+def edit_power(root: Path, **changes: Any) -> None:
+    path = root / "results/box/system_power.json"
+    path.write_text(json.dumps(_change(json.loads(path.read_bytes()), changes)))
+
+
 def _files(root: Path, point: str, file: str) -> list[Path]:
     return sorted((root / _CURVE).glob(f"{'r*' if point == '*' else point}/{file}"))
 
@@ -73,6 +78,10 @@ def _summary(point: str = "r5", **changes: Any) -> Callable[[Path], object]:
 
 def _described(point: str = "*", **changes: Any) -> Callable[[Path], object]:
     return lambda root: edit_json(root, point, "system_desc.json", **changes)
+
+
+def _power(**changes: Any) -> Callable[[Path], object]:
+    return lambda root: edit_power(root, **changes)
 
 
 def _remove(*paths: str) -> Callable[[Path], object]:
@@ -253,4 +262,26 @@ MUTATIONS: tuple[Mutation, ...] = (
         dedicated=True,
         warning=True,
     ),
+    Mutation("no power descriptor", "power-descriptor", _remove("results/box/system_power.json")),
+    Mutation(
+        "a power source that is no address",
+        "power-descriptor",
+        _power(node_sets__0__components__cpu__tdp_per_unit__source="a friend"),
+    ),
+    Mutation("another cooling than the description's", "power-descriptor", _power(cooling="liquid")),
+    Mutation("a power total of its own", "power-descriptor", _power(provisioned_power_kw=1.0)),
+    Mutation("a set of nodes without components", "power-descriptor", _power(node_sets__0__components=None)),
+    Mutation(
+        "a point with more nodes than there are",
+        "nodes-used",
+        _point(nodes_used=[{"system_node_ensemble_id": 0, "nodes": 2}]),
+    ),
+    Mutation(
+        "a point with nodes that nobody knows",
+        "nodes-used",
+        _point(nodes_used=[{"system_node_ensemble_id": 7, "nodes": 1}]),
+    ),
+    Mutation("half of the accelerators idle", "maximal-engagement", _described("r5", tensor_parallel=4)),
+    Mutation("more accelerators than there are", "maximal-engagement", _described("r5", data_parallel=2)),
+    Mutation("a stated rate per kilowatt of its own", "metric-consistency-tps-per-kw", _summary(system_tps_per_kw=1e6)),
 )

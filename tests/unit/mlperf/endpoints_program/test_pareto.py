@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+from reconciler.mlperf.endpoints_program.pareto import (
+    CurvePoint,
+    find_dominated,
+    make_curve,
+    trace_over_concurrency,
+    trace_steps,
+)
+from reconciler.mlperf.endpoints_program.point import Distribution
+from reconciler.mlperf.endpoints_program.results import read_point
+
+_RAN = read_point(Path(__file__).parent / "samples")
+
+
+def point(concurrency: int, per_user: int, system: int) -> CurvePoint:
+    return CurvePoint(concurrency, Decimal(per_user), Decimal(system))
+
+
+def test_the_line_keeps_each_points_rate_until_the_next() -> None:
+    corners = trace_steps([point(1, 100, 10), point(8, 60, 50), point(64, 20, 90)])
+    assert corners == ((100, 10), (60, 10), (60, 50), (20, 50), (20, 90))
+
+
+def test_over_concurrency_each_value_holds_until_the_next() -> None:
+    assert trace_over_concurrency([(8, Decimal(5)), (1, Decimal(3))]) == ((1, 3), (8, 3), (8, 5))
+
+
+def test_a_point_is_dominated_by_one_that_is_better_on_one_axis_and_no_worse_on_the_other() -> None:
+    points = [point(1, 100, 10), point(8, 60, 50), point(16, 60, 40), point(32, 50, 50), point(64, 20, 90)]
+    assert find_dominated(points) == {16, 32}
+    assert find_dominated([point(1, 5, 5), point(2, 5, 5)]) == set()
+
+
+def test_a_dedicated_offline_run_is_a_ceiling_and_no_step() -> None:
+    offline = replace(_RAN, load_pattern="max_throughput", concurrency=192, output_tokens=10**6)
+    curve = make_curve([offline, _RAN])
+    assert [p.concurrency for p in curve.points] == [5]
+    assert curve.ceiling == curve.peak == offline.system_tps
+
+
+def test_a_point_without_rate_per_user_is_not_drawn() -> None:
+    assert make_curve([replace(_RAN, tpot=Distribution())]).points == ()
+
+
+def test_an_agentic_curve_is_drawn_over_interactivity() -> None:
+    (drawn,) = make_curve([_RAN], agentic=True).points
+    assert drawn.per_user == _RAN.interactivity
+    assert make_curve([replace(_RAN, failed=1)], agentic=True).points == ()

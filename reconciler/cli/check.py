@@ -29,6 +29,9 @@ from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Kind
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.check.official import run_official
+from reconciler.tree.curve.check import check_endpoints
+from reconciler.tree.curve.official import run_official_checker
+from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.findings import TreeReport
 from reconciler.tree.reading.places import find_roots
 
@@ -38,8 +41,11 @@ _PATH = click.Argument(["path"], required=False, type=click.Path(exists=True, pa
 _OFFICIAL = click.Option(
     ["--official"],
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="CHECKOUT",
-    help="Also run both official checkers of this checkout of the inference repository.",
+    metavar="FOLDER",
+    is_flag=False,
+    flag_value=".",
+    help="Also run the official checkers: both of FOLDER, a checkout of the inference repository; for MLPerf Endpoints "
+    "the one that is installed here, or in FOLDER, a virtual environment.",
 )
 _OUTPUT_OPTION = click.Option(
     ["--output"],
@@ -75,7 +81,8 @@ def command(
 ) -> int:
     """Check the rendered tree, or the tree at PATH, against the submission rules.
 
-    Applies all checks of both official checkers, and stricter ones where those let errors through.
+    Applies all checks of both official checkers, and stricter ones where those let errors through. The submission may
+    be one of MLPerf Endpoints.
     """
     original = open_archive(originals)
     origin: Callable[[str], str] | None = None
@@ -84,8 +91,14 @@ def command(
         path, round_name = seen.tree, round_name or _round(seen)
         original, origin = original or _stored(seen), _origins(seen)
         output = output or seen.paths.work / _OUTPUT
-    with show_progress(quiet=as_json) as report:
-        tree_report = check_tree(path, round_name=round_name, original=original, origin=origin, progress=report)
+    if is_endpoints_submission(path):
+        tree_report = check_endpoints(path)
+        if official is not None:
+            tree_report = run_official_checker(tree_report, path, official, output or Path(_OUTPUT))
+        official = None
+    else:
+        with show_progress(quiet=as_json) as report:
+            tree_report = check_tree(path, round_name=round_name, original=original, origin=origin, progress=report)
     if official is not None:
         tree_report = _official(tree_report, path, official, output or Path(_OUTPUT), carry=carry_log)
     if as_json:

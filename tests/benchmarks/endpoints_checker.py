@@ -1,0 +1,94 @@
+"""Spoils an accepted Endpoints submission in many ways and tables what our check and the official checker say of each:
+
+    python -m tests.benchmarks.endpoints_checker ENVIRONMENT
+
+ENVIRONMENT is a virtual environment with the package endpoints-submission-cli. Exit status 1 where both do not refuse
+by the same rule.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from reconciler.tree.curve.check import check_endpoints
+from reconciler.tree.findings import Severity
+from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
+from tests.unit.tree.curve.mutations import MUTATIONS, Mutation
+
+_CODE = """
+import json, sys
+from pathlib import Path
+from submission_checker.checker import SubmissionChecker
+for folder in sys.argv[1:]:
+    report = SubmissionChecker(Path(folder)).run()
+    print(json.dumps([sorted({r.rule for r in report.errors}), sorted({r.rule for r in report.warnings})]))
+"""
+Found = tuple[set[str], set[str]]  # rules of errors and of warnings
+
+
+def ask_official(python: Path, folders: list[Path]) -> list[Found]:
+    """What the official checker finds in each folder."""
+    answer = subprocess.run([python, "-c", _CODE, *folders], capture_output=True, check=True, text=True)
+    return [(set(errors), set(warnings)) for errors, warnings in map(json.loads, answer.stdout.splitlines())]
+
+
+def ask_ours(folder: Path) -> Found:
+    found: Mapping[Severity, set[str]] = {severity: set() for severity in Severity}
+    for finding in check_endpoints(folder).findings:
+        found[finding.severity].add(finding.rule.id.removeprefix("curve."))
+    return found[Severity.ERROR], found[Severity.WARNING]
+
+
+def spoil_all(place: Path) -> list[tuple[Mutation, Path]]:
+    """A copy of the accepted submission for each mutation, spoiled by it."""
+    accepted = {
+        dedicated: write_submission(place / f"accepted-{dedicated}", make_submission(make_curve(dedicated=dedicated)))
+        for dedicated in (False, True)
+    }
+    spoiled = []
+    for number, mutation in enumerate(MUTATIONS):
+        root = place / f"{number:03d}"
+        shutil.copytree(accepted[mutation.dedicated], root)
+        mutation.spoil(root)
+        spoiled.append((mutation, root))
+    return spoiled
+
+
+def compare(python: Path, place: Path) -> list[tuple[Mutation, Found, Found]]:
+    """(mutation, ours, official) of each."""
+    spoiled = spoil_all(place)
+    official = ask_official(python, [root for _, root in spoiled])
+    return [(mutation, ask_ours(root), said) for (mutation, root), said in zip(spoiled, official, strict=True)]
+
+
+def agrees(mutation: Mutation, ours: Found, official: Found) -> bool:
+    """Both name the rule that the mutation breaks, as an error unless the official checker only warns of it."""
+    wanted = mutation.ours or mutation.rule
+    if mutation.warning:
+        return mutation.rule in official[1] and wanted in ours[0] | ours[1]
+    return mutation.rule in official[0] and wanted in ours[0]
+
+
+def main(environment: Path) -> int:
+    with tempfile.TemporaryDirectory() as place:
+        compared = compare(environment / "bin/python", Path(place))
+    disagreeing = 0
+    print(f"{'mutation':45} {'rule':32} agree  only ours / only official")
+    for mutation, ours, official in compared:
+        agree = agrees(mutation, ours, official)
+        disagreeing += not agree
+        more, fewer = ours[0] - official[0], official[0] - ours[0]
+        rest = "; ".join(filter(None, (" ".join(sorted(more)), f"/ {' '.join(sorted(fewer))}" if fewer else "")))
+        print(f"{mutation.name:45} {mutation.rule:32} {'yes' if agree else 'NO':6} {rest}")
+    print(f"{len(compared) - disagreeing} of {len(compared)} agree")
+    return 1 if disagreeing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

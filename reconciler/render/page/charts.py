@@ -30,9 +30,12 @@ class Stroke(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Curve:
+    """``tone``: which colour it has, where that is not its place's or its stroke's: curves that belong together."""
+
     label: str
     points: tuple[tuple[float, float], ...]
     stroke: Stroke = Stroke.LINE
+    tone: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

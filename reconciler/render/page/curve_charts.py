@@ -25,24 +25,23 @@ def chart_curves(name: str, curves: Mapping[str, ParetoCurve], *, agentic: bool 
 
 
 def _chart_pareto(curves: Mapping[str, ParetoCurve], *, agentic: bool) -> Chart:
-    """A line of steps, never interpolated, and a mark at each point; Offline is a ceiling."""
+    """A line of steps over the points that no other beats, as the official visualiser draws it, never interpolated;
+    the beaten ones are crosses, and a dedicated Offline run is a ceiling."""
     drawn: list[Curve] = []
-    for label, curve in curves.items():
-        steps = trace_steps(curve.points)
-        drawn.append(Curve(label, _floats(steps)))
+    for tone, (label, curve) in enumerate(curves.items()):
         kept = [p for p in curve.points if p.concurrency not in curve.dominated]
         beaten = [p for p in curve.points if p.concurrency in curve.dominated]
-        drawn.append(Curve(_named(label, "points", curves), _places(kept), Stroke.POINTS))
+        drawn.append(Curve(label, _floats(trace_steps(kept)), tone=tone))
+        drawn.append(Curve(_named(label, "points", curves), _places(kept), Stroke.POINTS, tone))
         if beaten:
-            drawn.append(Curve(_named(label, "dominated", curves), _places(beaten), Stroke.CROSSES))
-        if curve.ceiling is not None and steps:
-            ends = [min(x for x, _ in steps), max(x for x, _ in steps)]
-            ceiling = tuple((float(x), float(curve.ceiling)) for x in ends)
-            drawn.append(Curve(_named(label, "Offline", curves), ceiling, Stroke.BOUND))
+            drawn.append(Curve(_named(label, "dominated", curves), _places(beaten), Stroke.CROSSES, tone))
+        if curve.ceiling is not None and curve.points:
+            users = [float(point.per_user) for point in curve.points]
+            ceiling = tuple((x, float(curve.ceiling)) for x in (min(users), max(users)))
+            drawn.append(Curve(_named(label, "Offline", curves), ceiling, Stroke.BOUND, tone))
     across = "tokens/s across completed turns" if agentic else "tokens/s per user"
-    return Chart(
-        PARETO, "Pareto curve", across, "system tokens/s", tuple(drawn), _COLUMNS, _rows(curves), _sum_up(curves)
-    )
+    rows, summary = _rows(curves), _sum_up(curves)
+    return Chart(PARETO, "Pareto curve", across, "system tokens/s", tuple(drawn), _COLUMNS, rows, summary)
 
 
 def _chart_over(
@@ -53,10 +52,10 @@ def _chart_over(
     curves: Mapping[str, ParetoCurve],
 ) -> Chart:
     drawn: list[Curve] = []
-    for label, found in values.items():
-        drawn.append(Curve(label, _floats(trace_over_concurrency(found))))
+    for tone, (label, found) in enumerate(values.items()):
+        drawn.append(Curve(label, _floats(trace_over_concurrency(found)), tone=tone))
         places = tuple((float(concurrency), float(value)) for concurrency, value in sorted(found))
-        drawn.append(Curve(_named(label, "points", curves), places, Stroke.POINTS))
+        drawn.append(Curve(_named(label, "points", curves), places, Stroke.POINTS, tone))
     return Chart(name, title, "concurrency", unit, tuple(drawn), _COLUMNS, _rows(curves), _sum_up(curves))
 
 

@@ -71,14 +71,16 @@ def _turns(chart: Chart) -> bool:
 
 def _draw(axes: Any, curve: Curve, number: int, palette: tuple[str, ...]) -> None:
     across, up = [x for x, _ in curve.points], [y for _, y in curve.points]
-    look: dict[str, Any] = {"label": escape_line(curve.label) or "_", "color": palette[number % len(palette)]}
+    usual = {Stroke.POINTS: 0, Stroke.CROSSES: 1, Stroke.BOUND: 1}.get(curve.stroke, number)
+    tone = usual if curve.tone is None else curve.tone
+    look: dict[str, Any] = {"label": escape_line(curve.label) or "_", "color": palette[tone % len(palette)]}
     match curve.stroke:
         case Stroke.POINTS:
-            axes.plot(across, up, linestyle="none", marker="o", markersize=6, **{**look, "color": palette[0]})
+            axes.plot(across, up, linestyle="none", marker="o", markersize=6, **look)
         case Stroke.CROSSES:
-            axes.plot(across, up, linestyle="none", marker="x", markersize=8, **{**look, "color": palette[1]})
+            axes.plot(across, up, linestyle="none", marker="x", markersize=8, **look)
         case Stroke.BOUND:
-            axes.plot(across, up, linestyle="--", linewidth=2, **{**look, "color": palette[1]})
+            axes.plot(across, up, linestyle="--", linewidth=2, **look)
         case Stroke.LINE:
             axes.plot(across, up, linestyle=_DASHES[number % len(_DASHES)], linewidth=1.5, **look)
 

@@ -29,3 +29,11 @@ def load_prompts(dataset: Path) -> Mapping[str, Ragged]:
     tokens = np.load(dataset / _TOKENS, mmap_mode="r")
     ends = np.load(dataset / _ENDS).tolist()
     return {PROMPTS: Ragged([tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)])}
+
+
+def draw_lengths(rng: np.random.Generator, count: int, mean: int, longest: int) -> list[int]:
+    """Many short ones and a few long ones, as published prompts are: logarithms are spread evenly around."""
+    spread = 0.6
+    drawn = rng.lognormal(np.log(mean) - spread**2 / 2, spread, count)
+    found: list[int] = np.clip(drawn, 4, longest).astype(int).tolist()
+    return found

@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 from harness.benchmarks.language.decoder_layers import DecoderShape
 from harness.benchmarks.language.made_decoder import OwnAnswers, write_decoder
 from harness.benchmarks.language.made_frames import write_frame
+from harness.benchmarks.language.prompts import draw_lengths
 from harness.benchmarks.language.pydoc.text import END, learn_tokenizer, read_passages
 from harness.benchmarks.language.texts import SENTENCES, TOKENIZER, TOKENIZER_FACTS
 from harness.contract import Counter
@@ -85,14 +86,6 @@ def answer_prompt(decoder: OwnAnswers, made: MadePrompts, prompt: list[int]) -> 
     if made.beams == 1:
         return decoder.answer(prompt, least=made.least, most=made.most, end=END)
     return decoder.answer_by_beams(prompt, beams=made.beams, least=made.least, most=made.most, end=END)
-
-
-def draw_lengths(rng: np.random.Generator, count: int, mean: int, longest: int) -> list[int]:
-    """Many short ones and a few long ones, as published prompts are: logarithms are spread evenly around."""
-    spread = 0.6
-    drawn = rng.lognormal(np.log(mean) - spread**2 / 2, spread, count)
-    found: list[int] = np.clip(drawn, 4, longest).astype(int).tolist()
-    return found
 
 
 def write_rehearsal_in_frame(made: MadePrompts, file: str, data: Path, models: Path, **asked: Any) -> None:

@@ -28,7 +28,7 @@ from reconciler.observed.probed_nodes import read_probed_nodes
 from reconciler.resource.canonical import digest
 from reconciler.resource.pins import Pin
 from reconciler.resource.records import Recorded
-from reconciler.resource.settings import SystemSettings
+from reconciler.resource.settings import SystemSettings, Trial
 
 if TYPE_CHECKING:
     from reconciler.mlperf.rules.ruleset import Ruleset
@@ -110,20 +110,28 @@ def _stamp_code() -> list[list[object]]:
 
 
 def load_desired(
-    paths: RepositoryPaths, names: Sequence[str], recorded: Recorded, stamps: DigestCache, kept: DesiredCache
+    paths: RepositoryPaths,
+    names: Sequence[str],
+    recorded: Recorded,
+    stamps: DigestCache,
+    kept: DesiredCache,
+    trial: Trial | None = None,
 ) -> Compiled:
-    """Raises SpecError with every problem of the spec."""
+    """With the settings of a trial, if there is one. Raises SpecError with every problem of the spec."""
     spec_paths = list_spec_paths(paths, names)
     fingerprint = _fingerprint(paths, spec_paths)
+    if trial is not None:  # its settings are asked for once or twice: no file is worth it
+        fingerprint = digest({"specs": fingerprint, "trial": repr(trial)})
     cache = paths.index / f"desired-{fingerprint[:16]}.jsonl"
-    known = kept.last if kept.last is not None and kept.last.fingerprint == fingerprint else read(cache)
+    same = kept.last is not None and kept.last.fingerprint == fingerprint
+    known = kept.last if same or trial is not None else read(cache)
     if known is not None and known.fingerprint == fingerprint and _is_same_world(known):
         pins = observe_pins_here(known.pins.values, known.desired.submission.systems, paths, recorded, stamps)
         if pins.values == known.pins.values:
             kept.last = known
             return known
-    kept.last = _cold(paths, spec_paths, fingerprint, recorded, stamps, kept.reuse)
-    kept.unsaved = cache
+    kept.last = _cold(paths, spec_paths, fingerprint, recorded, stamps, kept.reuse, trial)
+    kept.unsaved = cache if trial is None else None
     return kept.last
 
 
@@ -154,11 +162,17 @@ def _cold(
     recorded: Recorded,
     stamps: DigestCache,
     reuse: Reuse,
+    trial: Trial | None,
 ) -> Compiled:
     """From the files themselves: YAML, pydantic and rounds are loaded only here."""
+    from reconciler.spec.cell_edit import read_for_trial
     from reconciler.spec.loading import read as read_specs
 
-    return _compile(paths, read_specs(spec_paths, paths.root, os.environ), fingerprint, recorded, stamps, reuse)
+    if trial is None:
+        reading = read_specs(spec_paths, paths.root, os.environ)
+    else:
+        reading = read_for_trial(spec_paths, paths.root, os.environ, trial)
+    return _compile(paths, reading, fingerprint, recorded, stamps, reuse)
 
 
 def load_committed(
@@ -225,6 +239,10 @@ def _compile(
     from reconciler.mlperf.rules.rounds import load_ruleset
 
     declared, ruleset = check_reading(reading, load_ruleset)
+    if declared.trial:
+        from reconciler.desired.trial import prepare_trial
+
+        declared = prepare_trial(declared, ruleset)
 
     def observe(needed: Iterable[Pin]) -> Pins:
         return observe_pins_here(needed, collect_systems(declared), paths, recorded, stamps)

@@ -40,6 +40,8 @@ from reconciler.resource.decisions import NONE, Decisions, find_freeze
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.pins import PinKind
 from reconciler.resource.records import Recorded
+from reconciler.resource.settings import Trial
+from reconciler.trial_paths import TrialPaths
 
 _FIELDS = ("division", "system", "benchmark", "scenario")
 _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
@@ -54,6 +56,7 @@ class Options:
     ``wait``: seconds to wait for another pass to end. ``sign`` False: no record is signed, whatever the spec says.
     ``jobs``: steps under way at a time on all machines together, 0 for no limit; ``detach``: leave jobs of a queue to
     it once nothing else is to be done; ``attach``: begin nothing, follow what an earlier pass left.
+    ``trial``: runs with other settings than the spec's, which belong into ``TrialPaths``.
     """
 
     specs: tuple[str, ...] = ()
@@ -69,6 +72,13 @@ class Options:
     jobs: int = 0
     detach: bool = False
     attach: bool = False
+    trial: Trial | None = None
+
+
+def choose_quick(paths: RepositoryPaths, options: Options) -> tuple[TrialPaths, Options]:
+    """Where a pass with short runs looks and records, and its options: no tree, no compliance test."""
+    only = options.only or (str(Kind.RUN), str(Kind.SCORE))
+    return TrialPaths(paths.root), replace(options, only=only, sign=False, trial=Trial(quick=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +143,7 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
     memory.stamps.refresh()
     stamps = DigestCache(paths, deep=True) if options.deep else memory.stamps
     loaded = load(paths, deep=options.deep, index=memory.index)
-    state = load_desired(paths, options.specs, loaded.recorded, stamps, memory.compilations)
+    state = load_desired(paths, options.specs, loaded.recorded, stamps, memory.compilations, options.trial)
     tree = find_tree(paths, state.desired)
     decisions = read(paths, datetime.now(UTC).date())
     accepted = frozenset(item.key.before for held in decisions.acceptances.values() for item in held.accepted)
@@ -162,7 +172,7 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
 
 
 def find_tree(paths: RepositoryPaths, desired: Desired) -> Path:
-    declared = desired.submission.tree
+    declared = "" if isinstance(paths, TrialPaths) else desired.submission.tree
     return (paths.root / declared).resolve() if declared else paths.tree
 
 

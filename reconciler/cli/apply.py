@@ -26,6 +26,7 @@ def command(
     wait: float,
     jobs: int,
     detach: bool,
+    quick: bool,
     as_json: bool,
     show_all: bool,
 ) -> int:
@@ -42,7 +43,7 @@ def command(
     )
     plan = saved.load(Path(plans[0])) if plans else None
     options = replace(options, jobs=jobs, detach=detach)
-    return run(paths, options, saved=plan, as_json=as_json, show_all=show_all)
+    return run(paths, options, saved=plan, as_json=as_json, show_all=show_all, quick=quick)
 
 
 def _is_plan(word: str) -> bool:

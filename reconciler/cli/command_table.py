@@ -24,6 +24,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "plan": ("reconciler.cli.plan", "Show what a pass would do, why, and how long it takes."),
     "apply": ("reconciler.cli.apply", "Carry out a saved plan, or what selectors choose of the present one."),
     "attach": ("reconciler.cli.attach", "Follow jobs that an earlier pass left in a queue; begin nothing new."),
+    "try": ("reconciler.cli.try_", "Make one run with other settings; the spec stays, and no result comes of it."),
+    "tune": ("reconciler.cli.tune", "Search the highest VALID rate or the best settings, and propose the edit."),
     "watch": ("reconciler.cli.watch", "Pass whenever the specs, records, tree or branch changed."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
     "page": ("reconciler.cli.page", "Show the submission in a browser, a pass as it goes, and plots."),
@@ -65,7 +67,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 # Title → commands, in the order of `--help`.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Begin": ("init", "detect", "doctor", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
-    "Run": ("plan", "apply", "watch"),
+    "Run": ("plan", "apply", "try", "tune", "watch"),
     "Look": ("status", "show", "why", "logs", "history", "blame", "diff", "compare", "pr"),
     "Decide": ("accept", "freeze", "unfreeze", "move", "embargo"),
     "Submit": ("rounds", "check", "verify-tree", "audit", "package", "unpack", "sign"),

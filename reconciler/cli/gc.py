@@ -10,23 +10,25 @@ from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC
 from reconciler.files import Lock
-from reconciler.quantities import show_count, show_size
+from reconciler.quantities import join_listing, show_count, show_size
 from reconciler.record.gc import GcReport, collect
 from reconciler.render.documents import render_document
 
 _DRY = click.Option(["--dry-run"], is_flag=True, help="Only say what would be removed.")
+_TRIALS = click.Option(["--trials"], is_flag=True, help="Remove what `try`, `tune` and --quick recorded, too.")
 
 
 @click.command("gc")
-@takes([_DRY, json_option()])
-def command(dry_run: bool, as_json: bool) -> int:
+@takes([_DRY, _TRIALS, json_option()])
+def command(dry_run: bool, trials: bool, as_json: bool) -> int:
     """Remove stored files that no record names, in the work tree or at the tip of any local branch or tag.
 
-    Records and logs in state/ are never touched.
+    Records and logs in state/ are never touched, and trials are kept with all that they name unless --trials is given.
     """
     paths = find_repository()
     with Lock(paths.pass_lock, purpose="collection of unnamed files").acquire():
-        report = collect(paths, git.list_blobs_in_refs(paths.root, "state/records", ".json"), dry_run=dry_run)
+        elsewhere = git.list_blobs_in_refs(paths.root, "state/records", ".json")
+        report = collect(paths, elsewhere, dry_run=dry_run, trials=trials)
     if as_json:
         say_json(render_document("gc", dry_run=dry_run, **_part(report)))
     else:
@@ -39,13 +41,15 @@ def _part(report: GcReport) -> dict[str, object]:
         "objects": report.objects,
         "bytes": report.bytes,
         "attempts": report.attempts,
+        "trials": report.trials,
         "paths": list(report.paths),
     }
 
 
 def _text(report: GcReport, dry_run: bool) -> str:
-    if not report.objects and not report.attempts:
+    if not (report.objects or report.attempts or report.trials):
         return "Nothing to remove: a record names every stored file."
-    attempts = f" and {show_count(report.attempts, 'lost attempt')}" if report.attempts else ""
-    what = f"{show_count(report.objects, 'stored file')} ({show_size(report.bytes)}){attempts}"
+    beside = [(report.attempts, "lost attempt"), (report.trials, "trial")]
+    files = f"{show_count(report.objects, 'stored file')} ({show_size(report.bytes)})"
+    what = join_listing([files, *(show_count(count, noun) for count, noun in beside if count)])
     return f"Would remove {what}." if dry_run else f"Removed {what}."

@@ -6,30 +6,36 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.cells import find_measured_cell
+from reconciler.cli.shared.cells import find_cell, find_measured_cell
 from reconciler.cli.shared.options import cell_argument, json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.past import list_declared_cells, read_past
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.files import write_output
+from reconciler.files import RepositoryPaths, write_output
 from reconciler.render.documents import render_document
 from reconciler.render.svg import draw_series
 from reconciler.render.timeline import collect_points, find_unit, render_history_text
+from reconciler.render.tuning import render_trial_part, render_trials_text
+from reconciler.resource.kinds import Cell
+from reconciler.tuning.records import list_trials
 
 _SVG = click.Option(
     ["--svg"], type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the plot as SVG."
 )
+_TRIALS = click.Option(["--trials"], is_flag=True, help="List the trials of this machine instead: `try` and `tune`.")
 
 
 @click.command("history")
-@takes([cell_argument(), _SVG, json_option()])
-def command(cell: str, svg: Path | None, as_json: bool) -> int:
+@takes([cell_argument(), _SVG, _TRIALS, json_option()])
+def command(cell: str, svg: Path | None, trials: bool, as_json: bool) -> int:
     """List every committed result of CELL with its commit, value and validity, and plot the performance.
 
     Results that were removed since are listed, too.
     """
     paths = find_repository()
+    if trials:
+        return _tell_trials(paths, find_cell(cell, list_declared_cells(paths)), as_json=as_json)
     past = read_past(paths)
     found = find_measured_cell(cell, past.cells, lambda: list_declared_cells(paths))
     results = past.measured(found)
@@ -42,4 +48,13 @@ def command(cell: str, svg: Path | None, as_json: bool) -> int:
         say_json(render_document("history", cell=found, results=results))
     else:
         say(render_history_text(found, results))
+    return IN_SYNC
+
+
+def _tell_trials(paths: RepositoryPaths, cell: Cell, *, as_json: bool) -> int:
+    runs = list_trials(paths, cell)
+    if as_json:
+        say_json(render_document("history", cell=cell, trials=[render_trial_part(run) for run in runs]))
+    else:
+        say(render_trials_text(str(cell), runs))
     return IN_SYNC

@@ -25,13 +25,16 @@ from reconciler.render.cell import render_file_row
 from reconciler.render.colour import Tone
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.explanation import render_table
-from reconciler.resource.kinds import Kind
+from reconciler.resource.kinds import PERFORMANCE, Cell, Kind, RunAddress
 from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Summary
 from reconciler.resource.resources import Resource
+from reconciler.trial_paths import TrialPaths
+from reconciler.tuning.records import list_summaries
 
 _PRINT = click.Option(
     ["--print", "name"], metavar="NAME", help='Write that log to standard output: "performance/mlperf_log_summary.txt".'
 )
+_TRIALS = click.Option(["--trials"], is_flag=True, help="The logs of trials instead: `try` and `tune` made them.")
 # When several attempts have a log of that name and no folder is given: what went wrong first, then what is published.
 _PREFERRED = ("failed", "performance", "accuracy", "score")
 
@@ -50,14 +53,17 @@ class CellLog:
 
 
 @click.command("logs")
-@takes([cell_argument(), _PRINT, spec_option(), json_option()])
-def command(cell: str, name: str | None, specs: tuple[str, ...], as_json: bool) -> int:
+@takes([cell_argument(), _PRINT, _TRIALS, spec_option(), json_option()])
+def command(cell: str, name: str | None, trials: bool, specs: tuple[str, ...], as_json: bool) -> int:
     """List the logs of CELL with their paths, those of the last failed attempt too; --print writes one out."""
     paths, options = find_asked_cells(specs)
     seen = compute_plan(paths, options)
     by_cell = trace_lineages(seen.desired)
     chosen = find_cell(cell, by_cell)
-    logs = [log for resource in by_cell[chosen] for log in list_logs(seen, resource)]
+    if trials:
+        logs, paths = list_trial_logs(paths, chosen), TrialPaths(paths.root)
+    else:
+        logs = [log for resource in by_cell[chosen] for log in list_logs(seen, resource)]
     if name is not None:
         _print(paths, find_log(name, logs))
     elif as_json:
@@ -85,6 +91,12 @@ def list_logs(seen: PlanResult, resource: Resource) -> Iterator[CellLog]:
     if known and known[-1].ended is Ended.FAILED:
         for artifact in known[-1].artifacts:
             yield CellLog(f"failed {_folder(resource)}", artifact, known[-1])
+
+
+def list_trial_logs(paths: RepositoryPaths, cell: Cell) -> list[CellLog]:
+    """Newest first, a folder for each trial, by the beginning of what `history --trials` calls it."""
+    found = reversed(list_summaries(paths, RunAddress(cell, PERFORMANCE).address))
+    return [CellLog(f"trial-{s.id.rpartition('-')[2][:8]}", item, s) for s in found for item in s.artifacts]
 
 
 def find_log(name: str, logs: list[CellLog]) -> CellLog:

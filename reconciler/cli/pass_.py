@@ -24,6 +24,7 @@ def command(
     wait: float,
     jobs: int,
     detach: bool,
+    quick: bool,
     as_json: bool,
     show_all: bool,
 ) -> int:
@@ -32,4 +33,4 @@ def command(
         words, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
     )
     options = replace(options, jobs=jobs, detach=detach)
-    return run(paths, options, as_json=as_json, show_all=show_all)
+    return run(paths, options, as_json=as_json, show_all=show_all, quick=quick)

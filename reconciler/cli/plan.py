@@ -6,12 +6,13 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from reconciler.cli.shared.options import reporting_options, selection_options, split_words, takes
+from reconciler.cli.shared.options import quick_option, reporting_options, selection_options, split_words, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import (
     choose_exit_code,
@@ -24,7 +25,10 @@ from reconciler.cli.shared.plan_options import (
 from reconciler.event_log import add_context, facts, open_log
 from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.plan import saved
-from reconciler.planning import PlanResult
+from reconciler.plan.deadline import schedule
+from reconciler.plan.plan import MachineSchedule, Step
+from reconciler.planning import PlanResult, choose_quick
+from reconciler.render.deadline import render_deadline_part, render_deadline_text
 from reconciler.render.documents import render_cells_part
 from reconciler.render.plan import LIMIT, collect_shown_origins, render_plan_text, render_scratch_sources
 from reconciler.resource.conditions import CellStatus
@@ -36,16 +40,24 @@ _OUTPUT = click.Option(
     metavar="FILE",
     help="Save the plan for `reconcile apply FILE`; - writes it to standard output.",
 )
+_BY = click.Option(
+    ["--by"],
+    type=click.DateTime(("%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y-%m-%dT%H:%M")),
+    metavar="'YYYY-MM-DD HH:MM'",
+    help="Say which results fit the time left on each machine, and what to drop first. Local time.",
+)
 
 
 @click.command("plan")
-@takes([split_words(), *selection_options(), _OUTPUT, *reporting_options()])
+@takes([split_words(), *selection_options(), _OUTPUT, _BY, quick_option(), *reporting_options()])
 def command(
     words: tuple[str, ...],
     exclude: tuple[str, ...],
     only: tuple[str, ...],
     deep: bool,
     output: Path | None,
+    by: datetime | None,
+    quick: bool,
     as_json: bool,
     show_all: bool,
 ) -> int:
@@ -55,6 +67,13 @@ def command(
     2 when something is not.
     """
     paths, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
+    if quick:
+        if output not in (None, Path("-")):
+            raise click.UsageError("a plan of quick runs is not saved: reconcile --quick carries it out")
+        paths, options = choose_quick(paths, options)
+    now = datetime.now().astimezone()
+    if by is not None and (by := by.astimezone()) <= now:
+        raise click.UsageError(f"--by: {by:%Y-%m-%d %H:%M} is over")
     began = time.monotonic()
     with open_log(paths.log, "plan"):
         seen = compute_selected_plan(paths, options)
@@ -63,8 +82,10 @@ def command(
         output, as_json = None, True
     if output is not None:
         saved.save(seen.plan, output)
+    scheduled = _schedule(seen, (by - now).total_seconds()) if by is not None else ()
     if as_json:
-        say_json(report_plan(seen, list_cells(seen, options)))
+        document = report_plan(seen, list_cells(seen, options))
+        say_json({**document, "deadline": render_deadline_part(scheduled, now, by)} if by is not None else document)
         return choose_exit_code(seen.plan)
     limit = None if show_all else LIMIT
     commits = find_line_commits(paths, collect_shown_origins(seen.plan, limit))
@@ -73,6 +94,8 @@ def command(
         say(line)
     if running := find_pass_in_progress(paths):
         say(f"{running} What it does is still in this plan.")
+    if by is not None:
+        say(render_deadline_text(scheduled, now, by))
     if output is not None:
         say(f"Saved as {output}; carry it out with: reconcile apply {output}")
     return choose_exit_code(seen.plan)
@@ -81,6 +104,18 @@ def command(
 def report_plan(seen: PlanResult, cells: Sequence[CellStatus]) -> dict[str, Any]:
     """For ``--json`` and for the page."""
     return {**saved.encode_plan(seen.plan), "cells": render_cells_part(cells, seen.plan)}
+
+
+def _schedule(seen: PlanResult, seconds: float) -> tuple[MachineSchedule, ...]:
+    """What runs here waits for its turn here; what is for another machine has that one's time."""
+    systems = seen.desired.submission.systems
+
+    def place(step: Step) -> str:
+        cell = step.change.address.cell
+        assert cell is not None
+        return "this machine" if systems[cell.system].runs_here and not step.blocked else cell.system
+
+    return schedule(seen.plan, place, seconds)
 
 
 def _tell(seen: PlanResult, seconds: float) -> None:

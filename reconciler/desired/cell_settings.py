@@ -16,8 +16,9 @@ from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import LatencyLimits
 from reconciler.quantities import parse_decimal
-from reconciler.resource.inputs import Value
+from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import SCENARIOS, Cell
+from reconciler.resource.records import QUICK, REHEARSAL, TRIAL
 from reconciler.resource.settings import BUILD, CLIENT_SOURCES, COMMAND, SERVICE
 from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import Declared, DeclaredCell
@@ -47,6 +48,8 @@ class CellReaders:
         settings.update({name: value for name, value in system.settings.items() if name not in settings})
         if self.declared.rehearsal.value:
             settings["rehearsal"] = self.declared.rehearsal
+        if self.declared.trial:
+            settings[TRIAL] = Value(self.declared.trial, Origin(TRIAL))
         return Reader(settings, self.rules_of(rules, cell.cell.scenario) if rules else {}, self.pins)
 
     def rules_of(self, rules: BenchmarkRules, scenario: str) -> Mapping[str, Value]:
@@ -128,9 +131,13 @@ def collect_marks(declared: Declared, reader: Reader) -> tuple[str, ...]:
     backend = BACKENDS.get(reader.text("engine.backend"))
     code = BENCHMARKS.get(reader.text("benchmark.code"))
     synthetic = bool(backend and backend.synthetic) or bool(code and code.synthetic)
-    return tuple(
-        name for name, held in (("rehearsal", bool(declared.rehearsal.value)), ("synthetic", synthetic)) if held
+    held = (
+        (REHEARSAL, bool(declared.rehearsal.value)),
+        ("synthetic", synthetic),
+        (TRIAL, bool(declared.trial)),
+        (QUICK, declared.trial == QUICK),
     )
+    return tuple(name for name, holds in held if holds)
 
 
 _CLIENT = (*CLIENT_SOURCES, "client.python")

@@ -124,7 +124,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     if not cell.settings.get("engine.backend"):
         fix = f"add `engine: {{backend: onnxruntime}}` to benchmarks.{cell.cell.benchmark}"
         problems.append(_problem(cell, None, "no backend is declared for this cell", fix))
-    if not declared.rehearsal.value:
+    if not (declared.rehearsal.value or declared.trial):
         problems += _too_lenient(cell, rules, ruleset)
         problems += _other_lengths(cell, rules, ruleset)
     return problems

@@ -33,7 +33,7 @@ def compile_desired(
     that it knows read is not told again.
     """
     making, readers, reuse = ResourceBuilder(), CellReaders(declared, ruleset, pins), reuse or Reuse()
-    reuse.begin((ruleset, declared.rehearsal.value, dict(pins.values)))
+    reuse.begin((ruleset, declared.rehearsal.value, declared.trial, dict(pins.values)))
     kept = {
         cell.cell: reuse.known(cell.cell, cell.settings) for cell in declared.cells if "infer_from" not in cell.settings
     }

@@ -17,6 +17,7 @@ from reconciler.launch.launcher import LAUNCHER
 from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
 from reconciler.resource.kinds import PERFORMANCE, Address
 from reconciler.resource.pins import Pin, PinKind, make_source_pin
+from reconciler.resource.records import TRIAL
 from reconciler.resource.settings import ACCURACY_FROM, ANALYZER, DIRECTOR, MAXIMUM, STATE_EXPECT
 from reconciler.result_formats.table import find_declared_format
 
@@ -182,7 +183,7 @@ def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Inpu
         *reader.take(*find_declared_format(reader.settings).list_asked(mode, scenario, reader.settings)),
         *reader.under("run", but=_list_unread(reader)),
         *_collect_generation_inputs(reader, mode),
-        *reader.take("system.name", "rehearsal", STATE_EXPECT),
+        *reader.take("system.name", "rehearsal", STATE_EXPECT, TRIAL),
         *hardware,
         *(_collect_meter_inputs(reader) if mode == PERFORMANCE else ()),
         *collect_launcher_inputs(reader),

@@ -1,4 +1,4 @@
-"""A plan as a value."""
+"""A plan as a value, and what a deadline leaves of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from reconciler.diff.change import Change, Drift, Finding, InputChange
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Freeze, find_freeze
-from reconciler.resource.kinds import Address
+from reconciler.resource.kinds import Address, Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +49,26 @@ class Plan:
     @property
     def in_sync(self) -> bool:
         return not self.steps and not self.findings
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineEntry:
+    """Cells that are submitted together. ``seconds``: of their own steps; ``unknown``: how many of these have no
+    prediction; ``ends``: seconds from now when they come in this order."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    seconds: float
+    unknown: int
+    ends: float
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSchedule:
+    """``fits`` in the order to run them; ``drops``: what to leave out, first what saves the most. ``blocked``: why the
+    steps of one of its entries cannot be done from here."""
+
+    machine: str
+    fits: tuple[DeadlineEntry, ...]
+    drops: tuple[DeadlineEntry, ...]
+    blocked: str = ""

@@ -13,7 +13,7 @@ from reconciler.resource.conditions import CellStatus, ConditionStatus
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus
 from reconciler.resource.embargo import make_embargo, show_embargo
 from reconciler.resource.kinds import Cell
-from reconciler.resource.records import IMPORTED, UNKNOWN, Record
+from reconciler.resource.records import IMPORTED, QUICK, TRIAL, UNKNOWN, Record
 from reconciler.resource.settings import SubmissionSettings
 from reconciler.tree.content import SubmissionContent
 from reconciler.tree.source import find_unlicensed
@@ -26,6 +26,8 @@ PUBLIC_HOSTS = (
 _INFERRED = "inferred"
 _MARKS = {
     "rehearsal": ("it is a rehearsal", "take `rehearsal: true` out of the spec and run again"),
+    TRIAL: ("it is a trial", "run the cell itself: reconcile cell=CELL"),
+    QUICK: ("its runs are short", "run it without --quick"),
     "synthetic": ("its data or backend is synthetic", "measure it with a real dataset, model and backend"),
 }
 

@@ -13,18 +13,21 @@ from reconciler.errors import RecordError
 from reconciler.files import RepositoryPaths, remove
 from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.record.codec import decode
+from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Record
+from reconciler.trial_paths import TrialPaths
 
 
 @dataclass(frozen=True, slots=True)
 class GcReport:
     """``objects``: how many stored files went (or would go), ``bytes`` their size; ``attempts``: folders of lost
-    attempts."""
+    attempts; ``trials``: how many records of trials."""
 
     objects: int
     bytes: int
     attempts: int
     paths: tuple[str, ...] = ()
+    trials: int = 0
 
 
 def list_named_objects(records: Iterable[bytes]) -> set[str]:
@@ -36,11 +39,16 @@ def list_named_objects(records: Iterable[bytes]) -> set[str]:
     return named
 
 
-def collect(paths: RepositoryPaths, elsewhere: Iterable[bytes], *, dry_run: bool = False) -> GcReport:
-    """``elsewhere``: the bytes of every record in local refs. Run it under the pass lock. Raises RecordError for a
-    damaged record."""
+def collect(
+    paths: RepositoryPaths, elsewhere: Iterable[bytes], *, dry_run: bool = False, trials: bool = False
+) -> GcReport:
+    """``elsewhere``: the bytes of every record in local refs. ``trials``: trials go, with what only they name; else
+    they are kept like results. Run it under the pass lock. Raises RecordError for a damaged record."""
+    beside = TrialPaths(paths.root)
+    tried = list(beside.records.glob("*/*.json"))
     try:
         here = [_read(path) for path in paths.records.glob("*/*.json")]
+        here += [] if trials else [_read(path) for path in tried]
         here += [_record_in(path) for path in paths.audits.glob("*.json")]
         named = list_named_objects([*here, *elsewhere])
     except RecordError as error:
@@ -49,11 +57,13 @@ def collect(paths: RepositoryPaths, elsewhere: Iterable[bytes], *, dry_run: bool
         ) from error
     unnamed = [Path(e.path) for folder in _folders(paths.objects) for e in os.scandir(folder) if e.name not in named]
     size = sum(path.stat().st_size for path in unnamed)
-    attempts = [p for p in sorted(paths.attempts.glob("*")) if not (p / "result.json").exists()]
+    folders = [p for at in (paths.attempts, beside.attempts) for p in sorted(at.glob("*"))]
+    attempts = [p for p in folders if not (p / "result.json").exists()]
     if not dry_run:
-        for path in [*unnamed, *attempts]:
+        for path in [*unnamed, *attempts, *([beside.trials] if trials and beside.trials.exists() else [])]:
             remove(path)
-    return GcReport(len(unnamed), size, len(attempts), tuple(str(p) for p in unnamed))
+    made = sum(1 for path in tried if path.parent.name == Kind.RUN) if trials else 0
+    return GcReport(len(unnamed), size, len(attempts), tuple(str(p) for p in unnamed), made)
 
 
 def _read(path: Path) -> bytes:

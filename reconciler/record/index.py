@@ -17,8 +17,9 @@ from reconciler.files import RepositoryPaths, hash_bytes, read_checked, read_ver
 from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.record.codec import decode, record_id, summarize
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import IMPORTED, UNKNOWN, Record, Recorded, Summary
+from reconciler.resource.records import IMPORTED, TRIAL, UNKNOWN, Record, Recorded, Summary
 from reconciler.storage_errors import refuse_storage_error
+from reconciler.trial_paths import TrialPaths
 
 Stamp = tuple[int, int]
 _PACKAGE = Path(__file__).parents[1]
@@ -115,7 +116,8 @@ def load(paths: RepositoryPaths, *, deep: bool = False, index: Index | None = No
     if entries != known:
         _write_index(path, entries)
     if index.recorded is None or entries != index.entries:
-        index.recorded = group_records(summary for _, summary in entries.values())
+        summaries = (summary for _, summary in entries.values())
+        index.recorded = group_records(summaries, trials=isinstance(paths, TrialPaths))
     index.entries, index.file = entries, read_version(path)
     return Loaded(index.recorded, tuple(damaged))
 
@@ -131,8 +133,10 @@ def _undoubled(summaries: list[Summary]) -> list[Summary]:
     return [s for s in summaries if IMPORTED not in s.marks or s.id in kept]
 
 
-def group_records(summaries: Iterable[Summary]) -> Recorded:
-    """All records as one value, oldest first."""
+def group_records(summaries: Iterable[Summary], *, trials: bool = False) -> Recorded:
+    """All records as one value, oldest first. ``trials``: with those of trials, which count nowhere else, wherever
+    somebody may have put them."""
+    summaries = (s for s in summaries if trials or TRIAL not in s.marks)
     by_key: dict[str, list[Summary]] = {}
     by_address: dict[Address, list[Summary]] = {}
     ordered = sorted(summaries, key=lambda s: (s.started, s.id))

@@ -14,6 +14,8 @@ FORMAT = 1
 # Metadata of a field of a record, or of another stored thing, that is written only where it differs from its default.
 LEFT_OUT = "left out"
 REHEARSAL = "rehearsal"  # mark of what the spec calls one, for ever
+TRIAL = "trial"  # mark of a run that was made to learn something, and never becomes a result
+QUICK = "quick"  # beside it: the run was shorter than its round asks
 IMPORTED = "imported"  # mark of what was made elsewhere
 UNKNOWN = "unknown "  # begins a mark that names an input which nobody has declared: "unknown code"
 LOG_LIMIT = 1 << 20  # bytes of one log in git
@@ -63,7 +65,8 @@ class Record:
     what was made.
 
     ``spec``: path → git blob id of each spec file; ``dirty``: they were not committed then. ``upstream``: input
-    name → id of the record it was made from. ``marks``: "rehearsal", "synthetic" (forever), "imported".
+    name → id of the record it was made from. ``marks``: "rehearsal", "synthetic", "trial", "quick" (forever),
+    "imported".
     ``problem``/``fix`` for a failed attempt.
 
     The fields are the format of the file. A new one has a default and ``metadata={LEFT_OUT: True}``: records from

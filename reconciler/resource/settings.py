@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.launch.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
+from reconciler.resource.kinds import Cell
 from reconciler.resource.queues import EXECUTOR, find_queue
+from reconciler.resource.records import QUICK
 
 # Names that several stages read: a harness's own command, and its parts.
 HARNESS, SERVICE, BUILD = "harness", "harness.service", "harness.build"
@@ -168,3 +170,18 @@ class SubmissionSettings(Settings):
         declared = self.values.get("stores")
         found = declared if isinstance(declared, Mapping) else {}
         return {name: StoreSettings(store["url"], store["options"]) for name, store in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Runs with other settings than the spec's, or shorter ones, that never become results. ``settings`` of ``cell``,
+    as they would be typed into the spec, by their path below it: ("run.batch_size", "8"). Without a cell, every cell's
+    own settings. ``quick``: runs that take seconds."""
+
+    cell: Cell | None = None
+    settings: tuple[tuple[str, str], ...] = ()
+    quick: bool = False
+
+    @property
+    def length(self) -> str:
+        return QUICK if self.quick else "full"

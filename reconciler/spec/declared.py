@@ -94,6 +94,7 @@ class Declared:
     ``settings`` of the whole submission: tree, documents.calibration, documents.bandwidth (locations), embargo.until (a
     day), embargo.allow (patterns), signing.sign, signing.signers (location),
     stores (name → url and options; an option is a value, or a pair: from_env, name).
+    ``trial``: "" of what is meant to be published, else how long the runs of the trial are: FULL or QUICK.
     ``cells`` are sorted, scenarios in the order of SCENARIOS.
     """
 
@@ -109,6 +110,7 @@ class Declared:
     written: tuple[str, ...] = ()
     unset: Mapping[str, Origin] = field(default_factory=dict)
     settings: Mapping[str, Value] = field(default_factory=dict)
+    trial: str = ""
 
 
 @dataclass(frozen=True, slots=True)

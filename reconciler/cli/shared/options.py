@@ -78,6 +78,11 @@ def busy_option() -> click.Option:
     return click.Option(["--busy"], is_flag=True, envvar="RECONCILE_BUSY", help=text)
 
 
+def quick_option() -> click.Option:
+    text = "Runs of seconds: VALID for LoadGen, too short for the round. They are marked, and never published."
+    return click.Option(["--quick"], is_flag=True, help=text)
+
+
 def running_options() -> list[click.Parameter]:
     return [
         click.Option(
@@ -122,7 +127,7 @@ def reporting_options() -> list[click.Parameter]:
 
 
 def pass_options() -> list[click.Parameter]:
-    return [*selection_options(), *running_options(), *queue_options(), *reporting_options()]
+    return [*selection_options(), *running_options(), *queue_options(), quick_option(), *reporting_options()]
 
 
 def cell_argument() -> click.Argument:

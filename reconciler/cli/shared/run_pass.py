@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import click
+
 from reconciler.cli.shared.output import choose_paint, say, say_json, use_colour
 from reconciler.cli.shared.plan_options import choose_exit_code, list_cells
 from reconciler.errors import ERROR, INTERRUPTED
@@ -23,6 +25,7 @@ from reconciler.render.lines import Lines
 from reconciler.render.plan import LIMIT, render_plan_text
 from reconciler.render.progress import count_outcomes
 from reconciler.render.status import render_status_text
+from reconciler.tuning.trials import prepare_quick
 
 
 def run(
@@ -32,9 +35,12 @@ def run(
     saved: Plan | None = None,
     as_json: bool = False,
     show_all: bool = False,
+    quick: bool = False,
 ) -> int:
     """One pass, told as it goes; then the cells as they stand. Gives the exit code. Raises RepositoryError, after
-    all that, when git does not take the records."""
+    all that, when git does not take the records. ``quick``: short runs that never become results."""
+    if quick:
+        paths, options = prepare_quick_pass(paths, options, saved, choose_view(as_json))
     pass_report = carry_out(paths, options, saved=saved, as_json=as_json)
     if pass_report is None:
         return INTERRUPTED
@@ -42,9 +48,22 @@ def run(
         say_json(render_document("pass", **render_pass_part(pass_report, options)))
     else:
         say_pass(pass_report, options, None if show_all else LIMIT)
+        if quick:
+            say("These were quick runs: kept in .reconcile/trials, and never published.")
     if pass_report.not_committed is not None:
         raise pass_report.not_committed
     return choose_pass_code(pass_report)
+
+
+def prepare_quick_pass(
+    paths: RepositoryPaths, options: Options, saved: Plan | None, view: Any
+) -> tuple[RepositoryPaths, Options]:
+    """Where a quick pass records, and its options; what its runs are made from is made first, as ever."""
+    if saved is not None or options.commit:
+        what = "--commit keeps results" if options.commit else "a saved plan is of real runs"
+        raise click.UsageError(f"{what}, and a quick run never becomes one; leave one of the two out")
+    with view, stop_cleanly():
+        return prepare_quick(paths, options, view.report)
 
 
 def choose_pass_code(pass_report: PassReport) -> int:
@@ -58,7 +77,7 @@ def carry_out(
 ) -> PassReport | None:
     """One pass, told as it goes; None where it was interrupted, which has been said then."""
     ended: list[Outcome] = []
-    view = _view(as_json)
+    view = choose_view(as_json)
 
     def report(event: Event) -> None:
         if isinstance(event, Outcome):
@@ -92,7 +111,7 @@ def stop_cleanly() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _view(as_json: bool) -> Any:
+def choose_view(as_json: bool) -> Any:
     """Bars on a terminal; lines otherwise, and beside a JSON pass_report on standard error."""
     if as_json:
         return Lines(lambda line: say(line, err=True))

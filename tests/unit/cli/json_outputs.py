@@ -33,6 +33,8 @@ _ARGUMENTS: Mapping[str, str] = {
     "why": "digits",
     "logs": "digits",
     "history": "digits",
+    "try": "digits --quick",
+    "tune": "digits --quick --trials 1",
     "blame": "digits",
     "verify-tree": ".reconcile/tree",
     "accept": "--list",

@@ -1,0 +1,77 @@
+"""Settings of one cell, changed in the spec's text: what a trial runs from, and the patch that a search ends in."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from reconciler.errors import ReconcilerError, SpecError
+from reconciler.resource.kinds import Cell
+from reconciler.resource.settings import Trial
+from reconciler.spec.declared import Reading
+from reconciler.spec.edit import EditError, New, compose, find_deepest, set_value
+from reconciler.spec.files import Source, compute_blob_id, read_sources
+from reconciler.spec.loading import read_texts
+from reconciler.spec.nodes import resolve
+
+
+def read_for_trial(paths: Sequence[Path], root: Path, environment: Mapping[str, str], trial: Trial) -> Reading:
+    """What the specs would declare with the settings of a trial. ReconcilerError where they cannot be written."""
+    sources, problems = read_sources(paths, root)
+    if trial.cell is not None and not problems:
+        sources = edit_cell(sources, trial.cell, trial.settings)
+    reading = read_texts(sources, root, environment, problems)
+    if reading.declared is None:
+        return reading
+    return replace(reading, declared=replace(reading.declared, trial=trial.length))
+
+
+def edit_cell(sources: Sequence[Source], cell: Cell, settings: Sequence[tuple[str, str]]) -> list[Source]:
+    """The sources with ``settings`` in the one that declares ``cell``; the others as they are."""
+    for index, source in enumerate(sources):
+        if _declares(source, cell):
+            text = source.text
+            for name, value in settings:
+                text = _set(text, source.name, cell, name, value)
+            edited = replace(source, text=text, blob=compute_blob_id(text.encode()))
+            return [*sources[:index], edited, *sources[index + 1 :]]
+    raise ReconcilerError(f"no file declares {cell} by itself", fix="write the cell below spec.divisions of one file")
+
+
+def render_patch(before: Sequence[Source], after: Sequence[Source]) -> str:
+    """As ``git apply`` and ``patch -p1`` read it; "" where nothing differs."""
+    lines: list[str] = []
+    for old, new in zip(before, after, strict=True):
+        names = f"a/{old.name}", f"b/{new.name}"
+        rows = difflib.unified_diff(old.text.splitlines(keepends=True), new.text.splitlines(keepends=True), *names)
+        for row in rows:
+            lines.append(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n")
+    return "".join(lines)
+
+
+def _path(cell: Cell) -> tuple[str, ...]:
+    return "spec", "divisions", cell.division, cell.system, cell.benchmark, cell.scenario
+
+
+def _declares(source: Source, cell: Cell) -> bool:
+    try:
+        _, depth = find_deepest(compose(source.text), _path(cell))
+    except EditError:
+        return False
+    return depth == len(_path(cell))
+
+
+def _set(text: str, file: str, cell: Cell, name: str, value: str) -> str:
+    try:
+        return set_value(text, (*_path(cell), *name.split(".")), _type(value))
+    except (EditError, SpecError) as error:
+        fix = "give the cell settings of its own in the spec, then try again"
+        raise ReconcilerError(f"{file}: {name} of {cell} cannot be changed: {error}", fix=fix) from error
+
+
+def _type(value: str) -> New:
+    """As YAML would read it, so that a number is not quoted."""
+    found = resolve(value)
+    return value if found is None else found

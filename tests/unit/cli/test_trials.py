@@ -1,0 +1,169 @@
+"""Trials and quick runs: recorded beside everything that is published, and never among it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from reconciler.files import RepositoryPaths
+from reconciler.planning import Options, compute_plan
+from reconciler.publishing.preconditions import find_refused_cells
+from reconciler.record.index import load, load_record
+from reconciler.resource.conditions import CellStatus, Condition, ConditionStatus
+from reconciler.resource.kinds import Cell
+from reconciler.trial_paths import TrialPaths
+from tests.shared import make_once
+from tests.unit.cli.conftest import CELL, SPEC, Reconcile, console, git
+
+
+@pytest.fixture(scope="session")
+def tried_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One recorded cell, and one trial of it with another rate. Not to be changed."""
+
+    def make(folder: Path) -> Path:
+        root = folder / "repository"
+        shutil.copytree(recorded_once, root)
+        ended = console("try", "digits", "target_qps=700", "min_query_count=600", at=root)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return root
+
+    return make_once(tmp_path_factory, "tried", make)
+
+
+@pytest.fixture
+def tried(tried_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "repository"
+    shutil.copytree(tried_once, root)
+    monkeypatch.chdir(root)
+    return root
+
+
+def list_published(root: Path) -> Mapping[str, bytes]:
+    """What is in git, and the rendered tree."""
+    folders = (root / "state", root / "specs", root / ".reconcile/tree")
+    return {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
+
+
+def read_json(reconcile: Reconcile, *arguments: str) -> dict[str, object]:
+    code, out, err = reconcile(*arguments, "--json")
+    assert code in (0, 2), err
+    found: dict[str, object] = json.loads(out)
+    return found
+
+
+def test_a_trial_is_recorded_beside_what_is_published(recorded_once: Path, tried: Path, reconcile: Reconcile) -> None:
+    before = {path.removeprefix(str(recorded_once)): data for path, data in list_published(recorded_once).items()}
+    after = {path.removeprefix(str(tried)): data for path, data in list_published(tried).items()}
+    assert after == before
+    assert git(tried, "status", "--porcelain") == ""
+    runs = read_json(reconcile, "history", "digits", "--trials")["trials"]
+    assert isinstance(runs, list)
+    assert [run["settings"]["target_qps"] for run in runs] == ["700"]
+    assert {"trial", "rehearsal"} <= set(runs[0]["marks"])
+
+
+def test_nothing_that_publishes_knows_of_a_trial(tried: Path, reconcile: Reconcile) -> None:
+    with_trial = [read_json(reconcile, *words) for words in (["plan"], ["status"], ["check"], ["history", "digits"])]
+    shutil.rmtree(tried / ".reconcile/trials")
+    assert [
+        read_json(reconcile, *words) for words in (["plan"], ["status"], ["check"], ["history", "digits"])
+    ] == with_trial
+
+
+def test_a_trial_that_somebody_puts_among_the_records_still_counts_for_nothing(tried: Path) -> None:
+    paths, there = RepositoryPaths(tried), TrialPaths(tried)
+    before = compute_plan(paths, Options())
+    moved = [path for path in there.records.glob("Run/*.json") if not (paths.records / "Run" / path.name).exists()]
+    for path in moved:
+        shutil.copy(path, paths.records / "Run" / path.name)
+    shutil.copytree(there.logs, paths.logs, dirs_exist_ok=True)
+    after = compute_plan(paths, Options())
+    assert len(moved) == 1
+    assert after.plan.in_sync
+    assert after.difference.chosen == before.difference.chosen
+    assert after.recorded.by_address == before.recorded.by_address
+
+
+def test_a_trial_has_another_key_than_the_run_it_is_like(tried: Path) -> None:
+    trial = next(TrialPaths(tried).records.glob("Run/*.json"))
+    record = load_record(TrialPaths(tried), f"Run/{trial.stem}")
+    assert record.inputs["trial"].value == "full"
+    assert not load(RepositoryPaths(tried)).recorded.done(record.key)
+
+
+@pytest.mark.parametrize("mark", ["trial", "quick"])
+def test_a_cell_with_such_a_mark_is_not_packed(mark: str) -> None:
+    ready = (Condition("Ready", ConditionStatus.TRUE, "Measured"),)
+    found = find_refused_cells([CellStatus(Cell.parse(CELL), ready, marks=(mark,))], [])
+    assert [refusal.where for refusal in found] == [CELL]
+
+
+def test_the_logs_of_a_trial_are_kept_until_trials_are_collected(tried: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("gc")
+    assert code == 0
+    logs = read_json(reconcile, "logs", "digits", "--trials")["logs"]
+    assert isinstance(logs, list)
+    assert {"mlperf_log_summary.txt", "mlperf_log_detail.txt"} <= {str(log["name"]).rpartition("/")[2] for log in logs}
+    code, out, _ = reconcile("logs", "digits", "--trials", "--print", "mlperf_log_summary.txt")
+    assert code == 0
+    assert "target_qps : 700" in out
+    assert read_json(reconcile, "gc", "--trials")["trials"] == 1
+    assert read_json(reconcile, "history", "digits", "--trials")["trials"] == []
+    assert reconcile("plan")[0] == 0
+
+
+def test_a_setting_that_is_none_is_named_with_its_place(recorded: Path, reconcile: Reconcile) -> None:
+    code, _, err = reconcile("try", "digits", "target_qsp=700")
+    assert code == 1
+    assert "target_qsp" in err
+    assert "target_qps" in err
+    assert reconcile("try", "digits", "700")[0] != 0
+    assert not (recorded / ".reconcile/trials/records/Run").exists()
+
+
+def test_a_quick_pass_leaves_what_is_published_as_it_is(recorded: Path, reconcile: Reconcile) -> None:
+    path = recorded / "specs/one.yaml"
+    path.write_text(SPEC.replace("min_query_count: 512", "min_query_count: 4096"))
+    before = list_published(recorded)
+    assert reconcile("plan", "--quick")[0] == 2
+    code, out, err = reconcile("--quick")
+    assert code == 0, out + err
+    assert "never published" in out
+    assert reconcile("plan", "--quick")[0] == 0
+    assert list_published(recorded) == before
+    assert reconcile("plan")[0] == 2  # the real run is still to be made
+    marks = {mark for found in load(TrialPaths(recorded)).recorded.by_key.values() for s in found for mark in s.marks}
+    assert {"trial", "quick"} <= marks
+
+
+def test_quick_runs_are_not_committed_nor_planned_for_later(recorded: Path, reconcile: Reconcile) -> None:
+    assert reconcile("--quick", "--commit")[0] != 0
+    assert reconcile("plan", "--quick", "-o", "plan.json")[0] != 0
+    assert not (recorded / "plan.json").exists()
+
+
+def test_tune_chooses_among_candidates_and_proposes_the_edit(recorded: Path, reconcile: Reconcile) -> None:
+    before = (recorded / "specs/one.yaml").read_text()
+    found = read_json(reconcile, "tune", "digits", "--vary", "run.batch_size=1,8", "--quick", "-o", "tuned.patch")
+    assert found["settled"]
+    assert found["made"] >= 2
+    assert isinstance(found["settings"], dict)
+    assert found["settings"]["run.batch_size"] in ("1", "8")
+    assert (recorded / "specs/one.yaml").read_text() == before
+    git(recorded, "apply", "tuned.patch")
+    assert f"batch_size: {found['settings']['run.batch_size']}" in (recorded / "specs/one.yaml").read_text()
+    again = read_json(reconcile, "history", "digits", "--trials")["trials"]
+    assert isinstance(again, list)
+    assert len(again) == found["made"]
+
+
+def test_tune_ends_with_its_budget(recorded: Path, reconcile: Reconcile) -> None:
+    found = read_json(reconcile, "tune", "digits", "--trials", "1", "--quick")
+    assert not found["settled"]
+    assert found["made"] == 1
+    assert reconcile("tune", "digits", "--for", "2")[0] != 0
+    assert reconcile("tune", "digits", "--vary", "target_qps=1,2")[0] != 0

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from reconciler.cli.shared.curve_standing import list_curves
 from reconciler.cli.shared.options import reporting_options, selection_options, split_words, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import choose_exit_code, compute_selected_plan, find_asked_cells, list_cells
@@ -14,6 +15,7 @@ from reconciler.execute.outcome import UnderWay
 from reconciler.execute.under_way import list_under_way
 from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.planning import PlanResult
+from reconciler.render.curves import render_curves_text
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.plan import LIMIT
 from reconciler.render.status import render_status_text, render_under_way_text
@@ -42,6 +44,8 @@ def command(
             say(render_under_way_text(under_way))
         if running := find_pass_in_progress(paths):
             say(str(running))
+        if curves := list_curves(seen):
+            say(render_curves_text(curves))
     return choose_exit_code(seen.plan)
 
 
@@ -49,5 +53,10 @@ def report_status(seen: PlanResult, cells: Sequence[CellStatus], under_way: Sequ
     """For ``--json`` and for the page."""
     parts = render_cells_part(cells, seen.plan)
     return render_document(
-        "status", in_sync=seen.plan.in_sync, cells=parts, findings=seen.plan.findings, under_way=under_way
+        "status",
+        in_sync=seen.plan.in_sync,
+        cells=parts,
+        findings=seen.plan.findings,
+        under_way=under_way,
+        curves=list_curves(seen),
     )

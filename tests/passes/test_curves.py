@@ -7,11 +7,16 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from reconciler.cli.main import main
 from reconciler.diff.change import Work
+from reconciler.diff.claims import Proof
 from reconciler.diff.conditions import summarise_cells
 from reconciler.execute.outcome import Status
+from reconciler.history.audit import audit
+from reconciler.history.snapshot import read_snapshot
 from reconciler.planning import PlanResult
 from reconciler.resource.conditions import ConditionStatus
+from reconciler.resource.kinds import Address
 from tests.passes.curve import make_curve
 from tests.passes.repository import SPEC, Repository
 from tests.shared import make_once
@@ -124,9 +129,7 @@ def test_one_point_measured_on_another_stack_does_not_join_the_curve(measured: R
     assert chosen["c25"] == seen.recorded.by_address[_address("c25")][0].id
 
 
-def _address(point: str) -> object:
-    from reconciler.resource.kinds import Address
-
+def _address(point: str) -> Address:
     return Address.parse(f"Run:{CELL}/{point}/performance")
 
 
@@ -146,3 +149,28 @@ def test_a_client_that_ran_something_else_is_not_believed(
     outcome = next(o for o in report.outcomes if str(o.step.change.address) == f"Run:{CELL}/c25/performance")
     assert outcome.status is status
     assert message in outcome.message
+
+
+def test_status_tells_of_the_curve_what_its_cells_do_not(
+    measured: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(measured.root)
+    assert main(["status"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index(f"Curve {CELL}: 8 of 8 points measured, up to 64 requests at a time")
+    assert [line.split() for line in lines[start + 1 : start + 5]] == [
+        ["Ultra", "Low", "Concurrency", "1-32", "1,", "2,", "3,", "5,", "10", "and", "25"],
+        ["Low", "Concurrency", "2-5", "2,", "3", "and", "5"],
+        ["Medium", "Concurrency", "6-17", "10"],
+        ["High", "Concurrency", "18-64", "25,", "40", "and", "64"],
+    ]
+    assert any(line.startswith("  One more point takes about") for line in lines)
+
+
+def test_an_audit_proves_every_point(measured: Repository, tmp_path: Path) -> None:
+    repository = measured.copy(tmp_path / "committed")
+    repository.write(".gitignore", ".reconcile/\n__pycache__/\n")
+    repository.commit()
+    report = audit(repository.root, read_snapshot(repository.root, "HEAD"))
+    assert not [claim for claim in report.claims if claim.proof in (Proof.CONTRADICTED, Proof.MISSING)]
+    assert {claim.where for claim in report.claims} >= {f"{CELL}/c{point}" for point in POINTS}

@@ -1,0 +1,81 @@
+"""How the curves of MLPerf Endpoints stand: points per region, gaps, points that others beat, what one more costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from reconciler.mlperf.endpoints_program.pareto import CurvePoint, find_dominated
+from reconciler.mlperf.endpoints_program.regions import BAND_TITLES, BANDS, Regions, derive_regions, place_denser
+from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
+from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX, is_endpoints_round
+from reconciler.planning import PlanResult, predict_seconds
+from reconciler.record.index import load_record
+from reconciler.render.curves import BandStanding, CurveStanding
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.settings import MAXIMUM
+
+_SUGGESTED = 2
+
+
+def list_curves(seen: PlanResult) -> tuple[CurveStanding, ...]:
+    """None where the spec declares no curve."""
+    if not is_endpoints_round(seen.desired.submission.round):
+        return ()
+    rules = load_endpoints_rules(seen.desired.submission.round.removeprefix(ROUND_PREFIX))
+    curves: dict[tuple[str, str, str], dict[int, Cell]] = {}
+    for resource in seen.desired.resources:
+        if resource.kind is Kind.RESULT and (cell := resource.cell) is not None:
+            points = curves.setdefault((cell.division, cell.system, cell.benchmark), {})
+            points[int(cell.scenario[1:])] = cell
+    return tuple(_stand("/".join(names), points, seen, rules) for names, points in curves.items())
+
+
+def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules) -> CurveStanding:
+    declared = tuple(sorted(points))
+    first = points[declared[0]]
+    c_max = seen.desired.detail(Address(Kind.RESULT, str(first))).settings.number(MAXIMUM)
+    regions = derive_regions(declared, c_max, rules)
+    drawn = tuple(_list_measured(points, seen))
+    measured = tuple(point.concurrency for point in drawn)
+    rates = [(point.concurrency, float(point.per_user), float(point.system_tps)) for point in drawn]
+    denser = [c for c in place_denser(rates, len(declared)) if c not in declared]
+    return CurveStanding(
+        curve=name,
+        max_concurrency=c_max,
+        declared=declared,
+        measured=measured,
+        bands=tuple(_band(band, declared, measured, regions, rules) for band in BANDS),
+        dominated=tuple(sorted(find_dominated(drawn))),
+        denser=tuple(denser[:_SUGGESTED]),
+        seconds=_cost(points, seen),
+    )
+
+
+def _list_measured(points: dict[int, Cell], seen: PlanResult) -> Iterator[CurvePoint]:
+    for _, cell in sorted(points.items()):
+        chosen = seen.difference.chosen.get(cell)
+        if chosen is None or not chosen.performance:
+            continue
+        values = load_record(seen.paths, chosen.performance).values
+        per_user = values.get("point", {}).get("tps_per_user")
+        if per_user is not None:
+            rate = Decimal(str(values["metric"]["value"]))
+            yield CurvePoint(int(cell.scenario[1:]), Decimal(str(per_user)), rate)
+
+
+def _band(
+    band: str, declared: tuple[int, ...], measured: tuple[int, ...], regions: Regions, rules: CurveRules
+) -> BandStanding:
+    region = regions.get(band)
+    own, done = (
+        tuple(point for point in points if band in regions.list_bands(point, rules)) for points in (declared, measured)
+    )
+    return BandStanding(BAND_TITLES[band], region.first, region.last, own, done)
+
+
+def _cost(points: dict[int, Cell], seen: PlanResult) -> float | None:
+    """As long as the longest of those that are declared: a point more has no accuracy run of its own."""
+    runs = (RunAddress(cell, PERFORMANCE).address for cell in points.values())
+    known = [seconds for run in runs if (seconds := predict_seconds(run, seen.desired, seen.recorded)[0]) is not None]
+    return max(known, default=None)

@@ -1,0 +1,58 @@
+"""Curves of MLPerf Endpoints as text: what is measured in each region, what is beaten, what one more point costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from reconciler.quantities import join_listing, show_count, show_duration
+
+
+@dataclass(frozen=True, slots=True)
+class BandStanding:
+    """A mandatory band: its concurrencies, the points that are declared there, and those of them that are measured."""
+
+    title: str
+    first: int
+    last: int
+    declared: tuple[int, ...]
+    measured: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CurveStanding:
+    """``dominated``: points than which another is better on both axes. ``denser``: concurrencies beside the sharpest
+    bends; ``seconds``: what one more point takes, None where nothing can tell."""
+
+    curve: str
+    max_concurrency: int
+    declared: tuple[int, ...]
+    measured: tuple[int, ...]
+    bands: tuple[BandStanding, ...]
+    dominated: tuple[int, ...] = ()
+    denser: tuple[int, ...] = ()
+    seconds: float | None = None
+
+
+def render_curves_text(curves: Iterable[CurveStanding]) -> str:
+    return "\n".join(line for curve in curves for line in _curve(curve))
+
+
+def _curve(curve: CurveStanding) -> Iterator[str]:
+    far = f"{len(curve.measured)} of {show_count(len(curve.declared), 'point')} measured"
+    yield f"Curve {curve.curve}: {far}, up to {curve.max_concurrency} requests at a time"
+    width = max(len(band.title) for band in curve.bands)
+    for band in curve.bands:
+        missing = [point for point in band.declared if point not in band.measured]
+        shown = _list(band.declared) if band.declared else "no point"
+        left = f"; not measured: {_list(missing)}" if missing and band.measured else ""
+        yield f"  {band.title:<{width}}  {f'{band.first}-{band.last}':<9} {shown}{left}"
+    if curve.dominated:
+        yield f"  Beaten on both axes by another point: {_list(curve.dominated)}"
+    if curve.seconds is not None:
+        bends = f"; the sharpest bends are around {_list(curve.denser)}" if curve.denser else ""
+        yield f"  One more point takes about {show_duration(curve.seconds)}{bends}"
+
+
+def _list(points: Sequence[int]) -> str:
+    return join_listing(list(map(str, points)), most=12)

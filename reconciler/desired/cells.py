@@ -40,11 +40,12 @@ from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.rules.values import TestRules
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import ACCURACY, MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
-from reconciler.resource.settings import ACCURACY_FROM, BUILD_COMMAND, SERVICE_COMMAND, CellSettings
+from reconciler.resource.settings import ACCURACY_DATASET, ACCURACY_FROM, BUILD_COMMAND, SERVICE_COMMAND, CellSettings
 from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import DeclaredCell
 
 INFERRED = "inferred"
+_ACCURACY_PIN = f"{ACCURACY_DATASET}.sha256"
 Commons = Mapping[str, tuple[str, str]]  # benchmark → the keys of dataset and model that most of its cells have
 
 
@@ -140,7 +141,7 @@ class CellCompiler:
         reader = self._fresh()
         inputs = [
             *collect_run_inputs(reader, self._scenario, mode, made_from, dataset),
-            *collect_command_inputs(reader),
+            *(i for i in collect_command_inputs(reader) if mode == ACCURACY or i.name != _ACCURACY_PIN),
             *service,
         ]
         rules = replace(self._rules, answers_compared=True) if self._rules and answers else self._rules

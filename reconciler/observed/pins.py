@@ -13,14 +13,15 @@ from reconciler.launch.audit_config_files import find_placed_below
 from reconciler.observed.code import hash_code
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import find_backend_version
-from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.pins import Pin, PinKind
 from reconciler.resource.records import Ended, Recorded, Summary
-from reconciler.resource.settings import BUILD, HARNESS, SERVICE
+from reconciler.resource.settings import ACCURACY_DATASET, BUILD, HARNESS, SERVICE
 
 # Where the last record of a source stands, and under which name: a benchmark's file is part of its dataset.
 _KIND = {"model": Kind.MODEL, "dataset": Kind.DATASET, "benchmark": Kind.DATASET}
 _HARNESS = f"{HARNESS}."  # a command's code and configurations, part of its runs
+_CLIENT = "client."  # what the official Endpoints client is made of, and reads
 _NAME = {"model": "source", "dataset": "source", "benchmark": "benchmark.code"}
 
 
@@ -67,7 +68,7 @@ def collect_recorded_pins(needed: Iterable[Pin], recorded: Recorded, committed: 
 
 
 def _recorded_source(pin: Pin, recorded: Recorded) -> str | None:
-    if pin.name.startswith(_HARNESS):
+    if pin.name.startswith((_HARNESS, _CLIENT)):
         return _last(recorded.by_address.get(_user_of(pin), ()), pin.name)
     if pin.name not in _KIND:
         return None
@@ -80,7 +81,8 @@ def _user_of(pin: Pin) -> Address:
         return Address(Kind.ENGINE, pin.owner)
     if pin.name.startswith(f"{SERVICE}."):
         return Address(Kind.SERVICE, pin.owner)
-    return RunAddress(Cell.parse(pin.owner), PERFORMANCE).address
+    mode = ACCURACY if pin.name.startswith(ACCURACY_DATASET) else PERFORMANCE
+    return RunAddress(Cell.parse(pin.owner), mode).address
 
 
 def _source(pin: Pin, recorded: Recorded, root: Path, digest: Callable[[Path], str | None]) -> tuple[str | None, str]:

@@ -19,6 +19,7 @@ from reconciler.errors import RecordError
 from reconciler.files import hash_bytes
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import FORMAT, LEFT_OUT, SPARE_LOGS, Ended, Record, Summary
+from reconciler.resource.settings import CLIENT_SOURCES
 
 # format → a pure function that turns a document of it into one of the next format.
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
@@ -27,8 +28,9 @@ _REQUIRED = frozenset(item.name for item in fields(Record) if LEFT_OUT not in it
 
 # Inputs that a later pass falls back on, where this machine cannot answer.
 _PINS = ("source", "version", "engine.backend", "benchmark.code")
-_COMMAND_PINS = tuple(
-    f"harness.{part}{name}" for part in ("", "service.", "build.") for name in ("code.sha256", "config.")
+_COMMAND_PINS = (
+    *(f"harness.{part}{name}" for part in ("", "service.", "build.") for name in ("code.sha256", "config.")),
+    *(f"{source}.sha256" for source in CLIENT_SOURCES),
 )
 
 

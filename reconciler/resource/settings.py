@@ -18,7 +18,8 @@ SERVICE_COMMAND, BUILD_COMMAND = f"{SERVICE}.command", f"{BUILD}.command"
 
 ORIGINAL = "system.original"  # of a system: where its description is as it was published before
 CLIENT_CODE = "client.code"  # of the official Endpoints client
-CLIENT_SOURCES = (CLIENT_CODE, "client.tokenizer", "client.accuracy.dataset")  # whose content counts
+ACCURACY_DATASET = "client.accuracy.dataset"
+CLIENT_SOURCES = (CLIENT_CODE, "client.tokenizer", ACCURACY_DATASET)  # whose content counts
 MAXIMUM = "max_supported_concurrency"  # of the system behind a curve of points
 ACCURACY_FROM = "accuracy_from"  # of a cell without an accuracy run: the scenario beside it whose run stands for it
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,19 @@ def test_an_audit_proves_every_point(measured: Repository, tmp_path: Path) -> No
     report = audit(repository.root, read_snapshot(repository.root, "HEAD"))
     assert not [claim for claim in report.claims if claim.proof in (Proof.CONTRADICTED, Proof.MISSING)]
     assert {claim.where for claim in report.claims} >= {f"{CELL}/c{point}" for point in POINTS}
+
+
+def test_a_clone_without_client_weights_and_data_is_in_sync(measured: Repository, tmp_path: Path) -> None:
+    repository = measured.copy(tmp_path / "clone")
+    for path in ("client", "server", ".reconcile"):
+        shutil.rmtree(repository.root / path)
+    for path in ("model.bin", "prompts.jsonl", "questions.jsonl"):
+        (repository.root / path).unlink()
+    assert list_work(repository.look()) == {}
+
+
+def test_other_questions_are_asked_again_and_nothing_is_timed_again(measured: Repository, tmp_path: Path) -> None:
+    repository = measured.copy(tmp_path / "questions")
+    repository.write("questions.jsonl", '{"prompt": "0", "answer": "b"}\n')
+    made = list_made(repository.look())
+    assert {address.rpartition("/")[2] for address in made if address.startswith("Run:")} == {"accuracy"}

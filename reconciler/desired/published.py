@@ -6,14 +6,16 @@ from reconciler.desired.cell_settings import strip_origins
 from reconciler.desired.state import Pins
 from reconciler.resource.inputs import Input, Value
 from reconciler.resource.pins import Pin, make_source_pin
-from reconciler.resource.settings import ORIGINAL, Settings, SubmissionSettings, SystemSettings, is_placing
+from reconciler.resource.settings import NAMEPLATE, ORIGINAL, Settings, SubmissionSettings, SystemSettings, is_placing
 from reconciler.spec.declared import Declared, DeclaredCell
+
+_FILES = (ORIGINAL, NAMEPLATE)  # settings of a system that name a file of it
 
 
 def collect_submission_values(declared: Declared) -> dict[str, Value]:
     values = {"round": declared.round, "submitter": declared.submitter}
     for system in declared.systems.values():
-        shown = {n: value for n, value in system.settings.items() if not is_placing(n) and n != ORIGINAL}
+        shown = {n: value for n, value in system.settings.items() if not is_placing(n) and n not in _FILES}
         for name, value in {**shown, **system.description}.items():
             values[f"systems.{system.name}.{name}"] = value
     return values
@@ -51,8 +53,10 @@ def list_published_pins(declared: Declared) -> dict[str, Pin]:
     documents = {name: value for name, value in declared.settings.items() if name.startswith("documents.")}
     found = {name: make_source_pin("document", name, str(value.value)) for name, value in documents.items()}
     for system in declared.systems.values():
-        if (original := system.settings.get(ORIGINAL)) is not None:
-            found[f"systems.{system.name}.original"] = make_source_pin("document", system.name, str(original.value))
+        for name in _FILES:
+            if (file := system.settings.get(name)) is not None:
+                own = name.partition(".")[2]
+                found[f"systems.{system.name}.{own}"] = make_source_pin("document", system.name, str(file.value))
     for cell in declared.cells:
         for number, path in enumerate(list_published_code(cell)):
             found[f"code.{cell.cell.benchmark}.{number}"] = make_source_pin("code", cell.cell.benchmark, str(path))

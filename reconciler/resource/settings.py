@@ -17,6 +17,7 @@ COMMAND, SCORE_COMMAND = "harness.command", "harness.score.command"
 SERVICE_COMMAND, BUILD_COMMAND = f"{SERVICE}.command", f"{BUILD}.command"
 
 ORIGINAL = "system.original"  # of a system: where its description is as it was published before
+NAMEPLATE = "system.nameplate"  # where it is written what its power supplies can give
 CLIENT_CODE = "client.code"  # of the official Endpoints client
 ACCURACY_DATASET = "client.accuracy.dataset"
 CLIENT_SOURCES = (CLIENT_CODE, "client.tokenizer", ACCURACY_DATASET)  # whose content counts

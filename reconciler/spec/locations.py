@@ -22,6 +22,7 @@ _LOCATIONS = (
     ("spec", "documents", "calibration"),
     ("spec", "documents", "bandwidth"),
     ("spec", "systems", "*", "original"),
+    ("spec", "systems", "*", "nameplate"),
     ("spec", "stores", "*", "url"),
     ("spec", "signing", "signers"),
     ("spec", "benchmarks", "*", "code"),
@@ -33,8 +34,8 @@ _LOCATIONS = (
 _CLIENT_LOCATIONS = (("code",), ("python",), ("tokenizer",), ("accuracy", "dataset"))  # below a group `client`
 _HARNESS_LOCATIONS = ("cwd", "code", "configs", "logs", "outputs", "user_conf_at")
 _LOCATION_NAMES = (
-    "tree, code, source, documents, original, power, signers, url, model.path, dataset.path and the paths of a harness "
-    "or a client"
+    "tree, code, source, documents, original, nameplate, power, signers, url, model.path, dataset.path and the paths "
+    "of a harness or a client"
 )
 
 # Secrets by their shape: what each is called, and its pattern. `pr` looks for the same in what a branch adds.

@@ -265,6 +265,11 @@ class System(Group):
         description="A systems/<name>.json that was published before: its bytes are kept as long as it says what the "
         "spec says.",
     )
+    nameplate: fields.Location = Field(
+        None,
+        description="What its power supplies can give: published as systems/<name>_power.yaml, from round v6.1 on. A "
+        "number alone is system_power_capacity of its description.",
+    )
 
 
 class Scenarios(Group):

@@ -18,6 +18,7 @@ from reconciler.resource.settings import (
     ACCURACY_FROM,
     COMMAND,
     MAXIMUM,
+    NAMEPLATE,
     ORIGINAL,
     CellSettings,
     SubmissionSettings,
@@ -95,7 +96,9 @@ def _documents(submission: SubmissionSettings, root: Path) -> dict[str, bytes]:
 def _system(name: str, division: str, system: SystemSettings, root: Path) -> SystemContent:
     category, status, path = (system.text(n) for n in ("system.category", "system.status", ORIGINAL))
     original = choose_published_file(root / path, f"original of {name}") if path else b""
-    return SystemContent(name, division, category, status, system.description, original)
+    supplies = system.text(NAMEPLATE)
+    nameplate = choose_published_file(root / supplies, f"nameplate of {name}") if supplies else b""
+    return SystemContent(name, division, category, status, system.description, original, nameplate)
 
 
 def _refs(record: Record) -> dict[str, LogRef]:

@@ -82,7 +82,7 @@ class CellContent:
 class SystemContent:
     """One systems/<name>.json. ``description`` holds what the user declared, field by field; fields that the tool knows
     (division, submitter, status, system_type) are not taken from it. ``original``: the file as it was published before,
-    whose bytes are kept where it says the same; b"" for none."""
+    whose bytes are kept where it says the same; ``nameplate``: systems/<name>_power.yaml; b"" for none."""
 
     name: str
     division: str
@@ -90,6 +90,7 @@ class SystemContent:
     status: str
     description: Mapping[str, Any] = field(default_factory=dict)
     original: bytes = b""
+    nameplate: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

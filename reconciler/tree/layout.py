@@ -22,6 +22,7 @@ class Layout:
 
     name: str
     system: str
+    nameplate: str
     model_mapping: str
     source: str
     document: str
@@ -43,6 +44,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "v6": Layout(
         name="v6",
         system="{division}/{submitter}/systems/{system}.json",
+        nameplate="{division}/{submitter}/systems/{system}_power.yaml",
         model_mapping="{division}/{submitter}/model_mapping.json",
         source="{division}/{submitter}/src/{benchmark}/{file}",
         document="{division}/{submitter}/{file}",
@@ -59,6 +61,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "legacy": Layout(
         name="legacy",
         system="{division}/{submitter}/systems/{system}.json",
+        nameplate="{division}/{submitter}/systems/{system}_power.yaml",
         model_mapping="{division}/{submitter}/model_mapping.json",
         source="{division}/{submitter}/code/{benchmark}/{file}",
         document="{division}/{submitter}/{file}",

@@ -9,6 +9,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import add_hash, parse_accuracy
 from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, CONFIG
+from reconciler.mlperf.nameplate import CAPACITY
 from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.mlperf.rules.ruleset import Ruleset
@@ -58,6 +59,8 @@ def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
             make_path(layout.system, **names),
             render_description(system, submission.submitter, ruleset),
         )
+        if system.nameplate and CAPACITY in ruleset.power_fields:  # no earlier round knows the file
+            yield make_path(layout.nameplate, **names), system.nameplate
     for content in submission.cells:
         yield from _cell(content, submission.submitter, layout, ruleset)
     for division in sorted({content.cell.division for content in submission.cells}):

@@ -39,7 +39,12 @@ def make_metered(root: Path, director: str, analyzer: str = "WT310") -> Reposito
     repository = make_repository(root)
     shutil.copytree(HERE / "kit", root / "kit")
     meter = f'{{director: "{director}", ntp: 127.0.0.1, kit: kit, analyzer: {analyzer}}}'
-    repository.edit(SPEC, "      status: available\n", f"      status: available\n      power: {meter}\n")
+    repository.edit(
+        SPEC,
+        "      status: available\n",
+        f"      status: available\n      power: {meter}\n      nameplate: supplies.yaml\n",
+    )
+    repository.write("supplies.yaml", "Box: {Min PSUs Needed: 1, PSUs: [{PowerCapacityWatts: 550}]}\n")
     return repository
 
 
@@ -69,6 +74,7 @@ def test_session_is_recorded_rendered_and_in_sync_afterwards(tmp_path: Path, dir
     ends = {path.partition("/performance/")[2] for path in tree}
     assert {"power/client.json", "power/server.json", "ranging/spl.txt", "ranging/mlperf_log_detail.txt"} <= ends
     assert "run_1/spl.txt" in ends
+    assert any(path.endswith("/systems/box_power.yaml") for path in repository.tree())
     assert repository.reconcile().outcomes == ()
 
 

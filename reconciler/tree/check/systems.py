@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.mlperf.documents import ResultDocument
+from reconciler.mlperf.documents import ResultDocument, parse_yaml_mapping
+from reconciler.mlperf.nameplate import CAPACITY, compute_capacity
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.mlperf.rules.values import SystemField
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.reading.files import read_file
 from reconciler.tree.reading.places import SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
 from reconciler.tree.reading.values import show_value
@@ -116,6 +118,35 @@ def check_network(view: SystemView) -> Complaints:
             )
 
 
+def check_nameplate(view: SystemView) -> Complaints:
+    """What the power supplies of a system can give, where its power was measured: in its description, or in a file."""
+    document, name = view.system.read.value, view.system.name
+    measured = any((view.submitter.path / "results" / name).glob("*/*/performance/power"))
+    if CAPACITY not in view.ruleset.power_fields or not measured or document is None or CAPACITY in document.values:
+        return
+    file = f"systems/{name}_power.yaml"
+    read = read_file(f"{view.submitter.path}/{file}", f"{view.submitter.shown}/{file}", parse_yaml_mapping)
+    if read.absent:
+        wanted = f"what the power supplies can give, here or as {CAPACITY} of systems/{name}.json"
+        yield Complaint(Place(read.file), "missing", wanted, severity=Severity.WARNING)
+    elif read.value is None:
+        yield Complaint(Place(read.file, read.line), read.problem, "a YAML mapping of components")
+    else:
+        yield from _judge_nameplate(Place(read.file), read.value)
+
+
+def _judge_nameplate(place: Place, document: ResultDocument) -> Complaints:
+    """The checker takes a component that is not as in the template for nothing, or stops at it."""
+    try:
+        capacity = compute_capacity(document.values)
+    except ValueError as error:
+        yield Complaint(place, str(error), "PSUs with PowerCapacityWatts, and how many of them are needed")
+        return
+    if not capacity:
+        found = "no component with PSUs and Min PSUs Needed"
+        yield Complaint(place, found, "at least one, as in the template", severity=Severity.WARNING)
+
+
 _CHECK = f"{NEW}: system check"
 SYSTEM_RULES: tuple[tuple[Rule, SystemRule], ...] = (
     (Rule("system.missing", "every system is described", (_CHECK, OLD)), check_described),
@@ -123,4 +154,5 @@ SYSTEM_RULES: tuple[tuple[Rule, SystemRule], ...] = (
     (Rule("system.fields", "the mandatory fields", (_CHECK, OLD)), check_fields),
     (Rule("system.names", "division and submitter are the folders'", (_CHECK, OLD)), check_names),
     (Rule("system.network", "the network division's fields", (_CHECK, OLD)), check_network),
+    (Rule("system.nameplate", "what the power supplies can give", (_CHECK,)), check_nameplate),
 )

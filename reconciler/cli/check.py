@@ -29,7 +29,6 @@ from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Kind
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.check.official import run_official
-from reconciler.tree.curve.check import check_endpoints
 from reconciler.tree.curve.official import run_official_checker
 from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.findings import TreeReport
@@ -91,15 +90,11 @@ def command(
         path, round_name = seen.tree, round_name or _round(seen)
         original, origin = original or _stored(seen), _origins(seen)
         output = output or seen.paths.work / _OUTPUT
-    if is_endpoints_submission(path):
-        tree_report = check_endpoints(path)
-        if official is not None:
-            tree_report = run_official_checker(tree_report, path, official, output or Path(_OUTPUT))
-        official = None
-    else:
-        with show_progress(quiet=as_json) as report:
-            tree_report = check_tree(path, round_name=round_name, original=original, origin=origin, progress=report)
-    if official is not None:
+    with show_progress(quiet=as_json) as report:
+        tree_report = check_tree(path, round_name=round_name, original=original, origin=origin, progress=report)
+    if official is not None and is_endpoints_submission(path):
+        tree_report = run_official_checker(tree_report, path, official, output or Path(_OUTPUT))
+    elif official is not None:
         tree_report = _official(tree_report, path, official, output or Path(_OUTPUT), carry=carry_log)
     if as_json:
         say_json(render_document("check", **render_findings_part(tree_report, by)))

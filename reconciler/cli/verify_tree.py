@@ -23,8 +23,6 @@ from reconciler.render.documents import render_document
 from reconciler.render.findings import render_findings_part, render_verified_text
 from reconciler.render.findings_page import render_findings_page
 from reconciler.render.findings_tables import render_findings_csv, render_objections
-from reconciler.tree.curve.check import verify_endpoints
-from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.findings import TreeReport
 from reconciler.tree.verify.engine import verify_tree
 
@@ -82,11 +80,8 @@ def command(
     detail logs say what ran; user.conf, measurements, summaries, system descriptions, accuracy and compliance files
     are compared with them. Of an MLPerf Endpoints submission, each point.yaml is compared with the client's own files.
     """
-    if is_endpoints_submission(path):
-        tree_report = verify_endpoints(path)
-    else:
-        with show_progress(quiet=as_json) as report:
-            tree_report = verify_tree(path, round_name=round_name, original=open_archive(originals), progress=report)
+    with show_progress(quiet=as_json) as report:
+        tree_report = verify_tree(path, round_name=round_name, original=open_archive(originals), progress=report)
     if baseline is not None:
         tree_report = leave_out_known(tree_report, read_baseline(baseline))
     _write(tree_report, by, csv_file, objections, html_file)

@@ -14,6 +14,8 @@ from reconciler.tree.check.presence import BENCHMARK_RULES
 from reconciler.tree.check.runs import PERFORMANCE_RULES, RUN_RULES
 from reconciler.tree.check.structure import ROOT_RULES, SUBMITTER_RULES
 from reconciler.tree.check.systems import SYSTEM_RULES
+from reconciler.tree.curve.check import check_endpoints
+from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.findings import Facts, Rule, TreeFinding, TreeReport
 from reconciler.tree.reading.facts import read_facts
 from reconciler.tree.reading.survey import Progress, survey_tree
@@ -48,10 +50,13 @@ def check_tree(
     origin: Origin | None = None,
     progress: Progress | None = None,
 ) -> TreeReport:
-    """Every finding about the tree at (below, around) a path. ReconcilerError when there is no tree.
+    """Every finding about the tree at (below, around) a path, also of MLPerf Endpoints. ReconcilerError when there is
+    no tree.
 
     ``round_name`` "": the round whose seeds the logs carry. ``original`` finds untruncated accuracy logs by their hash.
     """
+    if is_endpoints_submission(path):
+        return check_endpoints(path)
     surveys = survey_tree(path, round_name, original)
     facts: list[Facts] = []
     walk = TreeWalk(

@@ -10,6 +10,8 @@ from reconciler.collector import pause_collector
 from reconciler.files import hash_bytes
 from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
 from reconciler.mlperf.log_files import DETAIL
+from reconciler.tree.curve.check import verify_endpoints
+from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.findings import Facts, Gap, Rule, TreeFinding, TreeReport
 from reconciler.tree.reading.cell import USER_CONF
 from reconciler.tree.reading.facts import read_facts
@@ -64,10 +66,13 @@ def verify_tree(
     original: FindOriginal | None = None,
     progress: Progress | None = None,
 ) -> TreeReport:
-    """Every contradiction in the tree at (below, around) a path. ReconcilerError when there is no tree.
+    """Every contradiction in the tree at (below, around) a path, also of MLPerf Endpoints. ReconcilerError when there
+    is no tree.
 
     ``round_name`` "": the round whose seeds the logs carry.
     """
+    if is_endpoints_submission(path):
+        return verify_endpoints(path)
     surveys = survey_tree(path, round_name, original)
     memory = _Memory()
     rules = LevelRules(verify_cell, system=SYSTEM_CONTRADICTIONS, benchmark=BENCHMARK_CONTRADICTIONS)

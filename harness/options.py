@@ -112,6 +112,7 @@ TRITON_RUN = {
         "text", "", "sizes of such a batch that need not wait to grow, such as 4,8; default: batch_size"
     ),
     "batch_delay_us": Option("int", 0, "longest that a request waits for others, in microseconds"),
+    "shared_memory": Option("flag", True, "a server that the run starts reads inputs from shared memory"),
     "pinned_memory": Option("flag", True, "batches for GPUs are put together in pinned memory"),
     "url": Option(
         "text",

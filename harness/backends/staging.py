@@ -13,13 +13,20 @@ from harness.qsl import Rows, count_rows, gather
 class Staging:
     """One batch of every input, for one stream.
 
-    ``arrays``: the resident samples in the order of the inputs. ``batch_sizes``: see ``Engine``; ascending.
+    ``arrays``: the resident samples in the order of the inputs. ``batch_sizes``: see ``Engine``; ascending. ``memory``:
+    room for a batch of each, where it must be somewhere.
     """
 
-    def __init__(self, arrays: Sequence[np.ndarray], batch_size: int, batch_sizes: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        arrays: Sequence[np.ndarray],
+        batch_size: int,
+        batch_sizes: Sequence[int] = (),
+        memory: Sequence[np.ndarray] = (),
+    ) -> None:
         self._arrays = arrays
         self._sizes = tuple(batch_sizes)
-        self._memory = [np.zeros((batch_size, *array.shape[1:]), array.dtype) for array in arrays]
+        self._memory = list(memory) or [np.zeros((batch_size, *array.shape[1:]), array.dtype) for array in arrays]
 
     def batch(self, rows: Rows) -> list[np.ndarray]:
         """The inputs of a batch, as views of resident samples where they are contiguous. Padded where the engine needs

@@ -110,15 +110,24 @@ def _send(target: socket.socket, parts: list[memoryview]) -> None:
 
 def get(host: str, port: int, path: str, timeout: float) -> tuple[int, str]:
     """Status and text. Raises OSError."""
+    return _ask(host, port, "GET", path, None, timeout)
+
+
+def _ask(host: str, port: int, method: str, path: str, body: str | None, timeout: float) -> tuple[int, str]:
     connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
-        connection.request("GET", path)
+        connection.request(method, path, body)
         answer = connection.getresponse()
         return answer.status, answer.read().decode(errors="replace")
     except http.client.HTTPException as error:
         raise ConnectionError(f"not an answer in HTTP: {error}") from error
     finally:
         connection.close()
+
+
+def post(host: str, port: int, path: str, document: object, timeout: float) -> tuple[int, str]:
+    """Status and text. Raises OSError."""
+    return _ask(host, port, "POST", path, json.dumps(document), timeout)
 
 
 def read_problem(document: bytes) -> str:

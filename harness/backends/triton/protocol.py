@@ -10,6 +10,7 @@ from urllib.parse import quote
 import numpy as np
 
 from harness.backends import Tensor
+from harness.backends.triton.shared_memory import SharedPart
 from harness.errors import HarnessError
 
 DATATYPES = {
@@ -27,28 +28,44 @@ HEADER_LENGTH = "Inference-Header-Content-Length"
 
 
 def make_request_head(
-    host: str, model: str, inputs: Sequence[Tensor], shapes: Sequence[tuple[int, ...]], outputs: Sequence[Tensor]
+    host: str,
+    model: str,
+    inputs: Sequence[Tensor],
+    shapes: Sequence[tuple[int, ...]],
+    outputs: Sequence[Tensor],
+    parts: Sequence[SharedPart] = (),
 ) -> bytes:
-    """All of a request but the bytes of its inputs, which follow in their order. ``shapes``: of the inputs, with the
-    axis of the batch."""
+    """All of a request but the bytes of its inputs, which follow in their order unless ``parts`` say where they are in
+    shared memory. ``shapes``: of the inputs, with the axis of the batch."""
     sizes = [
         int(np.prod(shape)) * np.dtype(tensor.dtype).itemsize for tensor, shape in zip(inputs, shapes, strict=True)
     ]
+    told: list[dict[str, object]] = [{"binary_data_size": size} for size in sizes]
+    if parts:
+        told = [
+            {
+                "shared_memory_region": part.region,
+                "shared_memory_offset": part.offset,
+                "shared_memory_byte_size": part.size,
+            }
+            for part in parts
+        ]
+    following = 0 if parts else sum(sizes)
     asked = [
         {
             "name": tensor.name,
             "shape": list(shape),
             "datatype": DATATYPES[tensor.dtype],
-            "parameters": {"binary_data_size": size},
+            "parameters": how,
         }
-        for tensor, shape, size in zip(inputs, shapes, sizes, strict=True)
+        for tensor, shape, how in zip(inputs, shapes, told, strict=True)
     ]
     wanted = [{"name": tensor.name, "parameters": {"binary_data": True}} for tensor in outputs]
     document = json.dumps({"inputs": asked, "outputs": wanted}).encode()
     head = (
         f"POST /v2/models/{quote(model, safe='')}/infer HTTP/1.1\r\nHost: {host}\r\n"
         f"Content-Type: application/octet-stream\r\n{HEADER_LENGTH}: {len(document)}\r\n"
-        f"Content-Length: {len(document) + sum(sizes)}\r\n\r\n"
+        f"Content-Length: {len(document) + following}\r\n\r\n"
     )
     return head.encode() + document
 

@@ -18,11 +18,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import numpy as np
+
 from harness.backends import BackendEngine, LoadPlan
-from harness.backends.triton.connection import get, read_problem
+from harness.backends.triton.connection import get, post, read_problem
 from harness.backends.triton.programs import Program, find_program, make_backends, make_environment
 from harness.backends.triton.protocol import find_differences
 from harness.backends.triton.repository import MODEL, list_policies, read_settings, write_repository
+from harness.backends.triton.shared_memory import SHARED, SharedInputs
 from harness.command import SERVICE_LOG
 from harness.contract import LOG_PARTS, installing
 from harness.errors import HarnessError, ProblemClass
@@ -36,8 +39,7 @@ _END = 1 << 16  # bytes that are read for it
 _ERROR = re.compile(r"E\d{4} |error:")
 _DYING = 2.0  # seconds between a broken connection and the end of its process
 _ENDING = 10.0  # seconds that it gets to end in order
-_SHARED = Path("/dev/shm")  # noqa: S108 - where the Python backend's regions lie
-_REGIONS = "mlperf_triton_"
+_REGIONS = "mlperf_triton_"  # of shared memory: the Python backend's, and inputs
 _TRIES = 3  # a port may be taken between its choice and the server's start
 _TAKEN = "Address already in use"
 _FIX = "see the server's log; the next pass starts it, or asks it, again"
@@ -114,6 +116,22 @@ class TritonServer:
                 f"set run.batch_size to {largest}, or raise max_batch_size there" if largest else "serve it in batches"
             )
             raise self.explain(f"{self.model} takes batches of {largest}, and not of {batch_size}", fix, "input")
+
+    def share(self, stream: int, samples: Sequence[np.ndarray], batch_size: int) -> SharedInputs | None:
+        """Memory for the inputs of a stream; None where there is no room for it, or the server does not take it."""
+        name = f"{self.regions}inputs_{stream}"
+        try:
+            made = SharedInputs(name, samples, batch_size)
+        except OSError:
+            return None
+        asked = {"key": f"/{name}", "offset": 0, "byte_size": made.size}
+        try:
+            status, _ = post(self.host, self.port, f"/v2/systemsharedmemory/region/{name}/register", asked, _ASKED)
+        except OSError:
+            status = 0
+        if status != 200:
+            made.close()
+        return made if status == 200 else None
 
     def close(self) -> None:
         """Ends what this run started, and keeps what it printed beside the run's own logs."""
@@ -292,13 +310,13 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def remove_regions(prefix: str, shared: Path = _SHARED) -> None:
+def remove_regions(prefix: str, shared: Path = SHARED) -> None:
     """Shared memory of a server that did not end in order."""
     for path in shared.glob(f"{prefix}*") if prefix else ():
         path.unlink(missing_ok=True)
 
 
-def remove_left_regions(shared: Path = _SHARED) -> None:
+def remove_left_regions(shared: Path = SHARED) -> None:
     """Those of runs of ours that are gone: a killed server leaves them."""
     for path in shared.glob(f"{_REGIONS}*"):
         owner = path.name.removeprefix(_REGIONS).partition("_")[0]

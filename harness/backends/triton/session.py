@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.backends import BackendEngine, LoadPlan, Outputs
+import numpy as np
+
+from harness.backends import BackendEngine, LoadPlan, Outputs, match_samples
+from harness.backends.staging import Staging
 from harness.backends.streams import StreamSession
 from harness.backends.triton.connection import Connection, read_problem
 from harness.backends.triton.metrics import describe_work, read_metrics
 from harness.backends.triton.protocol import find_shape, make_request_head, read_outputs
 from harness.backends.triton.server import TritonServer, find_server
+from harness.backends.triton.shared_memory import SharedInputs
 from harness.qsl import Arrays, Rows, count_rows
 
 
@@ -32,7 +37,9 @@ class TritonSession(StreamSession):
         self._connections = [
             Connection(self._server.host, self._server.port, self._server.timeout) for _ in range(plan.streams)
         ]
-        self._heads: dict[tuple[tuple[int, ...], ...], bytes] = {}
+        self._heads: dict[tuple[object, ...], bytes] = {}
+        self._sharing = bool(plan.options.get("shared_memory", True)) and self._server.process is not None
+        self._shared: list[SharedInputs] = []
         self._placed = 0
         self.evidence = {"server.version": self._server.version}
         settings = engine.settings
@@ -45,6 +52,8 @@ class TritonSession(StreamSession):
 
     def place(self, samples: Arrays) -> None:
         super().place(samples)
+        if self._sharing:
+            self._share(match_samples(samples, self._engine.inputs))
         self._placed += 1
         if self._placed == 2:  # the first samples were those of the warming up
             self._before = read_metrics(self._server)
@@ -56,17 +65,33 @@ class TritonSession(StreamSession):
         self.notes |= describe_work(self._before, read_metrics(self._server))
         self._server.close()
 
+    def _share(self, samples: Sequence[np.ndarray]) -> None:
+        """Put batches together where the server reads them; once, since samples keep their shapes."""
+        size, sizes = self._engine.batch_size, self._engine.batch_sizes
+        if not self._shared:
+            made = [self._server.share(stream, samples, size) for stream in range(self._plan.streams)]
+            self._shared = [each for each in made if each is not None]
+            if len(self._shared) < len(made):  # all of them or none: /dev/shm may be small
+                for each in self._shared:
+                    each.close()
+                self._shared, self._sharing = [], False
+        for stream, own in enumerate(self._shared):
+            self._staging[stream] = Staging(samples, size, sizes, own.arrays)
+        self.notes["shared_memory"] = bool(self._shared)
+
     def _run(self, stream: int, rows: Rows) -> Outputs:
         arrays = self._staging[stream].batch(rows)
         tensors = self._engine.inputs
         shapes = tuple(find_shape(tensor, array.shape) for tensor, array in zip(tensors, arrays, strict=True))
-        head = self._heads.get(shapes)
+        parts = self._shared[stream].write(arrays) if self._shared else []
+        known = (stream if parts else -1, *shapes)
+        head = self._heads.get(known)
         if head is None:
             outputs = self._engine.outputs
-            head = make_request_head(self._server.host, self._server.model, tensors, shapes, outputs)
-            self._heads[shapes] = head
+            head = make_request_head(self._server.host, self._server.model, tensors, shapes, outputs, parts)
+            self._heads[known] = head
         try:
-            answer = self._connections[stream].ask(head, arrays)
+            answer = self._connections[stream].ask(head, [] if parts else arrays)
         except (OSError, ValueError) as error:
             raise self._server.explain_broken(error) from error
         if answer.status != 200:

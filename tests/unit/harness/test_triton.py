@@ -212,7 +212,7 @@ def test_real_server_answers_every_sample_with_its_own_class(
 ) -> None:
     inputs = {"dataset": str(artifacts.dataset()), "engine": str(engine)}
     settings = {"batch_size": 8, "streams": 2, "threads": 1}
-    if scenario == "Server":
+    if scenario == "Server":  # single samples, of which the server makes batches
         settings |= {"batch_size": 1, "streams": 4, "dynamic_batching": True, "batch_delay_us": 100, "instances": 2}
     ended = children.run(scenario, "accuracy", backend="triton", inputs=inputs, settings=settings)
     assert ended.result.done, ended.output
@@ -224,6 +224,7 @@ def test_real_server_answers_every_sample_with_its_own_class(
         said["backend.server.request_success"] == sum(said["backend.server.batches"].values()) or scenario == "Server"
     )
     assert said["backend.server.count"] == len(ended.answers)
+    assert said["backend.shared_memory"] is True
     assert "Started HTTPService" in (ended.folder / "service.log").read_text(encoding="utf-8")
     assert not list(ended.folder.glob("triton-*"))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 from harness.backends import BackendEngine, LoadPlan, Tensor
+from harness.backends.staging import Staging
 from harness.backends.triton.connection import read_head, read_problem
 from harness.backends.triton.metrics import Metrics, describe_work, parse_metrics
 from harness.backends.triton.protocol import find_differences, find_shape, make_request_head, read_outputs
@@ -29,6 +32,7 @@ from harness.backends.triton.server import (
     remove_left_regions,
     remove_regions,
 )
+from harness.backends.triton.shared_memory import SharedInputs
 from harness.errors import HarnessError
 from harness.placement import WorkerPlace
 
@@ -199,6 +203,47 @@ def test_request_says_how_many_bytes_follow() -> None:
     assert asked["parameters"] == {"binary_data_size": 48}
 
 
+def test_inputs_in_shared_memory_are_named_and_not_sent(tmp_path: Path) -> None:
+    samples = [np.arange(40, dtype=np.float32).reshape(10, 4), np.arange(10, dtype=np.int64)]
+    shared = SharedInputs("region", samples, 8, tmp_path)
+    parts = shared.write([samples[0][2:5], samples[1][2:5]])
+    assert [(part.region, part.size) for part in parts] == [("region", 48), ("region", 24)]
+    written = (tmp_path / "region").read_bytes()
+    assert written[: parts[0].size] == samples[0][2:5].tobytes()
+    assert written[parts[1].offset :][: parts[1].size] == samples[1][2:5].tobytes()
+    inputs = (POINT, Tensor("label", (), "int64"))
+    head = make_request_head("host", "model", inputs, ((3, 4), (3, 1)), (SCORES,), parts)
+    lines, _, document = head.partition(b"\r\n\r\n")
+    assert f"Content-Length: {len(document)}".encode() in lines
+    told = json.loads(document)["inputs"][1]["parameters"]
+    assert told["shared_memory_offset"] == parts[1].offset
+    shared.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_batch_that_is_put_together_in_shared_memory_is_not_copied_again(tmp_path: Path) -> None:
+    samples = [np.arange(40, dtype=np.float32).reshape(10, 4)]
+    shared = SharedInputs("region", samples, 4, tmp_path)
+    staging = Staging(samples, 4, (), shared.arrays)
+    (batch,) = staging.batch(np.array([7, 1]))
+    assert np.may_share_memory(batch, shared.arrays[0])
+    (part,) = shared.write([batch])
+    assert (tmp_path / "region").read_bytes()[: part.size] == samples[0][[7, 1]].tobytes()
+    shared.close()
+
+
+def test_no_room_for_shared_memory_is_an_error_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", fill)
+    with pytest.raises(OSError, match="No space left"):
+        SharedInputs("region", [np.zeros((1, 4), np.float32)], 8, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def answer(*outputs: tuple[str, np.ndarray]) -> tuple[bytes, memoryview]:
     types = {"float32": "FP32", "int64": "INT64"}
     said = [
@@ -276,8 +321,6 @@ def test_metrics_count_the_work_between_two_readings() -> None:
 
 
 def test_shared_memory_of_runs_that_are_gone_is_removed(tmp_path: Path) -> None:
-    import os
-
     mine, gone, others = f"mlperf_triton_{os.getpid()}_a_1", "mlperf_triton_999999999_b_1", "psm_123"
     for name in (mine, gone, others):
         (tmp_path / name).touch()

@@ -165,6 +165,13 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         rehearsed=True,
         libraries=(("soundfile",), ("openai-whisper",)),
     ),
+    "yolo": BuiltInBenchmark(
+        "yolo",
+        1,
+        "objects in images on edge systems: YOLOv11l on COCO 2017",
+        rehearsed=True,
+        libraries=(_OPENCV, ("pycocotools",)),
+    ),
     "command": BuiltInBenchmark("command", 1, "the code of a harness command, which prepares model and data itself"),
     "external": BuiltInBenchmark("", 1, "code outside this project; its runs are imported", elsewhere=True),
 }

@@ -30,8 +30,8 @@ _NEEDED = ("id", "file_name", "height", "width")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CocoLayout:
-    """Where a published dataset has what, below its folder. ``images`` and ``calibration`` are folders; ``count``: how
-    many images the benchmark has; ``again``: how to get them once more."""
+    """Where a published dataset has what, below its folder. ``images`` and ``calibration`` are folders, the second ""
+    where no list is published; ``count``: how many images the benchmark has; ``again``: how to get them once more."""
 
     annotations: str
     images: str
@@ -67,7 +67,7 @@ def build_dataset(
         raise HarnessError(f"{path} names {found}", "input", fix)
     chosen = take_first(whole, wanted) if wanted else whole
     names = [f"{layout.images}/{image['file_name']}" for image in chosen["images"]]
-    listed = read_list(benchmark, "calibration.txt")
+    listed = read_list(benchmark, "calibration.txt") if layout.calibration else []
     calibration = [name for item in listed if (source / (name := f"{layout.calibration}/{item}")).is_file()]
     rules = [make_jpeg_rule(name) for name in (*names, *calibration)]
     check_files(source, rules, fix=f"{layout.again}; nothing was prepared")

@@ -11,7 +11,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.detection.answers import FOUND, THRESHOLD
+from harness.benchmarks.detection.answers import THRESHOLD
+from harness.benchmarks.detection.suppression import Boxes, suppress
 from harness.benchmarks.retinanet.openimages import SIDE
 
 CLASSES = 264
@@ -23,8 +24,6 @@ _WIDTHS = (32, 64, 128, 256, 512)  # of its anchors
 _RATIOS = (0.5, 1.0, 2.0)  # height to width
 _LARGEST = np.float32(np.log(1000 / 16))  # of a box's growth
 
-Boxes = NDArray[np.float32]
-
 
 def find_objects(scores: NDArray[np.float32], offsets: NDArray[np.float32]) -> Boxes:
     """[anchors, 264] before the sigmoid and [anchors, 4] -> [n, 6], the best first, in pixels of the input."""
@@ -33,11 +32,12 @@ def find_objects(scores: NDArray[np.float32], offsets: NDArray[np.float32]) -> B
     start = 0
     for cells in _CELLS:
         level = slice(start, start := start + cells**2 * 9)
-        places, found, classes = _choose_best(scores[level])
+        places, likely, classes = _choose_best(scores[level])
         boxes.append(decode(anchors[level][places], offsets[level][places]))
-        values.append(found)
+        values.append(likely)
         labels.append(classes)
-    return _suppress(np.concatenate(boxes), np.concatenate(values), np.concatenate(labels))
+    found = (np.concatenate(boxes), np.concatenate(values), np.concatenate(labels))
+    return suppress(*found, overlap=_OVERLAP, most=MOST)
 
 
 @cache
@@ -76,26 +76,3 @@ def _choose_best(scores: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray
     order = np.argsort(-values, kind="stable")[:_BEST]
     places, classes = np.divmod(likely[order], scores.shape[1])
     return places, values[order], classes
-
-
-def _suppress(boxes: Boxes, scores: NDArray[np.float32], labels: NDArray[np.intp]) -> Boxes:
-    """Greedily, the best first; each class by itself."""
-    order = np.argsort(-scores, kind="stable")
-    boxes, scores, labels = boxes[order], scores[order], labels[order]
-    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    left, kept = np.ones(len(boxes), bool), []
-    for place in range(len(boxes)):
-        if not left[place]:
-            continue
-        kept.append(place)
-        if len(kept) == MOST:
-            break
-        rest = place + 1 + np.flatnonzero(left[place + 1 :] & (labels[place + 1 :] == labels[place]))
-        near = np.maximum(boxes[place, :2], boxes[rest, :2])
-        far = np.minimum(boxes[place, 2:], boxes[rest, 2:])
-        both = np.maximum(far - near, 0).prod(axis=1)
-        with np.errstate(invalid="ignore"):  # boxes without an area overlap nothing
-            left[rest[both / (areas[place] + areas[rest] - both) > _OVERLAP]] = False
-    objects = np.empty((len(kept), FOUND), np.float32)
-    objects[:, :4], objects[:, 4], objects[:, 5] = boxes[kept], scores[kept], labels[kept]
-    return objects

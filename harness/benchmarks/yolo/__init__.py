@@ -1,0 +1,16 @@
+"""YOLOv11l on the images of COCO 2017 whose licences allow it: objects of 80 classes, by mean average precision.
+
+Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and its preprocessing: ``coco_safe``; from
+what the network gives to what is sent back: ``heads``.
+"""
+
+from functools import partial
+
+from harness.benchmarks.detection.answers import RESPONSE_DTYPE
+from harness.benchmarks.detection.scoring import score_boxes
+from harness.benchmarks.yolo.coco_safe import build_dataset, load_samples
+from harness.benchmarks.yolo.heads import OUTPUTS, loop
+
+score = partial(score_boxes, numbered=False)
+
+__all__ = ["OUTPUTS", "RESPONSE_DTYPE", "build_dataset", "load_samples", "loop", "score"]

@@ -1,0 +1,68 @@
+"""From what an exported YOLO gives to objects, as ultralytics' predict finds them for the reference.
+
+Scores above 0.001, the likeliest class of each place, no two boxes of one class that overlap by more than 70 %, three
+hundred at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.backends import Outputs
+from harness.benchmarks.detection.answers import FOUND, WIDTH, Rows
+from harness.benchmarks.detection.suppression import Boxes, suppress
+from harness.benchmarks.yolo.coco_safe import place_image
+from harness.errors import HarnessError
+from harness.qsl import Arrays
+
+CLASSES, PLACES = 80, 80**2 + 40**2 + 20**2
+MOST = 300  # objects of an image
+OUTPUTS = {"output0": ((4 + CLASSES, PLACES), "float32")}
+THRESHOLD = np.float32(0.001)
+_OVERLAP = np.float32(0.7)
+_CONSIDERED = 30_000  # boxes
+_UNUSED = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)
+CATEGORIES = np.array([number for number in range(1, 91) if number not in _UNUSED], np.float32)  # COCO's own ids
+
+
+def loop(sample: Arrays) -> Generator[Arrays, Outputs, Rows]:
+    """An image "images" [3, 640, 640] with its "geometry" -> rows of seven float32, as the accuracy script reads."""
+    (found,) = yield {"images": sample["images"][None]}
+    number, height, width = (int(value) for value in sample["geometry"])
+    return make_rows(number, height, width, find_objects(np.asarray(found[0], np.float32)))
+
+
+def find_objects(found: NDArray[np.float32]) -> Boxes:
+    """[84, places]: middle, size and scores of each, or [n, 6] of an export that finds them itself -> [n, 6]: xmin,
+    ymin, xmax, ymax in pixels of the input, score, class; the best first."""
+    if found.ndim == 2 and found.shape[1] == FOUND:
+        kept: Boxes = found[found[:, 4] > THRESHOLD][:MOST]
+        return kept
+    if found.ndim != 2 or found.shape[0] != 4 + CLASSES:
+        fix = "export the published checkpoint to ONNX: yolo export model=yolo11l.pt format=onnx"
+        raise HarnessError(f"the model gives {list(found.shape)} for an image", "input", fix)
+    classes = found[4:].argmax(axis=0)
+    scores = found[4:].max(axis=0)
+    likely = np.flatnonzero(scores > THRESHOLD)
+    likely = likely[np.argsort(-scores[likely], kind="stable")][:_CONSIDERED]
+    middle, half = found[:2, likely].T, found[2:4, likely].T / np.float32(2)
+    boxes = np.concatenate([middle - half, middle + half], axis=1)
+    return suppress(boxes, scores[likely], classes[likely], overlap=_OVERLAP, most=MOST)
+
+
+def make_rows(number: int, height: int, width: int, found: Boxes) -> Rows:
+    """Of the image that the input was made of: its number, ymin, xmin, ymax, xmax as parts of its sides, score,
+    category."""
+    placed = place_image(height, width)
+    sizes = np.array([width, height, width, height], np.float32)
+    scales = np.array([placed.width / width, placed.height / height] * 2, np.float32)
+    boxes = np.clip((found[:, :4] - np.array([placed.left, placed.top] * 2, np.float32)) / scales, 0, sizes)
+    rows = np.empty((len(found), WIDTH), np.float32)
+    rows[:, 0] = number
+    rows[:, 1:5] = (boxes / sizes)[:, [1, 0, 3, 2]]
+    rows[:, 5] = found[:, 4]
+    rows[:, 6] = CATEGORIES[found[:, 5].astype(int)]
+    return rows

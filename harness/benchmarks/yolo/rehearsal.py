@@ -1,0 +1,100 @@
+"""A small COCO of generated images, and a network of YOLO's signature that finds objects in them.
+
+Its places are those of the published network, at an eighth, a sixteenth and a thirty-second of the side; a place looks
+at one pixel. What it finds in fp32 is what is annotated.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.benchmarks.images import draw_image, encode_image
+from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
+from harness.benchmarks.yolo.coco_safe import LAYOUT, SIDE, preprocess
+from harness.benchmarks.yolo.heads import CATEGORIES, CLASSES, PLACES, THRESHOLD, find_objects, make_rows
+from harness.contract import Counter
+
+MODEL = "yolo11l.onnx"
+_SIZES = ((375, 500), (500, 375), (480, 640), (427, 640))  # height, width
+_STRIDES = (8, 16, 32)
+_OBJECTS = 10  # of an image, about
+_FEW = 4  # images by which the network is balanced
+_HIDDEN = {"small": 32, "full": 2048}
+
+
+def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
+    """A network of any ``size`` has one layer, wider where it is to be full."""
+    rng = np.random.default_rng(seed)
+    folder = data / LAYOUT.images
+    folder.mkdir(parents=True)
+    names = [f"{number:012d}.jpg" for number in range(1, count + 1)]
+    sizes = [_SIZES[number % len(_SIZES)] for number in range(count)]
+    for name, (height, width) in zip(names, sizes, strict=True):
+        (folder / name).write_bytes(encode_image(draw_image(rng, height, width)))
+    few = [preprocess(folder / name)[None] for name in names[:_FEW]]
+    write_network(models / MODEL, rng, few, _HIDDEN[size])
+    session = NetworkSession(models / MODEL)
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for number, (name, (height, width)) in enumerate(zip(names, sizes, strict=True)):
+        images.append({"id": number + 1, "file_name": name, "height": height, "width": width, "coco_url": ""})
+        (found,) = session.compute({"images": preprocess(folder / name)[None]})
+        for _, ymin, xmin, ymax, xmax, _, label in make_rows(number, height, width, find_objects(found[0])).tolist():
+            box = [xmin * width, ymin * height, (xmax - xmin) * width, (ymax - ymin) * height]
+            item = {"id": len(annotations) + 1, "image_id": number + 1, "category_id": int(label), "iscrowd": 0}
+            annotations.append({**item, "bbox": box, "area": box[2] * box[3]})
+        counter.bump(1)
+    categories = [{"id": int(identity), "name": f"class {int(identity)}"} for identity in CATEGORIES]
+    whole = {"info": {}, "licenses": [], "categories": categories, "images": images, "annotations": annotations}
+    path = data / LAYOUT.annotations
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(whole), encoding="utf-8")
+
+
+def write_network(path: Path, rng: np.random.Generator, few: list[NDArray[np.float32]], width: int) -> None:
+    """images [N, 3, 640, 640] -> output0 [N, 84, 8400]: middle and size in pixels, and scores of classes."""
+    net = MadeNetwork(rng)
+    inputs: Tensors = {"images": ("float32", ["N", 3, SIDE, SIDE])}
+    sizes: list[int | str] = ["N", CLASSES + 4, PLACES]
+    features = net.node("Concat", [_look(net, stride, width) for stride in _STRIDES], axis=2)
+    net.save(path, "features", inputs, {features: ("float32", sizes)})
+    session = NetworkSession(path)
+    seen = np.concatenate([session.compute({"images": image})[0] for image in few])
+    mean, spread = seen.mean(axis=(0, 2)), seen.std(axis=(0, 2)) + 1e-3
+    even = net.node("Sub", [features, net.constant(mean[None, :, None])])
+    even = net.node("Div", [even, net.constant(spread[None, :, None])])
+    places, scores = net.split(even, [4, CLASSES], axis=1)
+    balanced = ((seen - mean[None, :, None]) / spread[None, :, None])[:, 4:].max(axis=1)
+    least = float(np.quantile(balanced, 1 - _OBJECTS / PLACES))
+    shift = float(np.log(THRESHOLD / (1 - THRESHOLD))) - least
+    likely = net.node("Sigmoid", [net.node("Add", [scores, net.constant(shift)])])
+    net.node("Concat", [_place(net, places), likely], "output0", axis=1)
+    net.save(path, "yolo_rehearsal", inputs, {"output0": ("float32", sizes)})
+
+
+def _look(net: MadeNetwork, stride: int, width: int) -> str:
+    """[N, 84, cells²] of every so many pixels."""
+    limits = ([stride // 2] * 2, [SIDE] * 2, [2, 3], [stride] * 2)  # from, to, axes, steps
+    some = net.node("Slice", ["images", *(net.constant(numbers, "int64") for numbers in limits)])
+    inner = net.convolution(some, 3, width, 1)
+    made = net.convolution(inner, width, CLASSES + 4, 1, active=False)
+    return net.node("Reshape", [made, net.constant([0, CLASSES + 4, (SIDE // stride) ** 2], "int64")])
+
+
+def _place(net: MadeNetwork, places: str) -> str:
+    """[N, 4, places] -> middles around those of the cells, and sides of one to five cells."""
+    middles, cells = [], []
+    for stride in _STRIDES:
+        across, down = np.meshgrid(*[(np.arange(SIDE // stride) + 0.5) * stride] * 2)
+        middles.append(np.stack([across.ravel(), down.ravel()]))
+        cells.append(np.full((SIDE // stride) ** 2, stride))
+    cell = np.concatenate(cells)[None]
+    middle = np.concatenate([np.concatenate(middles, axis=1), np.repeat(3.0 * cell, 2, axis=0)])
+    reach = np.concatenate([np.repeat(0.5 * cell, 2, axis=0), np.repeat(2.0 * cell, 2, axis=0)])
+    moved = net.node("Mul", [net.node("Tanh", [places]), net.constant(reach[None])])
+    return net.node("Add", [moved, net.constant(middle[None])])

@@ -207,7 +207,7 @@ def _words_of_endpoints(
     return {
         **{name: _said(asked.get(own)) for name, own in names.items()},
         "model_name": settings.text("harness.model_name"),
-        "endpoints_mode": "acc" if mode == ACCURACY else "perf",
+        "endpoints_mode": "perf" if mode != ACCURACY else "both" if find_format(settings).TIES_ACCURACY else "acc",
         "endpoints_type": "offline" if scenario == "Offline" else "online",
     }
 

@@ -91,6 +91,10 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
         "max_duration_ms": asked.get("max_duration"),
         "n_samples_to_issue": asked.get("min_query_count"),
     }
+    if not timed:
+        # Told to score alone, the client asks one question at a time. So it is told to do both, the first of which is
+        # one sample long: then it asks as many at a time as the point does.
+        bounds = {"min_duration_ms": 0, "n_samples_to_issue": 1}
     load: dict[str, Any] = {"type": "concurrency", "target_concurrency": int(asked["point.concurrency"])}
     if timed and asked.get("target_qps") is not None:
         load["target_qps"] = float(asked["target_qps"])
@@ -101,7 +105,7 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
         "type": "online",
         "model_params": {"name": asked["harness.model_name"], "streaming": "on", **_below(asked, _PARAMETERS)},
         "settings": {
-            "runtime": {**seeds, **(_whole(bounds) if timed else {})},
+            "runtime": {**seeds, **_whole(bounds)},
             "load_pattern": load,
             "client": client,
             "warmup": _warmup(asked) if timed else {"enabled": False},

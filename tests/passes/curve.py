@@ -16,7 +16,7 @@ from pathlib import Path
 
 words = sys.argv[1:]
 config = json.loads(Path(words[words.index("--config") + 1]).read_text())
-scored = words[words.index("--mode") + 1] == "acc"
+scored = words[words.index("--mode") + 1] == "both"
 lie = Path("../lie").read_text().strip() if Path("../lie").is_file() else ""
 dataset = config["datasets"][-1]
 lines = Path(dataset["path"]).read_text().splitlines()

@@ -168,13 +168,18 @@ def test_status_tells_of_the_curve_what_its_cells_do_not(
     assert any(line.startswith("  One more point takes about") for line in lines)
 
 
-def test_an_audit_proves_every_point(measured: Repository, tmp_path: Path) -> None:
+def test_an_audit_proves_every_point_and_a_rehearsal_is_not_packed(
+    measured: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     repository = measured.copy(tmp_path / "committed")
     repository.write(".gitignore", ".reconcile/\n__pycache__/\n")
     repository.commit()
     report = audit(repository.root, read_snapshot(repository.root, "HEAD"))
     assert not [claim for claim in report.claims if claim.proof in (Proof.CONTRADICTED, Proof.MISSING)]
     assert {claim.where for claim in report.claims} >= {f"{CELL}/c{point}" for point in POINTS}
+    monkeypatch.chdir(repository.root)
+    assert main(["package"]) == 1
+    assert "rehearsal" in capsys.readouterr().out
 
 
 def test_a_clone_without_client_weights_and_data_is_in_sync(measured: Repository, tmp_path: Path) -> None:

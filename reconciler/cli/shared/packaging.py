@@ -13,6 +13,7 @@ from reconciler.cli.shared.plan_options import list_cells
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.log_files import DETAIL
+from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.planning import PlanResult
 from reconciler.publishing.preconditions import (
@@ -35,6 +36,7 @@ from reconciler.resource.settings import SubmissionSettings
 from reconciler.spec.files import compute_blob_id
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.content import Content, LogRef, SubmissionContent
+from reconciler.tree.curve.check import check_endpoints
 from reconciler.tree.findings import Severity
 from reconciler.tree.render import render
 
@@ -154,7 +156,10 @@ def _broken_rules(submission: PackedSubmission) -> list[Refusal]:
     """What `check` finds in the tree as it would be packed."""
     with tempfile.TemporaryDirectory() as folder:
         write_tree(Path(folder), submission.files, (), submission.stored)
-        report = check_tree(Path(folder), round_name=submission.ruleset.round)
+        if submission.ruleset.layout == CURVES:
+            report = check_endpoints(Path(folder))
+        else:
+            report = check_tree(Path(folder), round_name=submission.ruleset.round)
     return [
         Refusal(
             finding.cell or str(finding.complaint.place),

@@ -100,7 +100,8 @@ def test_a_performance_run_is_told_of_its_load_its_seeds_and_its_dataset_alone()
 def test_an_accuracy_run_has_the_point_s_concurrency_and_is_bounded_by_its_dataset() -> None:
     config = build_client_config({**ASKED, "mode": "accuracy"}, PLACES)
     assert config["settings"]["load_pattern"]["target_concurrency"] == 8
-    assert "min_duration_ms" not in config["settings"]["runtime"]
+    assert config["settings"]["runtime"]["min_duration_ms"] == 0
+    assert config["settings"]["runtime"]["n_samples_to_issue"] == 1
     scored = config["datasets"][-1]
     assert (scored["type"], scored["path"]) == ("accuracy", "questions.jsonl")
     assert scored["accuracy_config"] == {"eval_method": "string_match", "ground_truth": "answer", "num_repeats": 1}

@@ -1,0 +1,121 @@
+"""The official Endpoints client takes the configuration that is written here, and what it leaves is what was asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.alphabet import answer, write_rehearsal
+from reconciler.mlperf.endpoints_client import ClientPlaces, build_client_config
+from reconciler.mlperf.rules.context import RuleContext
+from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
+from reconciler.result_formats import points
+from reconciler.result_formats.format import RunFiles, Verdict
+
+CHECKOUT = Path(os.environ.get("MLPERF_ENDPOINTS_CLIENT", "/nowhere"))
+PYTHON = CHECKOUT / ".venv/bin/python"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not PYTHON.is_file(), reason="MLPERF_ENDPOINTS_CLIENT names no checkout of mlcommons/endpoints with a .venv"
+    ),
+]
+RULES = RuleContext(metric=Metric("system_tps", "tokens/s"), accuracy_log=AccuracyLogRule(0, 0, 0))
+ASKED: dict[str, Any] = {
+    "scenario": "c4",
+    "point.concurrency": 4,
+    "point.least_duration": 0,
+    "harness.model_name": "alphabet",
+    "min_duration": 0,
+    "performance_sample_count": 64,
+    "schedule_rng_seed": 10487924139932647040,
+    "sample_index_rng_seed": 586478644936801402,
+    "client.workers": 1,
+    "client.warmup": 3,
+    "client.parameters.max_new_tokens": 32,
+    "client.parameters.temperature": "0",
+    "client.accuracy.method": "string_match",
+    "client.accuracy.ground_truth": "ground_truth",
+    "client.accuracy.extractor": "identity_extractor",
+    "accuracy_sample_count": 25,
+}
+
+
+class Alphabet(BaseHTTPRequestHandler):
+    """Says the alphabet, a letter in each chunk of a stream."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        letters = answer(asked["messages"][-1]["content"][-1])
+        chunks = [{"index": 0, "delta": {"role": "assistant", "content": letter}} for letter in letters]
+        chunks.append({"index": 0, "delta": {}, "finish_reason": "stop"})
+        whole = {"id": "0", "object": "chat.completion.chunk", "created": 0, "model": "alphabet"}
+        lines = [f"data: {json.dumps({**whole, 'choices': [chunk]})}\n\n" for chunk in chunks]
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for line in (*lines, "data: [DONE]\n\n"):
+            self.wfile.write(f"{len(line):x}\r\n{line}\r\n".encode())
+            self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Alphabet) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("alphabet")
+    write_rehearsal(folder)
+    return folder
+
+
+def run(mode: str, url: str, data: Path, folder: Path) -> Verdict:
+    asked, report = {**ASKED, "mode": mode}, folder / "report"
+    files = [str(data / name) for name in ("prompts.jsonl", "questions.jsonl", "model")]
+    config = build_client_config(asked, ClientPlaces(url, str(report), *files))
+    (folder / "client.yaml").write_text(json.dumps(config))
+    words = ["-m", "inference_endpoint.main", "benchmark", "from-config", "--config", str(folder / "client.yaml")]
+    command = [str(PYTHON), *words, "--mode", "perf" if mode == "performance" else "both"]
+    environment = {**os.environ, "PYTHONPATH": "src"}
+    ended = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    for part in ("performance/result_summary.json", "accuracy/accuracy_results.json"):
+        if (report / part).is_file():
+            (report / part).rename(report / Path(part).name)
+    return points.judge_run(RunFiles(report, asked, RULES, 0.0, {}, folder / "conf", folder, rehearsal=True))
+
+
+def test_a_performance_run_is_what_was_asked_and_counts_every_letter(url: str, data: Path, tmp_path: Path) -> None:
+    verdict = run("performance", url, data, tmp_path)
+    assert verdict.problem == ""
+    assert verdict.values["reasons"] == []
+    assert verdict.values["point"]["completed"] == 64
+    prompts = [json.loads(line)["prompt"] for line in (data / "prompts.jsonl").read_text().splitlines()]
+    summary = json.loads((tmp_path / "report/result_summary.json").read_text())
+    assert summary["output_sequence_lengths"]["total"] == sum(len(answer(prompt[-1])) for prompt in prompts)
+
+
+def test_an_accuracy_run_scores_every_answer(url: str, data: Path, tmp_path: Path) -> None:
+    assert run("accuracy", url, data, tmp_path).problem == ""
+    scored = points.judge_score(tmp_path, tmp_path / "report", RULES, {})
+    assert scored.values["metric"] == {"value": "1", "unit": "score"}

@@ -44,12 +44,15 @@ def make_plan(
 ) -> Plan:
     selected = (c for c in difference.changes if _selected(c.address, policy, context.resources))
     wanted = [change for change in selected if change.how is not Work.START]  # runs bring their servers
-    wanted = _with_needs(wanted, difference, context.resources)
+    by_kind = bool(policy.only) or policy.select.names_kind
+    wanted = _with_needs(wanted, difference, context.resources, as_recorded=by_kind)
     changed = {change.address for change in difference.changes}
     steps: list[Step] = []
+    due = {change.address for change in difference.changes if change.how is Work.MAKE}
+    left_out = due - {change.address for change in wanted}
     stuck: dict[Address, str] = {}
     for first, *others in _by_key(_ordered(wanted, context.resources)):
-        steps.append(_step(first, tuple(o.address for o in others), changed, stuck, context))
+        steps.append(_step(first, tuple(o.address for o in others), changed, left_out, stuck, context))
     selected_findings = tuple(f for f in difference.findings if _finding_selected(f.where, policy))
     return Plan(
         name=name,
@@ -88,11 +91,14 @@ def _finding_selected(where: str, policy: Policy) -> bool:
     return policy.select.matches(address) and not policy.exclude.matches(address)
 
 
-def _with_needs(wanted: list[Change], difference: Difference, resources: Mapping[Address, Resource]) -> list[Change]:
-    """A selected step brings the steps that it is made from."""
+def _with_needs(
+    wanted: list[Change], difference: Difference, resources: Mapping[Address, Resource], *, as_recorded: bool
+) -> list[Change]:
+    """A selected step brings the steps that it is made from. ``as_recorded``: what is rendered brings none, because
+    whoever asks for results alone wants those that are there, and waits for no run."""
     changes = {change.address: change for change in difference.changes}
     found = {change.address: change for change in wanted}
-    queue = list(found)
+    queue = [change.address for change in wanted if not (as_recorded and change.how is Work.RENDER)]
     while queue:
         for up in resources[queue.pop()].upstream:
             if up in changes and up not in found and changes[up].how in _WORK and ORDER[up.kind] < ORDER[Kind.RESULT]:
@@ -173,6 +179,7 @@ def _step(
     change: Change,
     shared: tuple[Address, ...],
     changed: set[Address],
+    left_out: set[Address],
     stuck: dict[Address, str],
     context: PlanContext,
 ) -> Step:
@@ -185,6 +192,9 @@ def _step(
         waits = next((up for up in resource.upstream if up in stuck), None)
         whole = change.address.kind is Kind.SUBMISSION  # shows what there is, whatever else is stuck
         reason = (f"waits for {waits.label} ({stuck[waits]})", "") if waits and not whole else None
+    if reason is None and change.how is Work.RENDER and (unasked := left_out.intersection(resource.upstream)):
+        first = min(unasked, key=lambda address: (ORDER[address.kind], address))
+        reason = (f"{first.label} is due, and not selected", "select it, too, or leave --only out")
     if reason is not None:
         root = (
             reason[0]

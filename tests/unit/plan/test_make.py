@@ -155,3 +155,16 @@ def test_no_server_starts_for_nothing() -> None:
     again = desire([Wish(service="one", target=2)])
     starts = [str(s.change.how) for s in world.plan(again).steps if s.change.address.kind is Kind.SERVICE]
     assert starts == ["start"]
+
+
+def test_what_is_rendered_alone_waits_for_no_run() -> None:
+    world, desired = World(), desire([Wish()])
+    world.settle(desired)
+    again = desire([Wish(target=2)])
+    whole = {step.change.address.label for step in world.plan(again).steps}
+    assert "Run performance" in whole
+    for policy in (Policy(only=frozenset({"result"})), Policy(select=parse(["kind=Result"]))):
+        steps = world.plan(again, policy).steps
+        assert [(s.change.address.label, s.blocked) for s in steps] == [
+            ("Result", "Run performance is due, and not selected")
+        ]

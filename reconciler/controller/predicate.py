@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
+from reconciler.code_archive import SKIPPED
 from reconciler.files import is_leftover
-from reconciler.observed.code import SKIPPED
 
 
 class Topic(StrEnum):

@@ -10,6 +10,7 @@ from reconciler.resource.settings import NAMEPLATE, ORIGINAL, Settings, Submissi
 from reconciler.spec.declared import Declared, DeclaredCell
 
 _FILES = (ORIGINAL, NAMEPLATE)  # settings of a system that name a file of it
+EXCLUDED = "benchmark.excluded_code"
 
 
 def collect_submission_values(declared: Declared) -> dict[str, Value]:
@@ -18,6 +19,9 @@ def collect_submission_values(declared: Declared) -> dict[str, Value]:
         shown = {n: value for n, value in system.settings.items() if not is_placing(n) and n not in _FILES}
         for name, value in {**shown, **system.description}.items():
             values[f"systems.{system.name}.{name}"] = value
+    for cell in declared.cells:
+        if (excluded := cell.settings.get(EXCLUDED)) is not None:
+            values[f"excluded_code.{cell.cell.benchmark}"] = excluded
     return values
 
 
@@ -36,16 +40,26 @@ def collect_submission_settings(declared: Declared) -> SubmissionSettings:
         submitter=str(declared.submitter.value),
         tree=own.text("tree"),
         systems=collect_systems(declared),
-        code={cell.cell.benchmark: paths for cell in declared.cells if (paths := list_published_code(cell))},
+        code=_collect(declared, "benchmark.source"),
+        own_code=_collect(declared, "benchmark.path"),
+        excluded_code=_collect(declared, EXCLUDED),
     )
 
 
-def list_published_code(cell: DeclaredCell) -> tuple[str, ...]:
-    """Locations of what is published as src/<benchmark>: as declared, else the benchmark's own file."""
-    declared = cell.settings.get("benchmark.source") or cell.settings.get("benchmark.path")
-    if declared is None:
+def _collect(declared: Declared, name: str) -> dict[str, tuple[str, ...]]:
+    return {cell.cell.benchmark: found for cell in declared.cells if (found := _list_texts(cell, name))}
+
+
+def _list_texts(cell: DeclaredCell, name: str) -> tuple[str, ...]:
+    found = cell.settings.get(name)
+    if found is None:
         return ()
-    return (declared.value,) if isinstance(declared.value, str) else tuple(declared.value)
+    return (found.value,) if isinstance(found.value, str) else tuple(found.value)
+
+
+def list_published_code(cell: DeclaredCell) -> tuple[str, ...]:
+    """Locations of what is published as src/<benchmark> whatever ran: as declared, else the benchmark's own file."""
+    return _list_texts(cell, "benchmark.source") or _list_texts(cell, "benchmark.path")
 
 
 def list_published_pins(declared: Declared) -> dict[str, Pin]:

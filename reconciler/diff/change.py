@@ -101,13 +101,15 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """The records that a cell publishes: record ids, "" where there is none yet. ``tests``: (name, record id) of its
-    compliance tests, "" where none passes; ``verdicts``: likewise their verdicts, none for tests that were imported."""
+    compliance tests, "" where none passes; ``verdicts``: likewise their verdicts, none for tests that were imported.
+    ``code``: sha256 of the code that the performance run kept, "" where it kept none."""
 
     accuracy: str = ""
     performance: str = ""
     score: str = ""
     tests: tuple[tuple[str, str], ...] = ()
     verdicts: tuple[tuple[str, str], ...] = ()
+    code: str = ""
 
     @property
     def all(self) -> tuple[str, ...]:

@@ -14,14 +14,14 @@ from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import judge_acceptances, list_accepted_keys, spread
 from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, Reason, Work
 from reconciler.diff.compliance import compare_cell_tests, list_cell_tests
-from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint
+from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint, same_but_for_code
 from reconciler.diff.host_drift import find_host_drift
 from reconciler.diff.run_selection import find_differing_evidence, select_runs, select_valid
 from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, find_freeze
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
-from reconciler.resource.records import IMPORTED, SPARE_LOGS, Ended, Recorded, Summary
+from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, SPARE_LOGS, Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
 
 # Evidence that the rules let differ between a cell's runs (rules.md: LoadGen revisions may mix).
@@ -190,12 +190,14 @@ class Comparison:
         beside_it = (accuracy.address, *(audit.test.address for audit in audits))
         self.drifts += find_host_drift(published, (self.used[a] for a in beside_it if a in self.used))
         red = published is None and bool(done)
+        timed = "" if red else self._id(performance.address)
         self.chosen[cell] = Chosen(
             accuracy=self._id(accuracy.address),
-            performance="" if red else self._id(performance.address),
+            performance=timed,
             score="" if score.address in self.used and self.used[score.address].problem else self._id(score.address),
             tests=tuple((name, test) for name, test, _ in judged) or self.tests(cell),
             verdicts=tuple((name, verdict) for name, _, verdict in judged),
+            code=find_kept_code(self.used[performance.address]) if timed else "",
         )
         self.result(result, (performance, accuracy, score, *(a.test for a in audits), *(a.verdict for a in audits)))
 
@@ -324,7 +326,12 @@ class Comparison:
         pending = {str(a.cell) for a in self.changes if str(a.cell) in self.observed.rendered}
         kept = {name for name in self.observed.rendered if name != "submission" and self.is_frozen(name)}
         cells = list_published_cells(self.chosen) | pending | kept
-        self.rendered(resource, "submission", compute_submission_fingerprint(self.desired, cells))
+        fingerprint = compute_submission_fingerprint(self.desired, cells, self.chosen)
+        before = self.observed.rendered.get("submission", "")
+        due = any(change.how is Work.MAKE and str(a.cell) in pending for a, change in self.changes.items())
+        if due and same_but_for_code(before, fingerprint):
+            fingerprint = before  # which code the tree will show, the runs that are due decide
+        self.rendered(resource, "submission", fingerprint)
 
     def is_frozen(self, cell: str) -> bool:
         return bool(self.frozen) and find_freeze(Cell.parse(cell), self.frozen) is not None
@@ -354,7 +361,7 @@ class Comparison:
                     continue
                 # What was imported may stand for something that nobody has here.
                 absent = IMPORTED in summary.marks and not summary.artifacts
-                artifacts = [a for a in summary.artifacts if a.name not in SPARE_LOGS]
+                artifacts = [a for a in summary.artifacts if a.name not in NOT_HANDED_ON]
                 if absent or any(self._unreadable(a.sha256, a.place) for a in artifacts):
                     self.change(
                         self.desired.by_address[up], Action.REPLACE, Reason.ARTIFACT_MISSING, "needed by a due action"
@@ -399,6 +406,11 @@ def list_published_cells(chosen: Mapping[Cell, Chosen]) -> set[str]:
 def is_published(records: Chosen) -> bool:
     runs = records.accuracy and records.performance and records.score
     return bool(runs) and all(identity for _, identity in records.tests)
+
+
+def find_kept_code(performance: Summary) -> str:
+    """The digest of the code that a performance run kept; "" for one that kept none."""
+    return next((item.sha256 for item in performance.artifacts if item.name == CODE_ARCHIVE), "")
 
 
 def compare(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 from reconciler.desired.state import Desired
+from reconciler.diff.change import Chosen
 from reconciler.resource.canonical import digest
-from reconciler.resource.kinds import Kind
+from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.resources import Resource
 
+_CODE = "+"  # in a fingerprint of the submission, before what stands for the code of its runs
 RENDERER = 2  # raised when the renderer writes other bytes for the same records
 
 
@@ -18,8 +21,16 @@ def compute_fingerprint(result: Resource, record_ids: list[str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def compute_submission_fingerprint(desired: Desired, cells: set[str]) -> str:
-    """What the shared files are a function of: the systems' descriptions, and which cells the tree holds."""
+def compute_submission_fingerprint(desired: Desired, cells: set[str], chosen: Mapping[Cell, Chosen]) -> str:
+    """What the shared files are a function of: the systems' descriptions, which cells the tree holds, and the code of
+    their runs."""
     own = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
     shared = [[i.name, i.value] for i in desired.detail(own.address).inputs if not i.name.startswith("Result:")]
-    return digest({"shared": shared, "cells": sorted(cells), "renderer": RENDERER})
+    own_part = digest({"shared": shared, "cells": sorted(cells), "renderer": RENDERER})
+    code = sorted((str(cell), found.code) for cell, found in chosen.items() if found.code and str(cell) in cells)
+    return f"{own_part}{_CODE}{digest(code)}" if code else own_part
+
+
+def same_but_for_code(one: str, other: str) -> bool:
+    """Of two fingerprints of the submission."""
+    return one.partition(_CODE)[0] == other.partition(_CODE)[0]

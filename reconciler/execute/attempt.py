@@ -20,7 +20,7 @@ from reconciler.files import replace
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import SERVICE_LOG, RecordedFact
+from reconciler.resource.records import CODE_ARCHIVE, REQUIREMENTS, SERVICE_LOG, RecordedFact
 from reconciler.resource.settings import CellSettings
 from reconciler.storage_errors import refuse_storage_error
 
@@ -162,6 +162,16 @@ class Attempt:
     def placed(self) -> Path:
         """On which nodes the job of a queue runs."""
         return self.folder / "placed"
+
+    @property
+    def code(self) -> Path:
+        """What a performance run's code was as it began."""
+        return self.folder / CODE_ARCHIVE
+
+    @property
+    def requirements(self) -> Path:
+        """What was installed where that code ran, as pip writes it."""
+        return self.folder / REQUIREMENTS
 
     @property
     def inputs(self) -> Path:

@@ -139,6 +139,9 @@ def _kept_of_run(attempt: Attempt) -> Iterator[KeptFile]:
     yield from results.list_kept(run)
     for path in sorted(p for p in (attempt.output / OUTPUTS).rglob("*") if p.is_file()):
         yield KeptFile(path, path.relative_to(attempt.output).as_posix())
+    for path in (attempt.code, attempt.requirements):
+        if path.exists():
+            yield KeptFile(path, path.name, in_git=True)
     if attempt.session.is_dir():
         for path in sorted(p for p in attempt.session.rglob("*") if p.is_file()):
             yield KeptFile(path, SESSION + path.relative_to(attempt.session).as_posix(), in_git=True)

@@ -22,14 +22,18 @@ from reconciler.execute.outcome import Outcome, Status
 from reconciler.execute.prepared import find_prepared, offer_prepared, take_prepared
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.requests import make_request
+from reconciler.execute.run_code import pack_run_code
 from reconciler.files import RepositoryPaths, offer, remove
+from reconciler.files import replace as write
 from reconciler.plan.plan import Step
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS
-from reconciler.resource.kinds import AUDIT, Kind
-from reconciler.resource.records import SPARE_LOGS, Artifact, Record, Summary
+from reconciler.resource.kinds import AUDIT, PERFORMANCE, Kind
+from reconciler.resource.records import NOT_HANDED_ON, Artifact, Record, Summary
+from reconciler.resource.settings import COMMAND
 from reconciler.result_formats.format import KeptFile
 from reconciler.result_formats.table import find_format
+from reconciler.storage_errors import refuse_storage_error
 
 INTERRUPTED = frozenset({"preempted", "node-failure", "requeued", "lost"})  # by a queue: no fault of the step
 TRANSIENT = frozenset({"resources"}) | INTERRUPTED
@@ -51,7 +55,7 @@ class AttemptContext:
     runs tells of the nodes behind its launcher; ``shared_with``: who else uses the machine of this run. ``server``: the
     one that it asks; ``lost``: how the server of a run ended. ``clock``: UTC, of this
     machine; ``order``: what a record's time must come after. ``under_way``: key → the attempt of an earlier pass that
-    runs still, somewhere."""
+    runs still, somewhere. ``installed``: system → the packages where its commands run, and their versions."""
 
     paths: RepositoryPaths
     executors: Executors
@@ -70,6 +74,7 @@ class AttemptContext:
     lost: Callable[[], Result | None] = lambda: None
     order: RecordClock = field(default_factory=RecordClock)
     under_way: dict[str, Attempt] = field(default_factory=dict)
+    installed: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -94,7 +99,7 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
         f"{name}.{artifact.name}": artifact
         for name, summary in upstream.items()
         for artifact in summary.artifacts
-        if artifact.name not in SPARE_LOGS and not (change.address.kind is summary.address.kind is Kind.RUN)
+        if artifact.name not in NOT_HANDED_ON and not (change.address.kind is summary.address.kind is Kind.RUN)
     }
     machine = MachineFacts(shared_with=context.shared_with)
     if change.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and change.address.cell is not None:
@@ -130,10 +135,29 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
         tool=context.tool,
     )
     attempt = create(context.paths.attempts, intent)
+    if change.address.mode == PERFORMANCE:
+        _keep_code(attempt, context)
     for name, artifact in files.items():
         folder, _, file = name.partition(".")
         offer(context.path(artifact), attempt.inputs / folder / file)
     return attempt
+
+
+def _keep_code(attempt: Attempt, context: AttemptContext) -> None:
+    """As it is when the run begins. Of code that cannot be read the run itself will say more."""
+    intent = attempt.intent
+    try:
+        archive = pack_run_code(intent.settings, intent.locations, context.paths.root)
+    except OSError as error:
+        refuse_storage_error(error, attempt.folder)
+        return
+    if archive:
+        write(attempt.code, archive)
+    cell = intent.address.cell
+    installed = context.installed.get(cell.system) if cell is not None else None
+    if installed and COMMAND not in intent.settings:
+        lines = (f"{name}=={version}\n" for name, version in sorted(installed.items()))
+        write(attempt.requirements, "".join(lines).encode())
 
 
 def find_known_answers(

@@ -68,13 +68,12 @@ def render_commit(root: Path, at: Snapshot, logs: Logs) -> dict[str, Content]:
     names = list_published_cells(at.difference.chosen)
     chosen = {cell: records for cell, records in at.difference.chosen.items() if str(cell) in names}
 
-    def text(ref: LogRef) -> str:
-        read = logs.read([Artifact("", ref.sha256, ref.size, "logs")])
-        return read[ref.sha256].decode("utf-8", "surrogateescape")
+    def read(ref: LogRef) -> bytes:
+        return logs.read([Artifact("", ref.sha256, ref.size, "logs")])[ref.sha256]
 
     with TemporaryDirectory() as folder:
         _checkout(root, at.commit, Path(folder))
-        content = assemble(at.desired, chosen, at.records.__getitem__, text, Path(folder), at.difference.accepted)
+        content = assemble(at.desired, chosen, at.records.__getitem__, read, Path(folder), at.difference.accepted)
         return dict(render(content, load_ruleset(at.desired.submission.round)))
 
 

@@ -37,16 +37,17 @@ def assemble_content(
     stored: Callable[[LogRef], Path],
     kept: Collection[Cell] = (),
 ) -> tuple[SubmissionContent, Ruleset]:
-    """What the tree of everything publishable is rendered from, and its round. Texts keep every byte: what is not UTF-8
-    comes out as it went in. The files of ``kept`` cells are not part of it."""
-
-    def text(ref: LogRef) -> str:
-        return stored(ref).read_bytes().decode("utf-8", "surrogateescape")
-
+    """What the tree of everything publishable is rendered from, and its round. The files of ``kept`` cells are not part
+    of it."""
     ruleset = load_ruleset(desired.submission.round)
     chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
-    shared = [cell for cell in kept if Address(Kind.RESULT, str(cell)) in desired.by_address]
-    content = assemble(desired, chosen, load_record, text, paths.root, difference.accepted, shared)
+    shared = {
+        cell: difference.chosen.get(cell, Chosen())
+        for cell in kept
+        if Address(Kind.RESULT, str(cell)) in desired.by_address
+    }
+    accepted = difference.accepted
+    content = assemble(desired, chosen, load_record, lambda ref: stored(ref).read_bytes(), paths.root, accepted, shared)
     return content, ruleset
 
 
@@ -78,7 +79,7 @@ def publish(
     rendered = tuple(render(content, ruleset))
     _note_begin(paths, spell_entry(paths, tree), before, kept, [path for path, _ in rendered])
     written = write_tree(tree, rendered, known, stored)
-    cells = {SHARED: compute_submission_fingerprint(desired, set(map(str, (*chosen, *kept))))}
+    cells = {SHARED: compute_submission_fingerprint(desired, set(map(str, (*chosen, *kept))), difference.chosen)}
     for cell, records in chosen.items():
         result = desired.by_address[Address(Kind.RESULT, str(cell))]
         cells[str(cell)] = compute_fingerprint(result, list(records.all))

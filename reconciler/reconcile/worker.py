@@ -21,6 +21,8 @@ from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.service import Services
 from reconciler.execute.side_by_side import SideBySide, spreads
 from reconciler.files import RepositoryPaths, remove
+from reconciler.observed.installed import list_installed
+from reconciler.observed.observe import list_installed_for
 from reconciler.observed.probed_nodes import ProbedNodes, name_nodes, note_facts, read_probed_nodes
 from reconciler.observed.rendered import read_rendered
 from reconciler.plan.plan import Plan, Step
@@ -130,6 +132,7 @@ class Worker:
         from reconciler import git
 
         self.order.know(result.recorded)
+        systems, reached = result.desired.submission.systems, read_probed_nodes(self.paths)
         context = AttemptContext(
             paths=self.paths,
             executors=self.executors,
@@ -142,8 +145,9 @@ class Worker:
             check=self.check,
             path=lambda artifact: find_readable(self.paths, artifact),
             load=lambda identity: load_record(self.paths, identity),
-            nodes=collect_node_facts(result.desired.submission.systems, read_probed_nodes(self.paths)),
+            nodes=collect_node_facts(systems, reached),
             order=self.order,
+            installed=list_installed_for(systems, reached, list_installed()),
         )
         by_id = {s.id: s for summaries in result.recorded.by_key.values() for s in summaries}
         used = {address: by_id[identity] for address, identity in result.difference.recorded_as.items()}
@@ -190,7 +194,7 @@ class Worker:
         """How many files were written, None where none had to be: the tree is rendered again when anything in it would
         differ, or when it is not there at all."""
         due = [step for step in result.plan.steps if step.change.how is Work.RENDER and not result.plan.withholds(step)]
-        waiting = {s.change.address for s in result.plan.steps if s.change.how is Work.MAKE} | self.tries.lost
+        waiting = {c.address for c in result.difference.changes if c.how is Work.MAKE} | self.tries.lost
         from reconciler.publishing.rendered_tree import is_publishable, publish
 
         if self.options.only and not due:

@@ -159,13 +159,17 @@ class StoreSettings:
 @dataclass(frozen=True, slots=True)
 class SubmissionSettings(Settings):
     """What holds for all cells: the submission's own settings (``embargo.until``, ``documents.calibration``, stores)
-    and its systems. ``tree``: the declared place of the rendered tree. ``code``: benchmark → what it publishes."""
+    and its systems. ``tree``: the declared place of the rendered tree. Of a benchmark ``code``: locations of what it
+    publishes instead of the code of its runs; ``own_code``: of its own file, for runs that did not keep their code;
+    ``excluded_code``: patterns of names that it does not publish."""
 
     round: str = ""
     submitter: str = ""
     tree: str = ""
     systems: Mapping[str, SystemSettings] = field(default_factory=dict)
     code: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    own_code: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    excluded_code: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def stores(self) -> dict[str, StoreSettings]:

@@ -32,6 +32,7 @@ them. Only what some layer sets is there, except for benchmark.official and benc
     compliance.<test>               True: the test is asked for; its own settings lie below: target_qps, target_latency,
                                     attempts, dtype, eos_token_id
     benchmark.source                locations of what is published as src/<benchmark>
+    benchmark.excluded_code         patterns of names that are not published of it
     infer_from                      a scenario, or the stricter variant of the benchmark, whose runs this cell takes
     power.path                      location of the folders of a power measurement
     power_state.<field>             set, restore and read (tuples of words) and expect, of what its runs are made in

@@ -22,6 +22,7 @@ _RENAMED = {
     "publish": "policy.publish",
     "as": "benchmark.official",
     "source": "benchmark.source",
+    "excluded_code": "benchmark.excluded_code",
     "power": "power.path",
     "model.retraining": "measurements.retraining",
     "model.starting_weights_filename": "measurements.starting_weights_filename",

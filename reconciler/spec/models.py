@@ -204,7 +204,12 @@ class BenchmarkGroup(SettingsGroup):
     source: fields.Locations = Field(
         None,
         description="Files and folders published as src/<benchmark>, relative to the repository; ${NAME} is expanded. "
-        "Default: the benchmark's own file.",
+        "Default: the code that each published run kept: that of its commands, or of the harness and the benchmark.",
+    )
+    excluded_code: fields.Patterns = Field(
+        None,
+        description="Files of the code of the runs that are not published, such as [internal/*, '*.key']: patterns of "
+        "names below src/<benchmark>.",
     )
     model: Model = Field(Model(), description="The model.")
     dataset: Dataset = Field(Dataset(), description="The dataset.")

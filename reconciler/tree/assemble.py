@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
+from reconciler.code_archive import unpack_code
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
+from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.results import parse_point
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import REHEARSAL, SESSION, Record
+from reconciler.resource.records import CODE_ARCHIVE, REHEARSAL, REQUIREMENTS, SESSION, Record
 from reconciler.resource.settings import (
     ACCURACY_FROM,
+    BUILD_COMMAND,
     COMMAND,
     MAXIMUM,
     NAMEPLATE,
     ORIGINAL,
+    SCORE_COMMAND,
+    SERVICE_COMMAND,
     CellSettings,
     SubmissionSettings,
     SystemSettings,
@@ -28,6 +34,7 @@ from reconciler.result_formats.table import find_recorded_format
 from reconciler.tree.compliance_files import audit_files
 from reconciler.tree.content import (
     AccuracyLog,
+    CellCode,
     CellContent,
     Files,
     LogRef,
@@ -35,9 +42,11 @@ from reconciler.tree.content import (
     SubmissionContent,
     SystemContent,
 )
+from reconciler.tree.layout import is_portable
 from reconciler.tree.source import choose_published_file, list_published_files
 
 CALIBRATION = "documentation/calibration.md"
+_COMMANDS = {"build": BUILD_COMMAND, "service": SERVICE_COMMAND, "run": COMMAND, "score": SCORE_COMMAND}
 _SHOWN = (
     *("engine.", "run.", "compliance.", "target_", "min_", "max_"),
     *("performance_sample_count", "accuracy_sample_count"),
@@ -48,39 +57,95 @@ def assemble(
     desired: Desired,
     chosen: Mapping[Cell, Chosen],
     load_record: Callable[[str], Record],
-    load_text: Callable[[LogRef], str],
+    load_bytes: Callable[[LogRef], bytes],
     root: Path,
     accepted: Mapping[Cell, Acceptance] = MappingProxyType({}),
-    kept: Collection[Cell] = (),
+    kept: Mapping[Cell, Chosen] = MappingProxyType({}),
 ) -> SubmissionContent:
     """``chosen`` holds publishable cells only. Every system with a publishable cell gets its description. ``root``: the
     repository, in which code and documents are read. Of ``accepted`` cells the settings are shown with which they were
     measured. ``kept``: declared cells whose files stay as they are, so that only what they share is made."""
     submission = desired.submission
-    cells = tuple(_cell(cell, desired, chosen, load_record, load_text, root, accepted) for cell in sorted(chosen))
+    cells = tuple(_cell(cell, desired, chosen, load_record, load_bytes, root, accepted) for cell in sorted(chosen))
     present = {*(cell.cell for cell in cells), *kept}
     pairs = sorted({(cell.division, cell.system) for cell in present})
     systems = tuple(_system(name, division, submission.systems[name], root) for division, name in pairs)
+    kept_code = tuple(_collect_kept_code(desired, {**kept, **chosen}, load_record, load_bytes))
+    known = {item.cell.benchmark for item in kept_code}
+    benchmarks = {cell.benchmark for cell in present}
     return SubmissionContent(
         submitter=submission.submitter,
         systems=systems,
         cells=cells,
-        code=collect_published_code(submission, {cell.benchmark for cell in present}, root),
+        code={
+            **collect_published_code(submission.own_code, benchmarks - known, root),
+            **collect_published_code(submission.code, benchmarks, root),
+        },
+        kept_code=kept_code,
         documents=_documents(submission, root),
         official_only=frozenset({CALIBRATION}),
     )
 
 
 def collect_published_code(
-    submission: SubmissionSettings, benchmarks: Collection[str], root: Path
+    declared: Mapping[str, tuple[str, ...]], benchmarks: Collection[str], root: Path
 ) -> dict[str, dict[str, bytes]]:
-    """{benchmark: files of its src folder} of what is published; none for a benchmark that declares no code."""
-    declared = submission.code
+    """{benchmark: files of its src folder}, of those that declare code."""
     return {
         name: list_published_files([root / path for path in declared[name]])
         for name in sorted(benchmarks)
         if name in declared
     }
+
+
+def _collect_kept_code(
+    desired: Desired,
+    chosen: Mapping[Cell, Chosen],
+    load_record: Callable[[str], Record],
+    load_bytes: Callable[[LogRef], bytes],
+) -> Iterator[CellCode]:
+    """Of cells whose benchmark does not say what to publish instead. One archive is unpacked once."""
+    submission = desired.submission
+    unpacked: dict[tuple[str, str], tuple[Files, int]] = {}
+    for cell in sorted(chosen):
+        code, benchmark = chosen[cell].code, cell.benchmark
+        if not code or benchmark in submission.code:
+            continue
+        timed = load_record(chosen[cell].performance)
+        if (code, benchmark) not in unpacked:
+            ref = _refs(timed)[CODE_ARCHIVE]
+            unpacked[code, benchmark] = _unpack(cell, ref, submission.excluded_code.get(benchmark, ()), load_bytes)
+        files, excluded = unpacked[code, benchmark]
+        settings = desired.detail(Address(Kind.RESULT, str(cell))).settings
+        yield CellCode(
+            cell=cell,
+            official=settings.text("benchmark.official", benchmark),
+            files=files,
+            excluded=excluded,
+            commands={name: words for name, at in _COMMANDS.items() if (words := settings.words(at))},
+            image=settings.text("harness.image"),
+            tool=timed.tool,
+            settings=_shown(settings),
+        )
+
+
+def _unpack(
+    cell: Cell, ref: LogRef, patterns: Collection[str], load_bytes: Callable[[LogRef], bytes]
+) -> tuple[Files, int]:
+    """What is published of an archive, and how many files the patterns exclude."""
+    try:
+        files = unpack_code(load_bytes(ref))
+    except FileNotFoundError as error:
+        message = f"the code that {cell} was run with is not here (object {ref.sha256[:12]})"
+        raise ReconcilerError(message, fix="reconcile pull") from error
+    except ValueError as error:
+        raise ReconcilerError(f"{cell}: {error}", fix="reconcile pull, or repeat the run") from error
+    left = {name: data for name, data in files.items() if not any(fnmatchcase(name, p) for p in patterns)}
+    return {n: data for n, data in left.items() if all(map(is_portable, n.split("/")))}, len(files) - len(left)
+
+
+def _shown(settings: CellSettings) -> dict[str, str]:
+    return {name: str(value) for name, value in sorted(settings.values.items()) if name.startswith(_SHOWN)}
 
 
 def _documents(submission: SubmissionSettings, root: Path) -> dict[str, bytes]:
@@ -110,7 +175,7 @@ def _cell(
     desired: Desired,
     chosen: Mapping[Cell, Chosen],
     load_record: Callable[[str], Record],
-    load_text: Callable[[LogRef], str],
+    load_bytes: Callable[[LogRef], bytes],
     root: Path,
     accepted: Mapping[Cell, Acceptance],
 ) -> CellContent:
@@ -127,19 +192,21 @@ def _cell(
         cell=cell,
         official=settings.text("benchmark.official", cell.benchmark),
         measurements=_measurements(settings),
-        settings={n: str(v) for n, v in sorted(run.values.items()) if n.startswith(_SHOWN)},
+        settings=_shown(run),
         user_conf=performance[shown.user_conf] if shown.user_conf else None,
         performance={name: performance[name] for name in shown.performance},
         accuracy={name: accuracy[name] for name in shown.accuracy},
         accuracy_log=AccuracyLog(accuracy[shown.answers], accuracy[shown.answers_shown]) if shown.answers else None,
-        accuracy_text=load_text(score[shown.score]) if shown.score else "",
+        # Texts keep every byte: what is not UTF-8 comes out as it went in.
+        accuracy_text=load_bytes(score[shown.score]).decode("utf-8", "surrogateescape") if shown.score else "",
         compliance={**_compliance(records, load_record), **_brought_tests(performance, shown.tests)},
         configuration=performance[shown.configuration] if shown.configuration else None,
         code=_code(settings),
         power=_power(settings, performance, root),
         inferred_from=source,
         rehearsal=REHEARSAL in timed.marks,
-        point=_point(settings, performance, accuracy, load_text) if MAXIMUM in settings else None,
+        point=_point(settings, performance, accuracy, load_bytes) if MAXIMUM in settings else None,
+        requirements=_read_requirements(performance, load_bytes),
     )
 
 
@@ -147,13 +214,13 @@ def _point(
     settings: CellSettings,
     performance: Mapping[str, LogRef],
     accuracy: Mapping[str, LogRef],
-    load_text: Callable[[LogRef], str],
+    load_bytes: Callable[[LogRef], bytes],
 ) -> PointFacts:
     """From the client's own files, as they were recorded."""
     own = ACCURACY_FROM not in settings
     chosen = {CONFIG: performance[CONFIG], RESULT_SUMMARY: performance[RESULT_SUMMARY]}
     chosen |= {ACCURACY_RESULTS: accuracy[ACCURACY_RESULTS]} if own else {}
-    files = {name: load_text(ref).encode("utf-8", "surrogateescape") for name, ref in chosen.items()}
+    files = {name: load_bytes(ref) for name, ref in chosen.items()}
     return PointFacts(
         measured=parse_point(files),
         max_concurrency=settings.number(MAXIMUM),
@@ -161,6 +228,11 @@ def _point(
         own_accuracy=own,
         disclosed=settings.below("disclosure."),
     )
+
+
+def _read_requirements(performance: Mapping[str, LogRef], load_bytes: Callable[[LogRef], bytes]) -> tuple[str, ...]:
+    ref = performance.get(REQUIREMENTS)
+    return tuple(load_bytes(ref).decode("utf-8", "replace").splitlines()) if ref is not None else ()
 
 
 def _power(settings: CellSettings, performance: Mapping[str, LogRef], root: Path) -> Files:

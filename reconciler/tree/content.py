@@ -58,6 +58,7 @@ class CellContent:
     ``power``: files of a power measurement by their path below performance/. ``inferred_from``: the cell whose
     runs these are. ``rehearsal``: these runs are no result, and the cell's files say so. ``point``: of a cell that is a
     point of a curve.
+    ``requirements``: what was installed where its performance run's code ran, as pip writes it.
     """
 
     cell: Cell
@@ -76,6 +77,7 @@ class CellContent:
     configuration: Content | None = None
     rehearsal: bool = False
     point: PointFacts | None = None
+    requirements: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +96,29 @@ class SystemContent:
 
 
 @dataclass(frozen=True, slots=True)
+class CellCode:
+    """What a cell's published run was made with. ``official``: as of its content. ``files``: the code that the run
+    kept, by name below src/<benchmark>, without what the spec excludes. ``excluded``: how many files those are.
+    ``commands``: {"run": words} of the commands that it ran, placeholders as they are; ``image``: theirs. ``tool``:
+    what made the record. ``settings``: as in the cell's README.md."""
+
+    cell: Cell
+    official: str
+    files: Files
+    excluded: int = 0
+    commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    image: str = ""
+    tool: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class SubmissionContent:
     """Everything that one submitter enters.
 
-    ``code``: files of src/<benchmark> by benchmark folder, in every division that enters it; a README.md is added where
-    none is given. ``documents``: files below the submitter's folder, as documentation/calibration.md; ``official_only``
+    ``code``: files of src/<benchmark> by benchmark folder, in every division that enters it, whatever its runs kept;
+    ``kept_code``: of the cells whose runs kept theirs. A README.md is added where none is given. ``documents``: files
+    below the submitter's folder, as documentation/calibration.md; ``official_only``
     names those that the open division does not carry.
     """
 
@@ -106,6 +126,7 @@ class SubmissionContent:
     systems: tuple[SystemContent, ...]
     cells: tuple[CellContent, ...]
     code: Mapping[str, Files] = field(default_factory=dict)
+    kept_code: tuple[CellCode, ...] = ()
     documents: Files = field(default_factory=dict)
     official_only: frozenset[str] = frozenset()
 

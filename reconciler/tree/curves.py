@@ -7,7 +7,7 @@ from typing import Any
 
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, RESULT_SUMMARY
-from reconciler.tree.content import CellContent, PointFacts, SubmissionContent, SystemContent
+from reconciler.tree.content import CellContent, Content, PointFacts, SubmissionContent, SystemContent
 from reconciler.tree.curve.content import ELECTED, CurveContent, EndpointsContent, PointContent, WarmupContent
 from reconciler.tree.curve.layout import canonicalise_model
 
@@ -32,9 +32,17 @@ def collect_curves(submission: SubmissionContent, rules: CurveRules) -> Endpoint
     return EndpointsContent(
         submitter=submission.submitter,
         curves=curves,
-        code={curve.implementation: dict(submission.code.get(curve.implementation, {})) for curve in curves},
+        code={curve.implementation: _collect_code(curve.implementation, submission) for curve in curves},
         documents=dict(submission.documents),
     )
+
+
+def _collect_code(benchmark: str, submission: SubmissionContent) -> dict[str, Content]:
+    """As the spec names it, else as the runs of its points kept it."""
+    kept = [item for item in submission.kept_code if item.cell.benchmark == benchmark]
+    return dict(submission.code.get(benchmark, {})) | {
+        name: content for item in reversed(kept) for name, content in item.files.items()
+    }
 
 
 def name_point_folders(content: CellContent) -> str:

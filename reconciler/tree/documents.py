@@ -127,8 +127,15 @@ The first command names every setting and where it was set, the second says what
 
 ## Settings
 
-{_table(content.settings)}"""
+{_table(content.settings)}{_render_requirements(content.requirements)}"""
     return text.encode()
+
+
+def _render_requirements(requirements: tuple[str, ...]) -> str:
+    if not requirements:
+        return ""
+    lines = "\n".join(requirements)
+    return f"\n## Software\n\nInstalled where the performance run was made:\n\n```\n{lines}\n```\n"
 
 
 def render_source_readme(benchmark: str, notes: tuple[str, ...]) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from reconciler.errors import ReconcilerError
@@ -13,10 +13,10 @@ from reconciler.mlperf.nameplate import CAPACITY
 from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.mlperf.rules.ruleset import Ruleset
-from reconciler.quantities import join_listing
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import REHEARSAL
-from reconciler.tree.content import AccuracyLog, CellContent, Content, LogRef, SubmissionContent, hash_content
+from reconciler.tree.code import join_declared_code, place_kept_code
+from reconciler.tree.content import AccuracyLog, CellCode, CellContent, Content, LogRef, SubmissionContent, hash_content
 from reconciler.tree.curve.render import render_endpoints
 from reconciler.tree.curves import collect_curves
 from reconciler.tree.documents import (
@@ -134,8 +134,13 @@ def _division(division: str, submission: SubmissionContent, layout: Layout, rule
     folders: dict[str, list[CellContent]] = {}
     for content in cells:
         folders.setdefault(name_folders(content.cell, content.official, ruleset).benchmark, []).append(content)
+    kept: dict[str, list[CellCode]] = {}
+    for item in submission.kept_code:
+        if item.cell.division == division:
+            kept.setdefault(name_folders(item.cell, item.official, ruleset).benchmark, []).append(item)
     for folder, entered in sorted(folders.items()):
-        code = _join_code({content.cell.benchmark for content in entered}, submission)
+        code = join_declared_code({content.cell.benchmark for content in entered}, submission)
+        code |= place_kept_code(folder, kept.get(folder, ()), code)
         if "README.md" not in code:
             notes = {content.code for content in entered if content.code}
             code["README.md"] = render_source_readme(folder, tuple(sorted(notes)))
@@ -148,19 +153,6 @@ def _division(division: str, submission: SubmissionContent, layout: Layout, rule
     mapping = _model_mapping(cells)
     if mapping and ruleset.binds(division, "model_mapping"):
         yield make_path(layout.model_mapping, **names), encode_json(mapping)
-
-
-def _join_code(benchmarks: Collection[str], submission: SubmissionContent) -> dict[str, Content]:
-    """The files of a folder that several benchmarks of the spec, on different systems, are entered as."""
-    code: dict[str, Content] = {}
-    for benchmark in sorted(benchmarks):
-        for name, content in submission.code.get(benchmark, {}).items():
-            if hash_content(code.setdefault(name, content)) != hash_content(content):
-                fix = "name the benchmarks in the spec alike, or their files of one name apart"
-                raise ReconcilerError(
-                    f"{join_listing(sorted(benchmarks))} are entered as one, with two {name}", fix=fix
-                )
-    return code
 
 
 def _model_mapping(cells: list[CellContent]) -> dict[str, str]:

@@ -44,10 +44,10 @@ def choose_published_file(path: Path, what: str) -> bytes:
 
 
 def find_unlicensed(files: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Code files that carry no licence; empty when a licence file stands among them, or each has an SPDX header."""
-    if any(_LICENCE.fullmatch(PurePosixPath(name).name) for name in files):
-        return ()
-    code = (name for name in sorted(files) if PurePosixPath(name).suffix in _CODE)
+    """Code files that carry no licence: no SPDX header, and no licence file in their folder or one above it."""
+    paths = {name: PurePosixPath(name) for name in sorted(files)}
+    licensed = {path.parent for path in paths.values() if _LICENCE.fullmatch(path.name)}
+    code = (name for name, path in paths.items() if path.suffix in _CODE and licensed.isdisjoint(path.parents))
     return tuple(name for name in code if files[name] and _HEADER not in files[name][:_HEAD])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
 from collections import Counter
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.execute.outcome import Status
+from reconciler.files import hash_file
 from reconciler.resource.records import Ended
 from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import Repository, make_passed
@@ -19,6 +21,7 @@ from tests.shared import make_once, need
 need("mlperf_loadgen")
 RUN = "Run:open/box/tiny/Offline/performance"
 RUNS = {"Run:open/box/tiny/Offline/accuracy", RUN}
+SRC = "open/ACME/src/tiny/"
 SCORE, RESULT = "Score:open/box/tiny/Offline", "Result:open/box/tiny/Offline"
 
 
@@ -49,10 +52,31 @@ def test_a_command_is_recorded_and_rendered_as_our_own_harness_is(
     assert kinds(made) == kinds(own)
     assert all(record.ended is Ended.DONE for record in made.records().values())
     one, other = made.tree(), own.tree()
-    assert one.keys() == other.keys()
-    differing = {Path(path).name for path in one if one[path] != other[path]}
+    both = [path for path in one if not path.startswith(SRC)]
+    assert both == [path for path in other if not path.startswith(SRC)]
+    differing = {Path(path).name for path in both if one[path] != other[path]}
     assert differing <= {"README.md", "measurements.json", "mlperf_log_detail.txt", "mlperf_log_summary.txt"}
-    assert all(Path(path).name != "user.conf" or one[path] == other[path] for path in one)
+    assert all(Path(path).name != "user.conf" or one[path] == other[path] for path in both)
+
+
+def test_the_code_of_the_command_is_published_with_how_it_was_started(made: Repository) -> None:
+    tree = made.tree()
+    published = {path.removeprefix(SRC) for path in tree if path.startswith(SRC)}
+    assert published == {"run.py", "README", "tiny.py", "README.md", "REPRODUCE.md"}
+    assert tree[f"{SRC}run.py"] == hash_file(made.root / "ours/run.py")
+    how = (made.paths.tree / f"{SRC}REPRODUCE.md").read_text()
+    assert "run.py" in how
+    assert "`{user_conf}`" in how
+
+
+def test_a_clone_without_the_code_publishes_what_ran(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    expected = repository.tree()
+    (repository.root / "ours").rename(tmp_path / "elsewhere")
+    shutil.rmtree(repository.root / ".reconcile")
+    repository.reconcile()
+    assert not due(repository)
+    assert repository.tree() == expected
 
 
 def test_a_second_pass_does_nothing(made: Repository, tmp_path: Path) -> None:

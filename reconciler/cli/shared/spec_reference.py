@@ -91,7 +91,7 @@ _OTHER_NAMES = {
 # Shared files of the tree show these; the submission's inputs are whole mappings, not single settings.
 _RENDERED = (
     *("submitter", "round", "system.category", "system.status", "system.description", "system.original"),
-    *("benchmark.source", "documents.calibration", "documents.bandwidth"),
+    *("benchmark.source", "benchmark.excluded_code", "documents.calibration", "documents.bandwidth"),
 )
 _LABELS = dict.fromkeys(TESTS, "Compliance test") | {f"{test} verdict": "Verdict" for test in TESTS}
 _ORDER = (

@@ -130,4 +130,5 @@ def test_licences() -> None:
     header = b"# SPDX-License-Identifier: Apache-2.0\n"
     assert find_unlicensed({"a.py": b"x", "README.md": b"x"}) == ("a.py",)
     assert find_unlicensed({"a.py": header, "b.cu": b"// " + header, "empty.py": b""}) == ()
-    assert find_unlicensed({"a.py": b"x", "LICENSE.txt": b"x"}) == ()
+    assert find_unlicensed({"a.py": b"x", "lib/b.py": b"x", "LICENSE.txt": b"x"}) == ()
+    assert find_unlicensed({"a.py": b"x", "harness/b.py": b"x", "harness/LICENSE": b"x"}) == ("a.py",)

@@ -1,0 +1,94 @@
+"""The code of a run as one file: packed when the run begins, kept with its logs, unpacked into the submission tree.
+
+So what is published as code is what ran, and a function of the records: no folder of this machine is read for it later.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from reconciler.files import hash_file
+from reconciler.foreign import walk_files
+
+DEEPEST_CODE = 200  # folders within each other
+SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+LARGEST_CODE = 4 << 20  # bytes of one file; what is larger is data, and named with its digest instead
+MOST_CODE = 256 << 20  # bytes of an archive's content
+LEFT_OUT = "left-out.txt"
+
+
+def list_code_names(folder: Path) -> Iterator[str]:
+    """Relative names of the files below a folder of code, links to nowhere and compiled files left out."""
+    for path in walk_files(folder, DEEPEST_CODE, SKIPPED):
+        if not path.name.endswith(".pyc") and path.is_file():
+            yield path.relative_to(folder).as_posix()
+
+
+def select_kept_names(folder: Path, names: Iterable[str]) -> list[str]:
+    """Those that git has or would take; all of them where there is no git."""
+    from reconciler.git import list_kept_files
+
+    kept = list_kept_files(folder)
+    return [name for name in names if name in kept] if kept else list(names)
+
+
+def read_code(path: Path, prefix: str = "") -> tuple[dict[str, bytes], dict[str, str]]:
+    """Name → content of a file or folder of code, and name → digest of what is too large to be code. Hidden files are
+    in neither: they hold settings and secrets. Raises OSError."""
+    if not path.is_dir():
+        names, folder = [path.name], path.parent
+    else:
+        names, folder = select_kept_names(path, list_code_names(path)), path.resolve()
+    found: dict[str, bytes] = {}
+    large: dict[str, str] = {}
+    for name in names:
+        file = folder / name
+        hidden = any(part.startswith(".") for part in name.split("/"))
+        if hidden or (path.is_dir() and not file.resolve().is_relative_to(folder)):
+            continue
+        if file.stat().st_size > LARGEST_CODE:
+            large[prefix + name] = hash_file(file)
+        else:
+            found[prefix + name] = file.read_bytes()
+    return found, large
+
+
+def describe_left_out(large: Mapping[str, str]) -> bytes:
+    """As sha256sum writes and reads it."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(large.items())).encode()
+
+
+def pack_code(files: Mapping[str, bytes]) -> bytes:
+    """The same bytes for the same files: no time, owner or mode of this machine."""
+    stream = io.BytesIO()
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for name, content in sorted(files.items()):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def unpack_code(data: bytes) -> dict[str, bytes]:
+    """Raises ValueError for what ``pack_code`` has not written."""
+    found: dict[str, bytes] = {}
+    left = MOST_CODE
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as tar:
+            for member in tar:
+                left -= member.size
+                content = tar.extractfile(member) if member.isfile() and left >= 0 else None
+                if content is None:
+                    raise ValueError(f"{member.name} is not a file of code")
+                found[member.name] = content.read()
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"not an archive of code: {error}") from error
+    return found

@@ -1,0 +1,127 @@
+"""The code of a performance run, packed as it begins: of a command what the spec names, else our harness's own part of
+it, with the benchmark's file of the user's where there is one."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import harness.contract
+from harness.contract import BENCHMARKS
+from reconciler.code_archive import LEFT_OUT, describe_left_out, list_code_names, pack_code, read_code
+from reconciler.resource.settings import BUILD, COMMAND, HARNESS, SERVICE, CellSettings
+
+_HARNESS = Path(harness.contract.__file__).parent
+_CHOSEN = ("backends", "benchmarks")  # folders of the harness of which a run needs some entries only
+_IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+harness\.([\w.]+)(?:[ \t]+import[ \t]+(\([^)]*|[^\n#]*))?", re.M)
+
+
+def pack_run_code(settings: CellSettings, locations: Mapping[str, str], root: Path) -> bytes:
+    """``locations``: of the run. Raises OSError where something of it cannot be read."""
+    found: dict[str, bytes] = {}
+    large: dict[str, str] = {}
+    for prefix, path in _list_declared(settings, locations, root):
+        files, more = read_code(path, prefix)
+        found |= files
+        large |= more
+    if COMMAND not in settings:
+        found |= _read_harness(settings.text("engine.backend"), locations.get("benchmark.code", ""), found)
+    if large:
+        found[LEFT_OUT] = describe_left_out(large)
+    return pack_code(found) if found else b""
+
+
+def _list_declared(settings: CellSettings, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, Path]]:
+    """Where each part is put, and where it is here: the run's own code at the top, the rest in folders of its own."""
+    told: list[Path] = []
+
+    def new(written: object) -> bool:
+        path = (root / str(written)).resolve()
+        known = any(path == other or other in path.parents for other in told)
+        if not known and path.exists():
+            told.append(path)
+            return True
+        return False
+
+    if (own := locations.get("benchmark.path")) and new(own):
+        yield "", root / own
+    for part, prefix in ((HARNESS, ""), (SERVICE, "service/"), (BUILD, "build/")):
+        if f"{part}.command" not in settings and part != HARNESS:
+            continue
+        if COMMAND in settings or part != HARNESS:
+            if (code := settings.part_text(part, "code")) and new(code):
+                yield prefix, root / code
+            configs = settings.get(f"{part}.configs")
+            for config in configs if isinstance(configs, list | tuple) else ():
+                if new(config):
+                    yield "configs/", root / str(config)
+
+
+def _read_harness(backend: str, benchmark: str, own: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Our harness without the backends and benchmarks that this run does not load."""
+    module = BENCHMARKS[benchmark].module if benchmark in BENCHMARKS else ""
+    imported = tuple(sorted({unit for data in own.values() for unit in _list_imported(data)}))
+    stated = tuple((name, s.st_size, s.st_mtime_ns) for name in _list_files() for s in ((_HARNESS / name).stat(),))
+    return _read_units(backend, module, imported, stated)
+
+
+def _list_files() -> list[str]:
+    return sorted(list_code_names(_HARNESS))
+
+
+@functools.lru_cache(maxsize=8)  # a pass has few benchmarks and backends, and many runs
+def _read_units(
+    backend: str, module: str, imported: tuple[str, ...], stated: tuple[tuple[str, int, int], ...]
+) -> dict[str, bytes]:
+    units: dict[str, list[str]] = {}
+    for name, _, _ in stated:
+        units.setdefault(_find_unit(name), []).append(name)
+    known = f"backends/{backend}" in units
+    backends = [f"backends/{backend}"] if known else [unit for unit in units if unit.startswith("backends/")]
+    queue = ["", *(f"{folder}/__init__" for folder in _CHOSEN), f"benchmarks/{module}", *backends, *imported]
+    files: dict[str, bytes] = {}
+    done: set[str] = set()
+    while queue:
+        unit = queue.pop()
+        if unit in done:
+            continue
+        done.add(unit)
+        for name in units.get(unit, ()):
+            files[f"harness/{name}"] = (_HARNESS / name).read_bytes()
+            queue += _list_imported(files[f"harness/{name}"])
+    return {**files, "harness/LICENSE": _read_licence()}
+
+
+def _find_unit(name: str) -> str:
+    """What is taken whole or not at all: "" for the harness's own files, "cuda", "backends/null", "benchmarks/bert"."""
+    folder, *rest = name.split("/")
+    if not rest:
+        return ""
+    return f"{folder}/{rest[0].removesuffix('.py')}" if folder in _CHOSEN else folder
+
+
+def _list_imported(source: bytes) -> list[str]:
+    found = []
+    for match in _IMPORT.finditer(source):
+        folder, *rest = match[1].decode().split(".")
+        if folder not in _CHOSEN:
+            found.append(folder)
+        elif rest:
+            found.append(f"{folder}/{rest[0]}")
+        else:
+            found += [f"{folder}/{name}" for name in re.findall(r"\w+", (match[2] or b"").decode())]
+    return found
+
+
+def _read_licence() -> bytes:
+    """Of this project: beside the packages in a checkout, else in the metadata of what is installed."""
+    beside = _HARNESS.parent / "LICENSE"
+    if beside.is_file():
+        return beside.read_bytes()
+    try:
+        return (distribution("mlperf-reconciler").read_text("licenses/LICENSE") or "").encode()
+    except PackageNotFoundError:
+        return b""

@@ -1,0 +1,71 @@
+"""What a run keeps of the code that it is made with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.contract import BENCHMARKS
+from reconciler.code_archive import unpack_code
+from reconciler.execute.run_code import pack_run_code
+from reconciler.resource.settings import CellSettings
+
+
+def code_of(root: Path, locations: dict[str, str] | None = None, **settings: object) -> dict[str, bytes]:
+    named = {name.replace("__", "."): value for name, value in settings.items()}
+    return unpack_code(pack_run_code(CellSettings(named), locations or {}, root))
+
+
+def test_our_harness_without_what_the_run_does_not_load(tmp_path: Path) -> None:
+    found = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend="onnxruntime")
+    assert {"harness/run.py", "harness/loadgen.py", "harness/benchmarks/digits.py", "harness/LICENSE"} <= found.keys()
+    assert "harness/backends/onnxruntime.py" in found
+    others = ("harness/backends/tensorrt/", "harness/backends/vllm/", "harness/benchmarks/bert/")
+    assert not [name for name in found if name.startswith(others)]
+
+
+@pytest.mark.parametrize("code", ["digits", "bert", "llama3_1_8b", "unet3d_brats"])
+def test_the_kept_harness_has_all_that_it_imports(tmp_path: Path, code: str) -> None:
+    """Python looks at every import statement of it without carrying one out."""
+    found = code_of(tmp_path, {"benchmark.code": code}, engine__backend="null")
+    for name, content in found.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    script = (
+        "import ast, importlib.util, pathlib\n"
+        "for path in pathlib.Path('harness').rglob('*.py'):\n"
+        "    for node in ast.walk(ast.parse(path.read_text())):\n"
+        "        if isinstance(node, ast.ImportFrom) and (node.module or '').startswith('harness'):\n"
+        "            at = pathlib.Path(*node.module.split('.'))\n"
+        "            assert at.with_suffix('.py').is_file() or at.is_dir(), (path, node.module)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"harness/benchmarks/{BENCHMARKS[code].module}" in {name.rpartition("/")[0] for name in found} | {
+        name.removesuffix(".py") for name in found
+    }
+
+
+def test_of_a_command_what_the_spec_names_and_none_of_ours(tmp_path: Path) -> None:
+    for name in ("ours/run.py", "serving/serve.py", "conf/a.json", "mine.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    found = code_of(
+        tmp_path,
+        {"benchmark.path": "mine.py"},
+        harness__command=["python", "run.py"],
+        harness__code="ours",
+        harness__configs=["conf/a.json", "ours/run.py"],
+        harness__service__command=["python", "serve.py"],
+        harness__service__code="serving",
+        harness__build__command=["python", "run.py"],
+    )
+    assert set(found) == {"mine.py", "run.py", "configs/a.json", "service/serve.py"}
+
+
+def test_code_that_is_not_here_is_kept_by_nobody(tmp_path: Path) -> None:
+    named = CellSettings({"harness.command": ["run"], "harness.code": "/nowhere/at/all"})
+    assert pack_run_code(named, {}, tmp_path) == b""

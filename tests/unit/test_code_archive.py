@@ -1,0 +1,69 @@
+"""The code of a run as one file: what goes in comes out, whatever is hidden or too large stays out."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from reconciler.code_archive import LARGEST_CODE, pack_code, read_code, unpack_code
+from reconciler.files import hash_file
+
+FILES = {"run.py": b"pass\n", "lib/a b.py": b"\xff\x00", "empty": b""}
+
+
+def test_what_is_packed_comes_out_and_has_the_same_bytes_each_time() -> None:
+    data = pack_code(FILES)
+    assert unpack_code(data) == FILES
+    assert pack_code(dict(reversed(FILES.items()))) == data
+
+
+def _tar(**fields: object) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        member = tarfile.TarInfo("x")
+        for name, value in fields.items():
+            setattr(member, name, value)
+        tar.addfile(member, io.BytesIO(b"x" * member.size))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"no archive",
+        gzip.compress(b"no tar" * 200),
+        pack_code(FILES)[:60],
+        _tar(type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+        _tar(type=tarfile.DIRTYPE),
+    ],
+)
+def test_anything_else_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"archive of code|file of code"):
+        unpack_code(data)
+
+
+def test_hidden_files_links_out_and_what_is_ignored_are_no_code(tmp_path: Path) -> None:
+    folder = tmp_path / "ours"
+    (folder / "lib").mkdir(parents=True)
+    for name in ("run.py", "lib/more.py", ".env", "lib/.secret", "built.log", "old.pyc"):
+        (folder / name).write_text(name)
+    (tmp_path / "outside").write_text("secret")
+    (folder / "link").symlink_to(tmp_path / "outside")
+    (folder / "inside").symlink_to("run.py")
+    assert set(read_code(folder)[0]) == {"run.py", "lib/more.py", "built.log", "inside"}
+    (folder / ".gitignore").write_text("*.log\n")
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
+    assert set(read_code(folder, "service/")[0]) == {"service/run.py", "service/lib/more.py", "service/inside"}
+
+
+def test_what_is_too_large_for_code_is_named_by_its_digest(tmp_path: Path) -> None:
+    large = tmp_path / "model.bin"
+    large.write_bytes(b"x" * (LARGEST_CODE + 1))
+    (tmp_path / "run.py").write_text("")
+    assert read_code(tmp_path) == ({"run.py": b""}, {"model.bin": hash_file(large)})

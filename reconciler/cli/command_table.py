@@ -51,6 +51,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "rounds": ("reconciler.cli.rounds", "Show the rules of the rounds, where sources differ, and what changed."),
     "check": ("reconciler.cli.check", "Check the rendered tree, or any tree, against the submission rules."),
     "verify-tree": ("reconciler.cli.verify_tree", "Find contradictions in a submission tree that anyone made."),
+    "objections": (
+        "reconciler.cli.objections",
+        "Draft objections to the results of others, a text per submitter.",
+    ),
+    "respond": ("reconciler.cli.respond", "Gather the evidence for a result that somebody objects to, in one folder."),
     "import": ("reconciler.cli.import_", "Record one LoadGen run that was made elsewhere."),
     "audit": ("reconciler.cli.audit", "Prove a commit: records, logs, metrics, verdicts and tree, from git alone."),
     "adopt": ("reconciler.cli.adopt", "Turn a submission tree into a spec and imported records."),
@@ -71,6 +76,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Look": ("status", "show", "why", "logs", "history", "blame", "diff", "compare", "pr"),
     "Decide": ("accept", "freeze", "unfreeze", "move", "embargo"),
     "Submit": ("rounds", "check", "verify-tree", "audit", "package", "unpack", "sign"),
+    "Review": ("objections", "respond"),
     "Bring and keep": ("import", "adopt", "push", "pull", "prune", "gc"),
 }
 _HIDDEN: Mapping[str, tuple[str, str]] = {WITHOUT_NAME: ("reconciler.cli.pass_", "Run one pass.")}

@@ -44,17 +44,18 @@ def _cell(value: object) -> object:
     return f"'{escape_line(value)}" if value.startswith(_FORMULA) else escape_line(value)
 
 
-def render_objections(report: TreeReport) -> Mapping[str, str]:
-    """{file name: Markdown} with a section per cause of errors and warnings, for submitters that have any."""
+def render_objections(report: TreeReport, by: str = "") -> Mapping[str, str]:
+    """{file name: Markdown} with a section per cause of errors and warnings, for submitters that have any. ``by``: who
+    objects, which is tagged as the submission rules ask (filing objections); nobody objects to their own results."""
     groups: dict[str, list[CauseGroup]] = {}
     for group in group_by_cause(report.findings, report.facts):
-        if group.severity is not Severity.NOTE and group.submitter:
+        if group.severity is not Severity.NOTE and group.submitter and group.submitter != by:
             groups.setdefault(group.submitter, []).append(group)
     names = {name: _file_name(name) for name in groups}
-    return {f"{names[name]}.md": _objection(name, report, groups[name]) for name in sorted(groups)}
+    return {f"{names[name]}.md": _objection(name, report, groups[name], by) for name in sorted(groups)}
 
 
-def _objection(submitter: str, report: TreeReport, groups: Sequence[CauseGroup]) -> str:
+def _objection(submitter: str, report: TreeReport, groups: Sequence[CauseGroup], by: str) -> str:
     results = sum(facts.submitter == submitter for facts in report.facts)
     cells = {cell for group in groups for folded in group.cells for cell in folded.cells}
     head = [
@@ -63,6 +64,7 @@ def _objection(submitter: str, report: TreeReport, groups: Sequence[CauseGroup])
         f"MLPerf Inference {' and '.join(report.rounds)}: {show_count(len(groups), 'objection')} to "
         f"{show_count(len(cells), 'place')}, of {show_count(results, 'result')} examined.",
         "",
+        *([f"Tags: {quote_code(f'by {by}')}, {quote_code(f'against {submitter}')}", ""] if by else []),
     ]
     return "\n".join([*head, *(line for group in groups for line in _section(group))]) + "\n"
 

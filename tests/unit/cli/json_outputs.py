@@ -37,6 +37,8 @@ _ARGUMENTS: Mapping[str, str] = {
     "tune": "digits --quick --trials 1",
     "blame": "digits",
     "verify-tree": ".reconcile/tree",
+    "objections": ".reconcile/tree",
+    "respond": "digits -o ../response",
     "accept": "--list",
     "freeze": "digits --reason deadline --commit",
     "pr": "--base HEAD~1",

@@ -1,0 +1,67 @@
+"""`reconcile respond CELL`: the evidence for a result that somebody objects to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from reconciler import git
+from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.options import cell_argument, json_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.repository import find_repository
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
+from reconciler.files import replace
+from reconciler.history.response import count_unproven, gather_evidence
+from reconciler.history.snapshot import read_snapshot
+from reconciler.quantities import show_count
+from reconciler.render.documents import render_document
+from reconciler.render.response import render_response
+
+_AT = click.Option(["--at"], default="HEAD", metavar="COMMIT", help="The commit that was submitted. Default: HEAD.")
+_OBJECTION = click.Option(
+    ["--objection"], default="", metavar="TEXT", help="What is objected to, or where it was filed; quoted in README.md."
+)
+_INTO = click.Option(
+    ["-o", "--output", "folder"],
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="The folder to write, which must be empty or not there. Default: response-CELL.",
+)
+
+
+@click.command("respond")
+@takes([cell_argument(), _AT, _OBJECTION, _INTO, json_option()])
+def command(cell: str, at: str, objection: str, folder: Path | None, as_json: bool) -> int:
+    """Gather the evidence for the result of CELL: records, logs, commits, settings with their lines, and the audit.
+
+    README.md in the folder tells what speaks for the result and what does not, and leaves room for the answer; beside
+    it lie the record and the logs of each run. All of it is read from one commit. Ends with 2 when something of it is
+    missing or contradicted, which is better known before the answer than after.
+    """
+    paths = find_repository()
+    seen = read_snapshot(paths.root, git.resolve(paths.root, at))
+    found = find_cell(cell, seen.difference.chosen)
+    target = folder or Path(f"response-{re.sub(r'[^A-Za-z0-9.-]+', '_', str(found))}")
+    if target.is_dir() and any(target.iterdir()):
+        raise ReconcilerError(f"{target} is not empty", fix="name another folder: -o DIR")
+    evidence = gather_evidence(paths.root, seen, found)
+    files = {**evidence.files, "README.md": render_response(evidence, objection).encode()}
+    for name, content in files.items():
+        replace(target / name, content, durable=False)
+    unproven = count_unproven(evidence.claims)
+    if as_json:
+        claims = [{"what": c.what, "proof": str(c.proof), "detail": c.detail} for c in evidence.claims]
+        runs = [
+            {"name": run.name, "id": run.id, "commit": run.brought, "missing": run.missing} for run in evidence.runs
+        ]
+        say_json(
+            render_document("respond", cell=found, commit=seen.commit, folder=str(target), runs=runs, claims=claims)
+        )
+    else:
+        said = f"{show_count(unproven, 'claim')} of the audit not proven" if unproven else "the audit proves all of it"
+        say(f"Wrote {show_count(len(files), 'file')} to {target}: {show_count(len(evidence.runs), 'record')}; {said}.")
+        say(f"Write the answer into {target / 'README.md'}.")
+    return NOT_IN_SYNC if unproven else IN_SYNC

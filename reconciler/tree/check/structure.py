@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from reconciler.foreign import DEEPEST
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
-from reconciler.tree.reading.files import list_entries, list_files, list_folders
+from reconciler.tree.reading.files import decode_text, list_entries, list_files, list_folders, read_file
 from reconciler.tree.reading.places import LEGACY, RootPlace
 from reconciler.tree.reading.system import SubmitterFiles
 
@@ -19,6 +20,9 @@ _LARGE = 50 << 20  # bytes (submission rules: size of files)
 _ROOT_FOLDERS = {*DIVISIONS, ".git", ".github", "assets"}
 _ROOT_FILES = (".md", ".pdf")
 _ROOT_NAMES = (".gitignore", ".gitattributes", ".gitkeep")
+_DOCUMENT = re.compile(r"(?i).*\.(md|pdf|rst)|(readme|licen[cs]e|copying|notice)(\..*)?")
+# A repository's address, and on its line a commit, or a release as /releases/, /tree/ and @ name it.
+_PUBLIC = re.compile(r"https?://\S+.*?(?:\b[0-9a-f]{7,40}\b|/(?:releases|tree|tag|commit)/\S|@\S|\bv?\d+\.\d+)")
 _CALIBRATION = ("calibration.md", "documentation/calibration.md", "Documentation/calibration.md")
 
 
@@ -49,6 +53,27 @@ def check_source(files: SubmitterFiles) -> Complaints:
         (files.place.path / found).is_dir() for found in (name, "src", "code")
     ):
         yield Complaint(Place(f"{files.place.shown}/{name}"), "missing", "a folder with the code of each benchmark")
+
+
+def check_code(files: SubmitterFiles) -> Complaints:
+    """Of a benchmark with results. Code may also be elsewhere in public, at a commit or release that its document
+    names."""
+    entered = {name for system in files.place.systems() for name in files.place.benchmarks(system)}
+    for top in ("src", "code"):
+        for name in sorted(entered & set(list_folders(files.place.path / top))):
+            folder = files.place.path / top / name
+            below = [Path(item.entry.path) for item in _walk(folder, name) if item.entry.is_file()]
+            documents = [path for path in below if _DOCUMENT.fullmatch(path.name)]
+            if len(documents) < len(below) or any(map(_names_public_code, documents)):
+                continue
+            place = Place(f"{files.place.shown}/{top}/{name}")
+            fix = "publish the code that ran, or name its public repository with the commit or release"
+            yield Complaint(place, "no code, documents only", "the code that made the results", fix=fix)
+
+
+def _names_public_code(document: Path) -> bool:
+    read = read_file(document, document.name, decode_text)
+    return read.value is not None and _PUBLIC.search(read.value) is not None
 
 
 def check_calibration(files: SubmitterFiles) -> Complaints:
@@ -148,6 +173,7 @@ ROOT_RULES: tuple[tuple[Rule, Callable[[RootPlace], Complaints]], ...] = (
 SUBMITTER_RULES: tuple[tuple[Rule, Callable[[SubmitterFiles], Complaints]], ...] = (
     (Rule("submitter.results", "there are results", (NEW, OURS)), check_results),
     (Rule("submitter.source", "the code is there", (f"{NEW}: measurements check", OLD)), check_source),
+    (Rule("submitter.code", "the code is more than a document", ("submission rules: source code", OURS)), check_code),
     (
         Rule("submitter.calibration", "calibration is documented", (OLD, "submission rules: calibration")),
         check_calibration,

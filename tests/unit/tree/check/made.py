@@ -90,6 +90,7 @@ def make_tree(root: Path, logs: Path, *, division: str = "closed", lengthened: b
     top = root / division / SUBMITTER
     write(top / "systems" / f"{SYSTEM}.json", json.dumps(system(division), indent=2))
     write(top / "src" / BENCHMARK / "README.md", "code\n")
+    write(top / "src" / BENCHMARK / "run.py", "pass\n")
     write(top / "documentation/calibration.md", "none\n")
     for scenario in SCENARIOS:
         make_cell(top / "results" / SYSTEM / BENCHMARK / scenario, logs / scenario, scenario, lengthened=lengthened)

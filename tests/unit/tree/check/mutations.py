@@ -131,6 +131,12 @@ def large(root: Path) -> None:
         stream.truncate(51 << 20)
 
 
+def points_at_public_code(root: Path) -> None:
+    (root / "closed/Acme/src/resnet/run.py").unlink()
+    text = "The code is at https://code.example/acme/runs, commit 0123456789abcdef0123456789abcdef01234567.\n"
+    (root / "closed/Acme/src/resnet/README.md").write_text(text)
+
+
 def only_offline(root: Path) -> None:
     """All that the open division needs."""
     for name in ("SingleStream", "MultiStream"):
@@ -199,6 +205,8 @@ MUTATIONS = (
     expect("empty field in measurements", partial(measured, "retraining", ""), "measurements.fields"),
     expect("no src", lambda root: shutil.rmtree(root / "closed/Acme/src"), "submitter.source"),
     expect("src without benchmark", moved("closed/Acme/src/resnet", "closed/Acme/src/other")),
+    expect("a README for code", lambda root: (root / "closed/Acme/src/resnet/run.py").unlink(), "submitter.code"),
+    expect("a public commit for code", points_at_public_code),
     expect("no calibration", lambda root: shutil.rmtree(root / "closed/Acme/documentation"), "submitter.calibration"),
     expect("lower-case scenario", moved(f"{_RESNET}/Offline", f"{_RESNET}/offline"), "files.scenario-name"),
     expect("no MultiStream", lambda root: shutil.rmtree(cell(root, "MultiStream")), "benchmark.scenarios"),

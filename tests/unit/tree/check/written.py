@@ -47,6 +47,7 @@ def open_cell(root: Path, benchmark: str, scenario: str, logged: dict[str, Any])
     top = root / "open" / SUBMITTER
     write(top / "systems" / f"{SYSTEM}.json", json.dumps(system("open", system_type="datacenter")))
     write(top / "src" / benchmark / "README.md", "code\n")
+    write(top / "src" / benchmark / "run.py", "pass\n")
     cell = top / "results" / SYSTEM / benchmark / scenario
     for name in ("measurements.json", "README.md", "user.conf"):
         write(cell / name, json.dumps(MEASUREMENTS) if name.endswith("json") else "# none\n")
@@ -105,6 +106,7 @@ def endpoints_tree(root: Path) -> Path:
     top = root / "closed" / SUBMITTER
     write(top / "systems" / f"{SYSTEM}.json", json.dumps(system(system_type="datacenter")))
     write(top / "src/llama3.1-8b/README.md", "code\n")
+    write(top / "src/llama3.1-8b/run.py", "pass\n")
     write(top / "documentation/calibration.md", "none\n")
     cell = top / "results" / SYSTEM / "llama3.1-8b"
     for scenario in ("Offline", "Server"):

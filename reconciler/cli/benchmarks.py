@@ -27,7 +27,7 @@ def command(context: click.Context, as_json: bool) -> int:
         return IN_SYNC
     found = list(load_benchmark_facts().values())
     here = {facts.code: _look(facts) for facts in found}
-    scenarios = {facts.code: _find_scenarios(facts.official("")) for facts in found}
+    scenarios = {facts.code: _find_scenarios(*facts.names.values()) for facts in found}
     if as_json:
         rows = [
             {
@@ -75,11 +75,13 @@ def _look(facts: BenchmarkFacts) -> list[Found]:
     return [look_for(scratch, file, deep=False) for file in files.files]
 
 
-def _find_scenarios(official: str) -> dict[str, dict[str, list[str]]]:
-    """Round → category → the scenarios in which the benchmark may be entered; rounds that have it, oldest first."""
+def _find_scenarios(*officials: str) -> dict[str, dict[str, list[str]]]:
+    """Round → category → the scenarios in which the benchmark may be entered; rounds that have it, oldest first.
+    ``officials``: its names, of which the first that a round has counts."""
     found: dict[str, dict[str, list[str]]] = {}
     for name in list_rounds():
-        rules = load_ruleset(name).benchmark(official)
+        ruleset = load_ruleset(name)
+        rules = next((known for official in officials if (known := ruleset.benchmark(official)) is not None), None)
         if rules is not None:
             found[name] = {
                 category: [*table.required, *table.optional]

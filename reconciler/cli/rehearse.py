@@ -33,6 +33,7 @@ from reconciler.rehearsals.rehearsal_check import RehearsalCheck, judge_rehearsa
 from reconciler.rehearsals.rehearsal_spec import (
     CALIBRATION,
     CALIBRATION_TEXT,
+    CATEGORY,
     Rehearsed,
     choose_round,
     find_rehearsed,
@@ -64,6 +65,13 @@ _ROUND = click.Option(
     help="Default: the newest round; benchmarks that it has no more go to the open division.",
 )
 _DIVISION = click.Option(["--division"], type=click.Choice(("closed", "open")), default="closed", show_default=True)
+_CATEGORY = click.Option(
+    ["--category"],
+    type=click.Choice(("datacenter", "edge", CATEGORY)),
+    default=CATEGORY,
+    show_default=True,
+    help="Of the system: it decides which scenarios there are.",
+)
 _SAMPLES = click.Option(
     ["--samples"], type=click.IntRange(min=0), default=0, help="Samples to generate of each, instead of its own number."
 )
@@ -71,13 +79,14 @@ _SEED = click.Option(["--seed"], type=click.IntRange(min=0), default=1, help="Ev
 
 
 @click.command("rehearse")
-@takes([_BENCHMARKS, _OUTPUT, _SIZE, _ROUND, _DIVISION, _SAMPLES, _SEED, busy_option(), json_option()])
+@takes([_BENCHMARKS, _OUTPUT, _SIZE, _ROUND, _DIVISION, _CATEGORY, _SAMPLES, _SEED, busy_option(), json_option()])
 def command(
     benchmarks: tuple[str, ...],
     output: Path | None,
     size: Size,
     round_name: str,
     division: str,
+    category: str,
     samples: int,
     seed: int,
     busy: bool,
@@ -101,6 +110,7 @@ def command(
         spec = render_rehearsal_spec(
             round_name=round_name,
             division=division,
+            category=category,
             benchmarks=chosen,
             generated=generated,
             machine=propose_this_machine(),

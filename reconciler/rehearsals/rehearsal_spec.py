@@ -86,12 +86,12 @@ def choose_division(ruleset: Ruleset, item: Rehearsed, asked: str) -> str:
     return asked if closed else OPEN
 
 
-def list_scenarios(ruleset: Ruleset, official: str) -> tuple[str, ...]:
-    """Those in which a round lets a system of both categories, or of any, enter the benchmark."""
+def list_scenarios(ruleset: Ruleset, official: str, category: str = CATEGORY) -> tuple[str, ...]:
+    """Those in which a round lets a system of the category, or of any, enter the benchmark."""
     rules = ruleset.find_rules(OPEN, official)
     if rules is None:
         return ()
-    table = rules.tables.get(CATEGORY)
+    table = rules.tables.get(category)
     tables = [table] if table else list(rules.tables.values())
     return tuple(dict.fromkeys(name for table in tables for name in (*table.required, *table.optional)))
 
@@ -100,6 +100,7 @@ def render_rehearsal_spec(
     *,
     round_name: str,
     division: str,
+    category: str = CATEGORY,
     benchmarks: Sequence[Rehearsed],
     generated: Mapping[str, Generated],
     machine: Proposal,
@@ -114,7 +115,7 @@ def render_rehearsal_spec(
         rules = ruleset.find_rules(OPEN, item.official)
         tests = rules.compliance_tests if rules and ruleset.binds(division, "compliance_tests") else ()
         blocks += _render_benchmark(item, made, tests)
-        cells.setdefault(choose_division(ruleset, item, division), []).extend(_render_cells(item, ruleset))
+        cells.setdefault(choose_division(ruleset, item, division), []).extend(_render_cells(item, ruleset, category))
     return "\n".join(
         [
             f"# yaml-language-server: $schema={schema}",
@@ -129,7 +130,7 @@ def render_rehearsal_spec(
             "  rehearsal: true  # every record says so for ever, and none of it can be packed",
             "  systems:",
             f"    {SYSTEM}:",
-            f'      category: "{CATEGORY}"',
+            f'      category: "{category}"',
             "      status: available",
             "      hardware:",
             *(f"        {line}" for line in render_hardware(machine)),
@@ -167,9 +168,9 @@ def _render_benchmark(item: Rehearsed, made: Generated, tests: Sequence[str]) ->
         yield f"      {name}: {_flow(value)}"
 
 
-def _render_cells(item: Rehearsed, ruleset: Ruleset) -> Iterator[str]:
+def _render_cells(item: Rehearsed, ruleset: Ruleset, category: str) -> Iterator[str]:
     yield f"        {item.entry}:"
-    for scenario in list_scenarios(ruleset, item.official):
+    for scenario in list_scenarios(ruleset, item.official, category):
         short = {"min_duration": 0, "attempts": _ATTEMPTS}
         yield f"          {scenario}: {_flow({**short, **item.rehearsal.scenarios.get(scenario, {})})}"
 

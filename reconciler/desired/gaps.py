@@ -144,13 +144,22 @@ def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
     bound = [
         cell
         for cell in declared.cells
-        if cell.cell.division != "open" and ruleset.binds(cell.cell.division, "calibration")
+        if cell.cell.division != "open" and ruleset.binds(cell.cell.division, "calibration") and not _runs_here(cell)
     ]
     if not bound or "documents.calibration" in declared.settings:
         return
     at = declared.submitter.origin
-    message = "no calibration document is named, which the closed division publishes as documentation/calibration.md"
+    message = (
+        "no calibration document is named, which the closed division publishes as documentation/calibration.md; "
+        "it cannot be derived from runs of a command or of somebody else"
+    )
     yield _at(at, "spec.documents", message, "write 'documents: {calibration: docs/calibration.md}' in spec")
+
+
+def _runs_here(cell: DeclaredCell) -> bool:
+    """Whether records tell how its model was made."""
+    code = cell.settings.get("benchmark.code")
+    return COMMAND not in cell.settings and (code is None or code.value != "external")
 
 
 def _at(origin: Origin, path: str, message: str, fix: str) -> Problem:

@@ -32,6 +32,16 @@ class Wanted:
     read: Proposal
     schema: str = ""
 
+    @property
+    def writes_calibration(self) -> bool:
+        """Whether somebody has to write the calibration document: no record tells what a command does with weights."""
+        return self.division != "open" and not all(map(_runs_here, self.benchmarks))
+
+
+def _runs_here(rules: BenchmarkRules) -> bool:
+    facts = find_benchmark_facts(rules.name)
+    return facts is not None and facts.support.runs
+
 
 def render_submission_spec(wanted: Wanted) -> str:
     """A spec that loads as it is."""
@@ -66,7 +76,7 @@ def _lines(wanted: Wanted) -> Iterator[str]:
     yield from ("", "spec:", f"  round: {wanted.ruleset.round}")
     yield f"  submitter: {render_value(wanted.submitter)}   {FILL_IN}: your organisation's folder in the tree"
     yield "  # rehearsal: true   # marks every record for ever: nothing of it can be submitted"
-    if wanted.division != "open":
+    if wanted.writes_calibration:
         yield "  documents: {calibration: documents/calibration.md}   # published; how the models were quantized"
     yield from ("", "  systems:", f"    {wanted.system}:")
     yield f"      category: {render_value(wanted.category)}"

@@ -16,7 +16,7 @@ from reconciler.mlperf.endpoints_program.results import parse_point
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import CODE_ARCHIVE, REHEARSAL, REQUIREMENTS, SESSION, Record
+from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, REHEARSAL, REQUIREMENTS, SESSION, Record
 from reconciler.resource.settings import (
     ACCURACY_FROM,
     BUILD_COMMAND,
@@ -31,6 +31,7 @@ from reconciler.resource.settings import (
     SystemSettings,
 )
 from reconciler.result_formats.table import find_recorded_format
+from reconciler.tree.calibration import Calibration, render_calibration
 from reconciler.tree.compliance_files import audit_files
 from reconciler.tree.content import (
     AccuracyLog,
@@ -46,6 +47,7 @@ from reconciler.tree.layout import is_portable
 from reconciler.tree.source import choose_published_file, list_published_files
 
 CALIBRATION = "documentation/calibration.md"
+_MODEL = "model.settings."
 _COMMANDS = {"build": BUILD_COMMAND, "service": SERVICE_COMMAND, "run": COMMAND, "score": SCORE_COMMAND}
 _SHOWN = (
     *("engine.", "run.", "compliance.", "target_", "min_", "max_"),
@@ -82,7 +84,7 @@ def assemble(
             **collect_published_code(submission.code, benchmarks, root),
         },
         kept_code=kept_code,
-        documents=_documents(submission, root),
+        documents=_documents(submission, root) | _derive_calibration(desired, {**kept, **chosen}, load_record),
         official_only=frozenset({CALIBRATION}),
     )
 
@@ -156,6 +158,44 @@ def _documents(submission: SubmissionSettings, root: Path) -> dict[str, bytes]:
         path = root / bandwidth
         found[f"documentation/bandwidth{path.suffix}"] = choose_published_file(path, "documents.bandwidth")
     return found
+
+
+def _derive_calibration(
+    desired: Desired, chosen: Mapping[Cell, Chosen], load_record: Callable[[str], Record]
+) -> dict[str, bytes]:
+    """The calibration document, where the spec names none and the records of all results that need one tell it. What
+    a command or somebody else did with the weights is in no record."""
+    submission = desired.submission
+    bound = {cell: records for cell, records in chosen.items() if cell.division != "open" and records.performance}
+    if submission.text("documents.calibration") or not bound:
+        return {}
+    found = []
+    for cell, records in sorted(bound.items()):
+        settings = desired.detail(Address(Kind.RESULT, str(cell))).settings
+        timed = load_record(records.performance)
+        if COMMAND in settings or IMPORTED in timed.marks:
+            return {}
+        model = _find_model(timed, load_record)
+        inputs = {name: item.value for name, item in model.inputs.items()} if model is not None else {}
+        found.append(
+            Calibration(
+                cells=(str(cell),),
+                benchmark=settings.text("benchmark.official", cell.benchmark),
+                precision=settings.text("engine.precision"),
+                settings={n.removeprefix(_MODEL): v for n, v in inputs.items() if n.startswith(_MODEL)},
+                made=model.values.get("quantization", {}) if model is not None else {},
+                source=str(inputs.get("source", "")),
+            )
+        )
+    return {CALIBRATION: render_calibration(found)}
+
+
+def _find_model(timed: Record, load_record: Callable[[str], Record]) -> Record | None:
+    """That of its engine, or the one that it ran itself."""
+    engine = timed.upstream.get("engine")
+    holder = load_record(engine) if engine else timed
+    model = holder.upstream.get("model")
+    return load_record(model) if model else None
 
 
 def _system(name: str, division: str, system: SystemSettings, root: Path) -> SystemContent:

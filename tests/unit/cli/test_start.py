@@ -45,7 +45,8 @@ def test_init_writes_every_required_cell_and_says_where_values_are_from(
             assert line.rpartition(", ")[2] in out
     assert text.count("to begin with:") == 4
     assert "description of h200x8 lacks" in reconcile("validate")[1]
-    assert (root / "documents/calibration.md").is_file()
+    named = "documents: {calibration: documents/calibration.md}" in text
+    assert (root / "documents/calibration.md").is_file() is named
 
 
 def test_a_cell_of_published_values_scales_with_the_node() -> None:

@@ -99,3 +99,14 @@ def test_a_mistake_is_named_where_it_is_with_its_fix(name: str, tmp_path: Path) 
     assert len(found) == 1
     assert message in found[0].message
     assert fix in found[0].fix
+
+
+def test_what_a_command_calibrated_has_to_be_written_down(tmp_path: Path) -> None:
+    """Of our own harness's runs the records tell it."""
+    spec = SPEC.replace("  documents: {calibration: docs/calibration.md}\n", "")
+    assert complain(spec, tmp_path) == []
+    harness = spec[spec.index("      harness:\n") : spec.index("      measurements: {input")]
+    commanded = spec.replace("      code: resnet50\n", harness, 1)
+    (found,) = (problem for problem in complain(commanded, tmp_path) if problem.path == "spec.documents")
+    assert "no calibration document" in found.message
+    assert "documents: {calibration" in found.fix

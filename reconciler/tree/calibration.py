@@ -1,0 +1,68 @@
+"""documentation/calibration.md as far as records tell it: what calibrated each published model, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.quantities import join_listing
+from reconciler.resource.canonical import canonicalise
+
+_AS_IS = "The published weights are used as they are: nothing is quantized or calibrated."
+_TOLD = ("document", "comparison", "scores")  # of what was made: told in full, or of no concern here
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """``precision``: of the engine or the run. ``settings``: with which the model was made. ``made``: what its record
+    tells of the quantization; ``source``: the digest of the file that was quantized."""
+
+    cells: tuple[str, ...]
+    benchmark: str
+    precision: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    made: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+
+
+def render_calibration(found: Iterable[Calibration]) -> bytes:
+    """A section for each model, in the order of the benchmarks."""
+    parts = ["# Calibration", ""]
+    for item in sorted(join_alike(found), key=lambda item: (item.benchmark, item.cells)):
+        parts += [f"## {item.benchmark}", "", f"Of {join_listing(list(item.cells))}.", "", *_render(item), ""]
+    return "\n".join(parts).encode()
+
+
+def join_alike(found: Iterable[Calibration]) -> list[Calibration]:
+    """Cells whose models were made alike share a section."""
+    groups: dict[str, list[Calibration]] = {}
+    for item in found:
+        same = canonicalise([item.benchmark, item.precision, dict(item.settings), dict(item.made), item.source])
+        groups.setdefault(str(same), []).append(item)
+    return [
+        Calibration(
+            tuple(sorted(cell for item in group for cell in item.cells)),
+            group[0].benchmark,
+            group[0].precision,
+            group[0].settings,
+            group[0].made,
+            group[0].source,
+        )
+        for group in groups.values()
+    ]
+
+
+def _render(item: Calibration) -> Sequence[str]:
+    lines = [f"- Precision: {item.precision}"] if item.precision else []
+    lines += [f"- Source of the weights: SHA-256 `{item.source}`"] if item.source else []
+    lines += [f"- `model.settings.{name}`: {value}" for name, value in sorted(item.settings.items())]
+    lines += [f"- {name.replace('_', ' ')}: {value}" for name, value in sorted(_select_plain(item.made).items())]
+    document = str(item.made.get("document", "")).partition("\n")[2].strip()  # its own title is that of this file
+    if not item.made:
+        return [*lines, *([""] if lines else []), _AS_IS if not item.settings else "Nothing is calibrated."]
+    return [*lines, *(["", document] if document else [])]
+
+
+def _select_plain(made: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in made.items() if name not in _TOLD and isinstance(value, str | int | float)}

@@ -55,6 +55,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "reconciler.cli.objections",
         "Draft objections to the results of others, a text per submitter.",
     ),
+    "amend": ("reconciler.cli.amend", "Record why a submitted result was corrected, and what was repeated."),
     "respond": ("reconciler.cli.respond", "Gather the evidence for a result that somebody objects to, in one folder."),
     "import": ("reconciler.cli.import_", "Record one LoadGen run that was made elsewhere."),
     "audit": ("reconciler.cli.audit", "Prove a commit: records, logs, metrics, verdicts and tree, from git alone."),
@@ -76,7 +77,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Look": ("status", "show", "why", "logs", "history", "blame", "diff", "compare", "pr"),
     "Decide": ("accept", "freeze", "unfreeze", "move", "embargo"),
     "Submit": ("rounds", "check", "verify-tree", "audit", "package", "unpack", "sign"),
-    "Review": ("objections", "respond"),
+    "Review": ("objections", "respond", "amend"),
     "Bring and keep": ("import", "adopt", "push", "pull", "prune", "gc"),
 }
 _HIDDEN: Mapping[str, tuple[str, str]] = {WITHOUT_NAME: ("reconciler.cli.pass_", "Run one pass.")}

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import click
 
+from reconciler import git
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
-from reconciler.cli.shared.packaging import PackedSubmission, find_refusals, load_packed_submission
+from reconciler.cli.shared.packaging import (
+    PackedSubmission,
+    find_refusals,
+    find_unamended_cells,
+    load_packed_submission,
+)
 from reconciler.cli.shared.passwords import password_options, read_password
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.codec import make_versioned
@@ -43,10 +49,16 @@ _EMBARGO = click.Option(
 _ACCEPTED = click.Option(
     ["--accepted"], is_flag=True, help="Pack cells too whose results count only by `accept`; the manifest names them."
 )
+_AMENDS = click.Option(
+    ["--amends"],
+    default="",
+    metavar="COMMIT",
+    help="Pack a corrected submission: the one of COMMIT, of which only what `amend` explains may differ.",
+)
 
 
 @click.command("package")
-@takes([_OUTPUT, _ENCRYPT, *password_options(), _EMBARGO, _ACCEPTED, spec_option(), json_option()])
+@takes([_OUTPUT, _ENCRYPT, *password_options(), _EMBARGO, _ACCEPTED, _AMENDS, spec_option(), json_option()])
 def command(
     output: Path | None,
     encrypt: str | None,
@@ -54,6 +66,7 @@ def command(
     password_env: str | None,
     despite_embargo: bool,
     accepted: bool,
+    amends: str,
     specs: tuple[str, ...],
     as_json: bool,
 ) -> int:
@@ -69,12 +82,14 @@ def command(
     paths, options = find_asked_cells(specs)
     submission = load_packed_submission(compute_plan(paths, options))
     refusals = find_refusals(submission, despite_embargo=despite_embargo, accepted=accepted)
+    if amends:
+        refusals += find_unamended_cells(submission, git.resolve(paths.root, amends))
     if refusals:
         _refuse(refusals, as_json=as_json)
         return ERROR
     target = output or _default(submission)
     secret = read_password(password_file, password_env, confirm=True) if encrypt else ""
-    packed, written = _write(submission, target, encrypt or "", secret)
+    packed, written = _write(submission, target, encrypt or "", secret, amends)
     if as_json:
         say_json(
             render_document("package", commit=submission.commit, files=[str(p) for p in written], sha256=packed.sha256)
@@ -106,11 +121,17 @@ def _default(submission: PackedSubmission) -> Path:
     return submission.seen.paths.work / "packages" / name
 
 
-def _write(submission: PackedSubmission, target: Path, tool: str, secret: str) -> tuple[Packed, list[Path]]:
+def _write(
+    submission: PackedSubmission, target: Path, tool: str, secret: str, amends: str
+) -> tuple[Packed, list[Path]]:
     sweep_beside(target)
     packed = pack(target, submission.files, submission.stored)
     manifest = target.with_name(target.name + MANIFEST)
-    replace(manifest, encode_manifest(packed, _about(submission)))
+    about = _about(submission)
+    if amends:
+        about["amends"] = git.resolve(submission.seen.paths.root, amends)
+        about["amendments"] = sorted(submission.seen.decisions.amendments)
+    replace(manifest, encode_manifest(packed, about))
     files = [target, manifest]
     if tool:
         plain, files = files, [path.with_name(path.name + ENDINGS[tool]) for path in files]

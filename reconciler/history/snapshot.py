@@ -28,7 +28,7 @@ from reconciler.git_history import find_day
 from reconciler.history.commit_records import CommitRecords, Committed, RecordReader
 from reconciler.observed.pins import collect_recorded_pins
 from reconciler.observed.state import Observed
-from reconciler.record.decisions import ACCEPTED, FROZEN, is_decision, parse_decisions
+from reconciler.record.decisions import FOLDERS, is_decision, parse_decisions
 from reconciler.record.index import group_records
 from reconciler.resource.decisions import NONE, Decisions
 from reconciler.resource.pins import Pin, PinKind
@@ -142,7 +142,7 @@ def _is_spec(path: str) -> bool:
 
 
 def read_decisions(root: Path, commit: str, today: date | None) -> Decisions:
-    there = git.list_files_at(root, commit, [ACCEPTED, FROZEN])
+    there = git.list_files_at(root, commit, FOLDERS)
     files = {p: blob for p, (blob, size) in there.items() if is_decision(p) and size <= LARGEST_RECORD}
     contents = git.read_blobs(root, files.values())
     found = {path: contents[blob] for path, blob in files.items() if blob in contents}

@@ -1,4 +1,4 @@
-"""The files of decisions: ``state/accepted`` and ``state/frozen``, one each, named by the digest of its bytes."""
+"""The files of decisions, below ``state/``: one each, named by the digest of its bytes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from reconciler.codec import make_versioned, read_document
 from reconciler.files import RepositoryPaths, hash_bytes, replace
 from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.leftovers import sweep_folders
-from reconciler.resource.decisions import FORMAT, Acceptance, Decisions, Freeze
+from reconciler.resource.decisions import FORMAT, Acceptance, Amendment, Decisions, Freeze
 from reconciler.storage_errors import refuse_storage_error
 
-ACCEPTED, FROZEN = "state/accepted", "state/frozen"
+ACCEPTED, FROZEN, AMENDED = "state/accepted", "state/frozen", "state/amended"
+FOLDERS = (ACCEPTED, FROZEN, AMENDED)
 _PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
 _T = TypeVar("_T")
 
@@ -42,16 +43,17 @@ def parse_decisions(files: Mapping[str, bytes], today: date) -> Decisions:
     """From path → bytes. A file that was edited counts for nothing, and says so: a decision is made again, not bent."""
     damaged: dict[str, str] = {}
     acceptances = _decoded(files, ACCEPTED, Acceptance, damaged)
-    return Decisions(acceptances, _decoded(files, FROZEN, Freeze, damaged), damaged, today)
+    freezes, amendments = _decoded(files, FROZEN, Freeze, damaged), _decoded(files, AMENDED, Amendment, damaged)
+    return Decisions(acceptances, freezes, damaged, today, amendments)
 
 
 def is_decision(path: str) -> bool:
-    return path.startswith((f"{ACCEPTED}/", f"{FROZEN}/")) and path.endswith(".json")
+    return path.startswith(tuple(f"{folder}/" for folder in FOLDERS)) and path.endswith(".json")
 
 
-def write(paths: RepositoryPaths, decision: Acceptance | Freeze) -> str:
+def write(paths: RepositoryPaths, decision: Acceptance | Freeze | Amendment) -> str:
     """Gives the path of its file, relative to the repository."""
-    folder = ACCEPTED if isinstance(decision, Acceptance) else FROZEN
+    folder = {Acceptance: ACCEPTED, Freeze: FROZEN, Amendment: AMENDED}[type(decision)]
     data = json.dumps(make_versioned(FORMAT, decision), indent=1, ensure_ascii=False).encode() + b"\n"
     name = _PLAIN.sub("_", str(decision.cell or "submission"))[:120]
     path = f"{folder}/{name}-{hash_bytes(data)[:20]}.json"
@@ -62,7 +64,7 @@ def write(paths: RepositoryPaths, decision: Acceptance | Freeze) -> str:
 
 def _files(root: Path) -> list[str]:
     found = []
-    for folder in (ACCEPTED, FROZEN):
+    for folder in FOLDERS:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             names = (entry.name for entry in os.scandir(root / folder))
             found += [f"{folder}/{name}" for name in names if name.endswith(".json") and not name.startswith(".")]

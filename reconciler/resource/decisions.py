@@ -88,6 +88,25 @@ class Freeze:
         return f"frozen {end} by {self.by.partition(' <')[0]}: {self.reason}"
 
 
+@dataclass(frozen=True, slots=True)
+class Amendment:
+    """A result that was corrected after it was submitted. ``objection``: where it was filed, or its text; ``commit``:
+    the one that was submitted. ``result``: what stands for the result then and as corrected; ``repeated``: the runs,
+    scores and tests that were made again; ``metric``: then and now, as text, "" where there is none. ``inputs``: by the
+    resource and name."""
+
+    cell: Cell
+    objection: str
+    reason: str
+    by: str
+    made: str
+    commit: str
+    result: KeyChange
+    inputs: Mapping[str, AcceptedInput]
+    repeated: tuple[str, ...]
+    metric: tuple[str, str]
+
+
 class AcceptanceStatus(StrEnum):
     """How an acceptance stands today. CHANGED: other inputs are asked for than those that were accepted, or its records
     are gone. MEASURED: the inputs were measured since."""
@@ -106,6 +125,7 @@ class Decisions:
     freezes: Mapping[str, Freeze]
     damaged: Mapping[str, str]
     today: date
+    amendments: Mapping[str, Amendment] = field(default_factory=dict)
 
     @property
     def frozen(self) -> tuple[Freeze, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from reconciler.quantities import join_listing
 from reconciler.resource.canonical import canonicalise
@@ -21,8 +20,8 @@ class Calibration:
     cells: tuple[str, ...]
     benchmark: str
     precision: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    made: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
+    made: Mapping[str, object] = field(default_factory=dict)
     source: str = ""
 
 
@@ -64,5 +63,5 @@ def _render(item: Calibration) -> Sequence[str]:
     return [*lines, *(["", document] if document else [])]
 
 
-def _select_plain(made: Mapping[str, Any]) -> dict[str, Any]:
+def _select_plain(made: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in made.items() if name not in _TOLD and isinstance(value, str | int | float)}

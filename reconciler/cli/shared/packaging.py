@@ -10,7 +10,9 @@ from pathlib import Path
 
 from reconciler import git
 from reconciler.cli.shared.plan_options import list_cells
+from reconciler.diff.amendment import Standing, find_unamended
 from reconciler.errors import ReconcilerError
+from reconciler.history.snapshot import read_snapshot
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
@@ -91,6 +93,20 @@ def find_refusals(submission: PackedSubmission, *, despite_embargo: bool, accept
     else:
         found += _broken_rules(submission)
     return list(dict.fromkeys(found))
+
+
+def find_unamended_cells(submission: PackedSubmission, base: str) -> list[Refusal]:
+    """``base``: the commit that was submitted before."""
+    seen = submission.seen
+    before = read_snapshot(seen.paths.root, base)
+    amendments, committed = seen.decisions.amendments, _committed(submission)
+    found = find_unamended(
+        Standing(before.desired, before.difference), Standing(seen.desired, seen.difference), amendments
+    )
+    fix = f"reconcile amend CELL --since {base[:12]} --objection … --reason …"
+    refused = [Refusal(str(cell), why, fix.replace("CELL", str(cell))) for cell, why in found.items()]
+    loose = [path for path in sorted(amendments) if not committed(path)]
+    return refused + [Refusal(path, "the amendment is not committed", "commit it") for path in loose]
 
 
 def _committed(submission: PackedSubmission) -> Callable[[str], bool]:

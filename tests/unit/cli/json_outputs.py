@@ -40,6 +40,7 @@ _ARGUMENTS: Mapping[str, str] = {
     "objections": ".reconcile/tree",
     "respond": "digits -o ../response",
     "accept": "--list",
+    "amend": "--list",
     "freeze": "digits --reason deadline --commit",
     "pr": "--base HEAD~1",
     "diff": "HEAD~1..HEAD",

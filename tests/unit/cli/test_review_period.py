@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.tree.check.written import TOKENS, open_cell
 
-from .conftest import CELL, Reconcile, git
+from .conftest import CELL, Reconcile, edit, git
 from .test_trees import contradict
 
 
@@ -76,3 +76,73 @@ def test_a_response_says_what_the_commit_contradicts(recorded: Path, tmp_path: P
     assert code == 2
     assert "not proven" in out
     assert "**contradicted**" in (tmp_path / "answer/README.md").read_text()
+
+
+AMEND = (
+    "amend",
+    "digits",
+    "--objection",
+    "https://review.example/42",
+    "--reason",
+    "the batch was not declared",
+    "--since",
+)
+
+
+def correct(root: Path, reconcile: Reconcile) -> str:
+    """The result again with another batch size; gives the commit that was submitted."""
+    submitted = git(root, "rev-parse", "HEAD")
+    edit(root, "batch_size: 8", "batch_size: 16")
+    git(root, "commit", "--quiet", "--all", "--message", "Declare the batch")
+    assert reconcile("--commit")[0] == 0
+    return submitted
+
+
+def test_an_amendment_says_what_differs_what_was_repeated_and_for_which_objection(
+    recorded: Path, reconcile: Reconcile
+) -> None:
+    submitted = correct(recorded, reconcile)
+    code, out, err = reconcile(*AMEND, submitted[:10], "--commit")
+    assert (code, err) == (0, "")
+    assert "engine.batch_size: 8 → 16" in out
+    assert "Made again: performance, accuracy, score" in out
+    (path,) = (recorded / "state/amended").iterdir()
+    found = json.loads(path.read_text())
+    assert (found["cell"], found["commit"], found["objection"]) == (CELL, submitted, "https://review.example/42")
+    assert git(recorded, "log", "-1", "--format=%s") == f"Amend {CELL}"
+    assert "the batch was not declared" in reconcile("amend", "--list")[1]
+    assert reconcile("plan")[0] == 0, "it changes nothing of what is due"
+    path.write_text(path.read_text().replace("42", "43"))
+    assert "was changed after it was written" in reconcile("plan")[1]
+
+
+def test_what_is_no_correction_is_refused(recorded: Path, reconcile: Reconcile) -> None:
+    head = git(recorded, "rev-parse", "HEAD")
+    assert "nothing of it differs" in reconcile(*AMEND, head)[2]
+    assert "it has no result in the commit" in reconcile(*AMEND, "HEAD~1")[2]
+    assert reconcile("apply", "--rerun", "digits", "--commit")[0] == 0
+    code, _, err = reconcile(*AMEND, head)
+    assert (code, "no input differs: another run of the same is no correction" in err) == (1, True)
+    edit(recorded, "batch_size: 8", "batch_size: 16")
+    code, _, err = reconcile(*AMEND, head)
+    assert (code, "it is not complete" in err, "must be made again" in err) == (1, True, True)
+    assert reconcile("accept", "digits", "--reason", "the same")[0] == 0
+    assert "accepted, not measured" in reconcile(*AMEND, head)[2]
+    assert not (recorded / "state/amended").exists()
+
+
+def test_a_corrected_submission_is_packed_only_with_its_amendments(recorded: Path, reconcile: Reconcile) -> None:
+    """It is a rehearsal, which is refused for other reasons as well."""
+
+    def refused(*more: str) -> list[str]:
+        report = json.loads(reconcile("package", "--json", *more)[1])
+        return [item["reason"] for item in report["refused"] if "amend" in item["reason"]]
+
+    submitted = correct(recorded, reconcile)
+    assert refused() == []
+    assert refused("--amends", submitted) == ["it differs from what was submitted, and no amendment says why"]
+    assert reconcile(*AMEND, submitted)[0] == 0
+    assert refused("--amends", submitted) == ["the amendment is not committed"]
+    git(recorded, "add", "state")
+    git(recorded, "commit", "--quiet", "--message", "Amend")
+    assert refused("--amends", submitted) == []

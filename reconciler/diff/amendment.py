@@ -1,0 +1,114 @@
+"""What of a submitted result differs now, and whether that is a correction. Pure.
+
+The submission rules (fixing objections) let code and what follows from it be corrected once an objection stands; a run
+that is merely made again corrects nothing, and a result may always be withdrawn or moved to the open division.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from reconciler.desired.state import Desired
+from reconciler.diff.acceptance import Refused
+from reconciler.diff.change import Chosen, Difference, Work
+from reconciler.diff.difference import is_published
+from reconciler.diff.fingerprint import compute_fingerprint
+from reconciler.resource.canonical import canonicalise
+from reconciler.resource.decisions import AcceptedInput, Amendment
+from reconciler.resource.kinds import Address, Cell, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A submission as a commit or the work tree has it."""
+
+    desired: Desired
+    difference: Difference
+
+    def find_result(self, cell: Cell) -> str:
+        """What stands for a published result and all it is made from; "" for one that is not published."""
+        resource = self.desired.by_address.get(Address(Kind.RESULT, str(cell)))
+        chosen = self.difference.chosen.get(cell)
+        if resource is None or chosen is None or not is_published(chosen):
+            return ""
+        return compute_fingerprint(resource, list(chosen.all))
+
+    @property
+    def results(self) -> dict[Cell, str]:
+        found = {cell: self.find_result(cell) for cell in sorted(self.difference.chosen)}
+        return {cell: result for cell, result in found.items() if result}
+
+
+def list_differing_inputs(before: Desired, after: Desired, cell: Cell) -> dict[str, AcceptedInput]:
+    """By "Resource: name", of all that the result is made from; keys of upstreams say nothing of their own."""
+    old, new = _collect_inputs(before, cell), _collect_inputs(after, cell)
+    found = {}
+    for name in sorted(old.keys() | new.keys()):
+        (was, _), (now, origin) = old.get(name, (None, "")), new.get(name, (None, ""))
+        if was != now:
+            found[name] = AcceptedInput(was, now, origin)
+    return found
+
+
+def _collect_inputs(desired: Desired, cell: Cell) -> dict[str, tuple[object, str]]:
+    found: dict[str, tuple[object, str]] = {}
+    for address in _list_lineage(desired, cell):
+        for item in desired.detail(address).inputs:
+            if item.upstream is None:
+                found[f"{address.label}: {item.name}"] = canonicalise(item.value), str(item.origin)
+    return found
+
+
+def _list_lineage(desired: Desired, cell: Cell) -> Iterator[Address]:
+    queue, done = [Address(Kind.RESULT, str(cell))], set[Address]()
+    while queue:
+        address = queue.pop()
+        if address not in done and address in desired.by_address:
+            done.add(address)
+            yield address
+            queue += desired.by_address[address].upstream
+
+
+def list_repeated(before: Chosen, after: Chosen) -> tuple[str, ...]:
+    """What is published of another record than was submitted."""
+    pairs = [(name, getattr(before, name), getattr(after, name)) for name in ("performance", "accuracy", "score")]
+    tests = dict(before.tests)
+    pairs += [(name, tests.get(name, ""), identity) for name, identity in after.tests]
+    return tuple(name for name, was, now in pairs if now and was != now)
+
+
+def judge_amendment(
+    cell: Cell, before: Standing, after: Standing, inputs: Mapping[str, AcceptedInput], repeated: tuple[str, ...]
+) -> tuple[Refused, ...]:
+    """What speaks against calling the present result a correction of the submitted one."""
+    if not before.find_result(cell):
+        return (Refused("it has no result in the commit that was submitted", "name that commit: --since COMMIT"),)
+    if not after.find_result(cell):
+        due = [c.address.label for c in after.difference.changes if c.address.cell == cell and c.how is Work.MAKE]
+        why = f"it is not complete: {', '.join(due)} must be made again" if due else "it is not published any more"
+        fix = f"make it (reconcile cell={cell}), or withdraw it: take it out of the spec, which needs no amendment"
+        return (Refused(why, fix),)
+    if before.find_result(cell) == after.find_result(cell):
+        return (Refused("nothing of it differs from what was submitted", "correct it first, then record why"),)
+    if cell in after.difference.accepted:
+        why = "its results are accepted, not measured as the spec asks: no correction rests on that"
+        return (Refused(why, f"measure it: reconcile accept {cell} --revoke, then reconcile cell={cell}"),)
+    if repeated and not inputs:
+        why = f"{', '.join(repeated)} was made again, and no input differs: another run of the same is no correction"
+        return (Refused(why, "publish the submitted run: policy `publish`, or take the later records back"),)
+    return ()
+
+
+def find_unamended(before: Standing, after: Standing, amendments: Mapping[str, Amendment]) -> dict[Cell, str]:
+    """Cells that differ from what was submitted, and that no amendment of exactly this difference explains, each with
+    what is wrong."""
+    submitted, now = before.results, after.results
+    covered = {(item.cell, item.result.before, item.result.after) for item in amendments.values()}
+    found = {}
+    for cell, result in now.items():
+        if cell not in submitted:
+            found[cell] = "it was not submitted"
+        elif submitted[cell] != result and (cell, submitted[cell], result) not in covered:
+            found[cell] = "it differs from what was submitted, and no amendment says why"
+    return found

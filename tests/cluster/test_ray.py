@@ -27,6 +27,7 @@ from tests.cluster.lab import (
 pytest.importorskip("mlperf_loadgen")
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(900),
     pytest.mark.skipif(bool(ray_nodes.find_missing()), reason=ray_nodes.find_missing() or "Ray is here"),
 ]
 ODD, EVEN, ANY = (

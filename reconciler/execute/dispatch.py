@@ -25,7 +25,7 @@ class Machine:
 class Dispatch:
     """``waiting`` and ``running`` steps. ``needs``: address → what must have ended before it begins, where this plan
     makes that; ``limit``: steps under way on all machines together, 0 for no limit. ``first``: keys that go before all
-    others, since they run already."""
+    others, since they run already. ``places``: of each machine, by its name."""
 
     waiting: list[Step]
     needs: Mapping[Address, AbstractSet[Address]]
@@ -34,10 +34,12 @@ class Dispatch:
     first: frozenset[str] = frozenset()
     running: dict[Address, Step] = field(default_factory=dict)
     unmade: set[Address] = field(init=False)
+    places: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         chains = measure_chains(self.waiting, self.needs)
         self.unmade = {address for step in self.waiting for address in list_made(step)}
+        self.places = {machine.name: machine.places for machine in self.machines.values()}
         place = {id(step): number for number, step in enumerate(self.waiting)}
         self.waiting.sort(
             key=lambda step: (
@@ -49,15 +51,20 @@ class Dispatch:
 
     def take(self) -> list[Step]:
         """The steps that begin now: of those that wait for nothing, the ones with the longest way to go first."""
-        busy = Counter(self.machines[address].name for address in self.running)
+        room = Counter(self.places)
+        room.subtract(self.machines[address].name for address in self.running)
+        free = sum(count for count in room.values() if count > 0)
         taken: list[Step] = []
         left: list[Step] = []
-        for step in self.waiting:
+        for number, step in enumerate(self.waiting):
+            if not free or (self.limit and len(self.running) >= self.limit):
+                left += self.waiting[number:]
+                break
             address = step.change.address
-            machine = self.machines[address]
-            room = busy[machine.name] < machine.places and not (self.limit and len(self.running) >= self.limit)
-            if room and not self.needs[address] & self.unmade:
-                busy[machine.name] += 1
+            name = self.machines[address].name
+            if room[name] > 0 and not self.needs[address] & self.unmade:
+                room[name] -= 1
+                free -= 1
                 self.running[address] = step
                 taken.append(step)
             else:

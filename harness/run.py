@@ -15,7 +15,7 @@ from harness import generating
 from harness.backends import LoadPlan, Session, load_backend
 from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.command import SERVICE_LOG
-from harness.contract import BACKENDS, TELEMETRY, Counter, Fact, Result, RunRequest, copy_log
+from harness.contract import BACKENDS, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
 from harness.digests import hash_code, hash_folder
 from harness.errors import HarnessError, require
 from harness.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
@@ -44,7 +44,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     backend = load_backend(request.backend)
     prepared = prepare(_test(request))
     dataset = require(Path(request.inputs["dataset"]), "the dataset")
-    arrays = (benchmark.load_performance_samples if request.mode == "performance" else benchmark.load_samples)(dataset)
+    arrays = load_arrays(benchmark, request.mode, dataset)
     guard = Guard(partial(_end_soon, give_up))
     load = generating.load_generator if BACKENDS[request.backend].generates else load_session
     driven = load(request, benchmark, arrays, prepared, counter, guard)
@@ -75,6 +75,12 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
         values=find_flags(_values(request, benchmark, prepared, driven), telemetry.flags()),
         facts=facts,
     )
+
+
+def load_arrays(benchmark: BenchmarkCode, mode: Mode, dataset: Path) -> Arrays:
+    """Those of performance runs where they have samples of their own."""
+    load = benchmark.load_performance_samples if mode == "performance" else benchmark.load_samples
+    return load(dataset)
 
 
 def load_session(

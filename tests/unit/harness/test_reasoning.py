@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("openvino")
+pytest.importorskip("mlperf_loadgen")
 
 from harness.benchmarks import deepseek_r1, gpt_oss_120b, load_benchmark
 from harness.benchmarks.accuracy import AnswerLog
@@ -22,6 +23,7 @@ from harness.benchmarks.language.reasoning import (
 )
 from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
+from harness.run import load_arrays
 from harness.tokens import PROMPTS, Sampling
 from tests.unit.harness.generated import generate
 
@@ -123,7 +125,7 @@ def build(source: Path, output: Path) -> Path:
 def test_performance_has_prompts_of_its_own(made: Path, tmp_path: Path) -> None:
     code = load_benchmark(Benchmark(name="gpt_oss_120b"))
     dataset = build(made, tmp_path / "dataset")
-    asked, performed = code.load_samples(dataset)[PROMPTS], code.load_performance_samples(dataset)[PROMPTS]
+    asked, performed = (load_arrays(code, mode, dataset)[PROMPTS] for mode in ("accuracy", "performance"))
     assert (len(asked), len(performed)) == (4395, 4)
     assert [asked[row].tolist() for row in range(4)] != [row.tolist() for row in performed]
 

@@ -108,7 +108,7 @@ def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "")
     """Who last changed 1-based lines of a file as it is on disk, without those past its end; as it stood ``at`` a
     commit."""
     wanted = sorted(set(lines))
-    ranges = [word for line in wanted for word in ("-L", f"{line},{line}")]
+    ranges = [word for first, last in _join_lines(wanted) for word in ("-L", f"{first},{last}")]
     answer = ask(
         root,
         "blame",
@@ -134,6 +134,17 @@ def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "")
         inside = [line for line in wanted if line <= count]
         return find_line_commits(root, file, inside) if inside and len(inside) < len(wanted) else {}
     return {line: LineCommit() for line in wanted if line <= count}
+
+
+def _join_lines(lines: Iterable[int]) -> list[tuple[int, int]]:
+    """Ascending lines as ranges, first and last: git takes only so many arguments."""
+    found: list[tuple[int, int]] = []
+    for line in lines:
+        if found and found[-1][1] == line - 1:
+            found[-1] = (found[-1][0], line)
+        else:
+            found.append((line, line))
+    return found
 
 
 def _parse_blame(text: str) -> dict[int, LineCommit]:

@@ -26,6 +26,7 @@ VIEWS = (
     "/findings",
     "/findings?tree=theirs&command=verify-tree",
     f"/log?cell={quote(CELL)}&name=performance/mlperf_log_summary.txt",
+    "/spec?file=specs/one.yaml#L3",
     "/cell/nothing",
 )
 SEVERE = ("serious", "critical")

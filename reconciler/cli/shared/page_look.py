@@ -62,6 +62,12 @@ class Look:
         return read_rendered(self.paths)
 
     @cached_property
+    def spec_files(self) -> tuple[str, ...]:
+        """Of which a line sets an input of any resource."""
+        known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
+        return tuple(sorted({item.origin.file for inputs in known for item in inputs if item.origin.line}))
+
+    @cached_property
     def commits(self) -> Mapping[Origin, LineCommitText]:
         """Of every line that sets an input: git is asked once for each file."""
         known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)

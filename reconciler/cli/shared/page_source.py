@@ -19,6 +19,7 @@ from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.page_cell import report_cell
 from reconciler.cli.shared.page_live import is_timed, report_live
 from reconciler.cli.shared.page_look import Look, Looks
+from reconciler.cli.shared.page_spec import report_spec
 from reconciler.cli.status import report_status
 from reconciler.errors import ReconcilerError
 from reconciler.files import RepositoryPaths
@@ -101,6 +102,15 @@ class RepositoryPage:
             "skipped": skipped,
             "title": name,
         }
+
+    def list_specs(self) -> tuple[str, ...]:
+        return self.look().spec_files
+
+    def read_spec(self, file: str) -> dict[str, Any]:
+        look = self.look()
+        if file not in look.spec_files:
+            raise ReconcilerError(f"no value of this submission comes from {file!r}", fix="follow the link of a value")
+        return self._keep(look, ("spec", file), lambda: report_spec(self.paths, file))
 
     def read_plan(self) -> dict[str, Any]:
         look = self.look()

@@ -10,7 +10,14 @@ from reconciler.errors import ReconcilerError
 from reconciler.files import replace
 from reconciler.render.page.charts import draw_charts
 from reconciler.render.page.environment import read_static
-from reconciler.render.page.links import Links, find_root, name_cell_file, name_findings_file, name_plot_file
+from reconciler.render.page.links import (
+    Links,
+    find_root,
+    name_cell_file,
+    name_findings_file,
+    name_plot_file,
+    name_spec_file,
+)
 from reconciler.render.page.plots import draw_themes
 from reconciler.render.page.server import STATIC
 from reconciler.render.page.site import Site
@@ -61,6 +68,9 @@ def _views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[
     yield "live.html", site.show_live(top).encode()
     yield "plan.html", site.show_plan(top, base).encode()
     yield "history.html", site.show_all_history(top, compared).encode()
+    for file in site.source.list_specs():
+        name = name_spec_file(file)
+        yield name, site.show_spec(_links(name), file).encode()
     for number, tree in enumerate(site.source.list_trees()):
         for command in ("check", "verify-tree"):
             yield name_findings_file(command, number), site.show_findings(top, tree, command).encode()

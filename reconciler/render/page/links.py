@@ -35,6 +35,18 @@ class Links:
         """ "" in an export: logs stay where they are."""
         return "" if self.files else f"{self.root}log?cell={quote(cell, safe='')}&name={quote(log, safe='')}"
 
+    def line(self, origin: str) -> str:
+        """``origin``: a file and a line, such as "specs/acme.yaml:94"."""
+        file, _, number = origin.rpartition(":")
+        if self.files:
+            return f"{self.root}{name_spec_file(file)}#L{number}"
+        return f"{self.root}spec?file={quote(file, safe='')}#L{number}"
+
+    def comparison(self, one: str, other: str) -> str:
+        """ "" in an export, which holds one comparison at most."""
+        asked = f"one={quote(one, safe='')}&other={quote(other, safe='')}"
+        return "" if self.files else f"{self.root}history?{asked}"
+
     def history(self, cell: str) -> str:
         return f"{self.root}history.html" if self.files else f"{self.root}history?cell={quote(cell, safe='')}"
 
@@ -54,9 +66,17 @@ def find_root(path: str) -> str:
 
 
 def name_cell_file(cell: str) -> str:
-    """The name of a cell where it is a plain path, else its digest: a name is data, a path is not."""
-    plain = all(_PLAIN.fullmatch(part) for part in cell.split("/"))
-    return f"cell/{cell if plain else hashlib.sha256(cell.encode(errors='surrogatepass')).hexdigest()[:20]}.html"
+    return f"cell/{_make_plain(cell)}.html"
+
+
+def name_spec_file(file: str) -> str:
+    return f"spec/{_make_plain(file)}.html"
+
+
+def _make_plain(name: str) -> str:
+    """A name where it is a plain path, else its digest: a name is data, a path is not."""
+    plain = all(_PLAIN.fullmatch(part) for part in name.split("/"))
+    return name if plain else hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:20]
 
 
 def name_plot_file(cell: str, chart: str, theme: str) -> str:

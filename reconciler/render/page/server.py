@@ -83,6 +83,7 @@ def _list_views(site: Site) -> dict[str, Callable[[Any, Links], str]]:
         "/history": lambda request, links: site.show_history(links, *_words(request, "cell", "one", "other")),
         "/findings": lambda request, links: site.show_findings(links, *_words(request, "tree", "command")),
         "/live": lambda _, links: site.show_live(links),
+        "/spec": lambda request, links: site.show_spec(links, *_words(request, "file")),
         "/log": lambda request, links: site.show_log(links, *_words(request, "cell", "name")),
     }
 

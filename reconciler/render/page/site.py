@@ -53,7 +53,7 @@ class Site:
 
     def show_cell(self, cell: str, links: Links) -> str:
         document = self.source.read_cell(cell)
-        return self.render("cell.html", links, "", **arrange_cell(document))
+        return self.render("cell.html", links, "", specs=self.source.list_specs(), **arrange_cell(document))
 
     def show_live(self, links: Links) -> str:
         return self.render("live.html", links, "live", title="Live", **arrange_live(self.source.read_live()))
@@ -124,6 +124,9 @@ class Site:
         if not found:
             raise ReconcilerError(f"{cell}: there is nothing to plot as {name!r}", fix="`reconcile` measures it")
         return found[0]
+
+    def show_spec(self, links: Links, file: str) -> str:
+        return self.render("spec.html", links, "", **self.source.read_spec(file))
 
     def show_log(self, links: Links, cell: str = "", name: str = "") -> str:
         return self.render("log.html", links, "", **self.source.read_log(cell, name))

@@ -26,6 +26,12 @@ class PageSource(Protocol):
     def read_log(self, cell: str, name: str) -> Document:
         """`logs --print`: the end of one log as text."""
 
+    def list_specs(self) -> tuple[str, ...]:
+        """Files of which a line sets a value; as origins name them."""
+
+    def read_spec(self, file: str) -> Document:
+        """Lines of a file of ``list_specs``, each with its commit."""
+
     def read_plan(self) -> Document:
         """`plan`."""
 

@@ -102,6 +102,30 @@ def test_a_cell_shows_settings_runs_logs_and_files_of_the_tree(recorded: Path) -
     }
 
 
+def test_a_setting_leads_to_its_line_and_the_line_to_its_commit(recorded: Path, client: Any) -> None:
+    cell = Page(client.get(f"/cell/{CELL}").text)
+    text = (recorded / "specs/one.yaml").read_text().splitlines()
+    number = next(n for n, line in enumerate(text, 1) if "target_qps: 1000" in line)
+    links = [a["href"] or "" for a in cell.all("a")]
+    assert f"../../../../spec?file=specs%2Fone.yaml#L{number}" in links
+    spec = Page(client.get("/spec?file=specs/one.yaml").text)
+    assert [row["id"] for row in spec.all("tr") if "id" in row] == [f"L{n}" for n in range(1, len(text) + 1)]
+    assert all(line.strip() in spec.text for line in text)
+    assert "Declare one cell" in spec.text
+    commit = git(recorded, "log", "-1", "--format=%H", "--", "specs/one.yaml").strip()
+    assert f"history?one={commit}&other=HEAD" in [a["href"] for a in spec.all("a")]
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    assert "not committed yet" in client.get("/spec?file=specs/one.yaml").text
+
+
+def test_only_files_that_set_values_are_shown(recorded: Path, client: Any) -> None:
+    (recorded / "specs/notes.yaml.txt").write_text("secret")
+    for file in ("specs/notes.yaml.txt", "../etc/passwd", "/etc/passwd", ".git/config", ""):
+        answer = client.get("/spec", params={"file": file})
+        assert answer.status_code == 404, file
+        assert "secret" not in answer.text
+
+
 def test_every_view_and_every_link_answers(client: Any) -> None:
     ahead, seen = ["/"], set[str]()
     while ahead:
@@ -121,6 +145,7 @@ def test_every_view_and_every_link_answers(client: Any) -> None:
     assert any(path.startswith("/history?cell=") for path in seen)
     assert any("verify-tree" in path for path in seen)
     assert any(path.startswith("/log?") for path in seen)
+    assert "/spec?file=specs%2Fone.yaml" in seen
     assert any(path.startswith("/plot/dark/latency.svg") for path in seen)
 
 

@@ -17,6 +17,7 @@ import psutil
 from harness.contract import Progress, read_progress
 from reconciler.cli.shared.page_cell import parse_series
 from reconciler.execute.attempt import Attempt, read
+from reconciler.execute.outcome import UnderWay
 from reconciler.files import RepositoryPaths
 from reconciler.render.causes import label
 from reconciler.render.documents import render_document
@@ -30,8 +31,11 @@ _STEPS = 30  # that ended last
 _READINGS = 120  # of a run, the last
 
 
-def report_live(paths: RepositoryPaths, planned: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """``planned``: steps of the last plan that was made, of which those are told that have not begun."""
+def report_live(
+    paths: RepositoryPaths, planned: Sequence[dict[str, Any]], jobs: Sequence[UnderWay] = ()
+) -> dict[str, Any]:
+    """``planned``: steps of the last plan that was made, of which those are told that have not begun. ``jobs``: what is
+    in a queue, of which those are told that no pass follows."""
     log = _newest_log(paths.log)
     lines = _read_lines(log) if log is not None else []
     running = bool(lines) and lines[-1]["message"] not in _ENDED and _is_alive(log)
@@ -51,6 +55,7 @@ def report_live(paths: RepositoryPaths, planned: Sequence[dict[str, Any]]) -> di
         steps=at_first.get("steps"),
         done=len(steps),
         attempts=attempts,
+        jobs=[_job(job) for job in jobs if str(job.address) not in {attempt["address"] for attempt in attempts}],
         next=[step for step in planned if step["address"] not in begun] if running else [],
         recent=[_told(line) for line in reversed(steps[-_STEPS:])],
         problems=[_told(line) for line in steps if line.get("problem")][-_STEPS:],
@@ -107,6 +112,18 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "fraction": pace.fraction if pace else None,
         "readings": parse_series(_tail(attempt.telemetry, 4 * _TAIL))[-_READINGS:],
         "log": _tail(attempt.log, _TAIL).decode("utf-8", "replace").splitlines()[-_LINES:],
+    }
+
+
+def _job(job: UnderWay) -> dict[str, Any]:
+    return {
+        "address": str(job.address),
+        "label": label(job.address),
+        "cell": str(job.address.cell) if job.address.cell else "",
+        "state": str(job.state),
+        "note": job.note,
+        "done": job.done,
+        "expected": job.expected,
     }
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +24,8 @@ from reconciler.cli.shared.page_look import Look, Looks
 from reconciler.cli.shared.page_spec import report_spec
 from reconciler.cli.status import report_status
 from reconciler.errors import ReconcilerError
+from reconciler.execute.outcome import UnderWay
+from reconciler.execute.under_way import list_under_way
 from reconciler.files import RepositoryPaths
 from reconciler.foreign import read_regular
 from reconciler.history.compare import compare
@@ -38,6 +42,7 @@ from reconciler.tree.verify.engine import verify_tree
 
 _LOG_TAIL = 256 << 10  # bytes of a log that are shown
 _LARGEST_LOG = 1 << 30
+_QUEUE_ASKED = 10.0  # seconds between two questions
 
 
 @dataclass
@@ -50,6 +55,7 @@ class RepositoryPage:
     trees: Mapping[str, Path] = field(default_factory=dict)
     _kept: dict[tuple[str, ...], tuple[object, dict[str, Any]]] = field(default_factory=dict)
     _history: RecordHistory | None = None
+    _jobs: tuple[float, tuple[UnderWay, ...]] = (float("-inf"), ())
     _alone: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -184,7 +190,16 @@ class RepositoryPage:
 
     def read_live(self) -> dict[str, Any]:
         planned = self._planned() if any(self.paths.attempts.glob("*/attempt.json")) else []
-        return {**report_live(self.paths, planned), "looked": _now()}
+        return {**report_live(self.paths, planned, self._find_jobs()), "looked": _now()}
+
+    def _find_jobs(self) -> tuple[UnderWay, ...]:
+        """A queue is not asked for every look: people share it. One that cannot be asked from here says nothing."""
+        if time.monotonic() - self._jobs[0] >= _QUEUE_ASKED:
+            found: tuple[UnderWay, ...] = ()
+            with suppress(ReconcilerError):
+                found = list_under_way(self.paths)
+            self._jobs = time.monotonic(), found
+        return self._jobs[1]
 
     def _planned(self) -> list[dict[str, Any]]:
         """Of the last look: none is taken for this."""

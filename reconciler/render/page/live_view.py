@@ -25,11 +25,18 @@ def arrange_live(document: Document) -> Document:
         "submission": document["submission"],
         "id": document["id"],
         "attempts": [_attempt(attempt) for attempt in document["attempts"]],
+        "jobs": [_job(job) for job in document["jobs"]],
         "queue": [{**step, "about": _about(step["seconds"])} for step in queue[:_QUEUED]],
         "queued": len(queue),
         "recent": document["recent"],
         "problems": document["problems"],
     }
+
+
+def _job(job: Document) -> Document:
+    of = f" of {job['expected']:,}" if job["expected"] else ""
+    far = f"{job['done']:,}{of}" if job["done"] or job["expected"] else ""
+    return {**job, "said": ", ".join(filter(None, [job["state"], far, job["note"]]))}
 
 
 def _about(seconds: float | None) -> str:

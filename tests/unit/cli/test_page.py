@@ -20,6 +20,7 @@ from reconciler.cli.shared.page_live import is_timed, report_live
 from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Intent, create
+from reconciler.execute.outcome import UnderWay
 from reconciler.files import RepositoryPaths
 from reconciler.planning import Options
 from reconciler.render.page.guard import RequestGuard
@@ -321,6 +322,32 @@ def test_a_pass_that_left_off_is_not_live(recorded: Path) -> None:
     assert document["running"]
     assert (document["steps"], document["done"]) == (3, 0)
     assert [step["address"] for step in document["next"]] == ["Dataset:digits"]
+
+
+def test_a_job_that_no_pass_follows_is_live(recorded: Path) -> None:
+    address = RunAddress(Cell.parse(CELL), "performance").address
+    job = UnderWay(address, "running", "job 4711 on n3", ("n3",), 1200, 5000)
+
+    class WithJobs(RepositoryPage):
+        def read_live(self) -> dict[str, Any]:
+            return {**report_live(self.paths, (), [job]), "looked": ""}
+
+    shown = Page(Site(WithJobs(RepositoryPaths(recorded), Options())).show_live(Links()))
+    assert "No pass is running" in shown.text
+    assert "Run perf: running, 1,200 of 5,000, job 4711 on n3" in shown.text
+    assert f"cell/{CELL}" in [a["href"] for a in shown.all("a")]
+
+
+def test_a_job_that_a_pass_follows_is_told_once(recorded: Path) -> None:
+    paths = RepositoryPaths(recorded)
+    log = paths.log / f"99991231T000001.000000-{os.getpid()}.jsonl"
+    log.write_text('{"message": "pass began", "time": "", "reconcile": "x"}\n')
+    address = RunAddress(Cell.parse(CELL), "performance").address
+    identity = f"99991231T000002.123456-{os.getpid()}"
+    create(paths.attempts, Intent(identity, address, "0" * 64, 1, started="9999-12-31T00:00:02Z", inputs={}))
+    document = report_live(paths, (), [UnderWay(address, "running", "job 4711")])
+    assert [attempt["address"] for attempt in document["attempts"]] == [str(address)]
+    assert document["jobs"] == []
 
 
 def test_a_run_in_progress_is_told_from_its_counter_and_readings(recorded: Path) -> None:

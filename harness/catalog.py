@@ -1,6 +1,7 @@
 """What planning must know of backends on a machine where none of their libraries is installed.
 
-Standard library only. ``harness.contract`` hands it on to ``reconciler``.
+Standard library only. ``harness.contract`` hands it on to ``reconciler``; what every plan loads imports it from here,
+without the requests of children.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A child is started as ``python -P -m harness VERB REQUEST.json RESULT.json``. It
 directory of its own, writes RESULT.json aside and renames it into place as its last act: a result file that exists is
 complete. Progress goes through an mmap counter, nothing else is shared.
 
-This is the only module of ``harness`` that ``reconciler`` may import, so it also hands on the facts about backends
+``reconciler`` may import nothing else of ``harness`` but the catalogs, and this also hands on the facts about backends
 and built-in benchmarks that planning needs (``harness.catalog``, ``harness.benchmark_catalog``).
 """
 

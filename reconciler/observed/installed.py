@@ -7,7 +7,8 @@ import re
 import sys
 from collections.abc import Mapping
 
-from harness.contract import BACKENDS, BuiltInBenchmark
+from harness.benchmark_catalog import BuiltInBenchmark
+from harness.catalog import BACKENDS
 
 PROJECT = "mlperf-reconciler"
 

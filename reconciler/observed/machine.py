@@ -8,7 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
-from harness.contract import installing
+from harness.catalog import installing
 from reconciler.observed.state import Obstacle
 from reconciler.resource.queues import QueueFacts
 from reconciler.resource.settings import Hardware

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from harness.contract import BACKENDS, BENCHMARKS, installing
+from harness.benchmark_catalog import BENCHMARKS
+from harness.catalog import BACKENDS, installing
 from reconciler.desired.state import Desired
 from reconciler.escaping import find_variable
 from reconciler.files import RepositoryPaths

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
 from reconciler.plan.plan import Plan
 from reconciler.resource.conditions import CellStatus
 from reconciler.resource.inputs import Origin
@@ -63,35 +62,3 @@ def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None)
 
 def render_measured(metric: tuple[str, str] | None) -> dict[str, str] | None:
     return {"value": metric[0], "unit": metric[1]} if metric else None
-
-
-def render_outcome_part(outcome: Outcome) -> dict[str, Any]:
-    record = outcome.record
-    return {
-        "address": str(outcome.step.change.address),
-        "action": outcome.step.change.action.value,
-        "status": outcome.status.value,
-        "seconds": outcome.seconds,
-        "message": outcome.message,
-        "fix": outcome.fix,
-        "log": outcome.log,
-        "values": convert_plain_value(record.values) if record else {},
-        "marks": list(record.marks) if record else [],
-    }
-
-
-def render_outcomes_part(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
-    return [render_outcome_part(outcome) for outcome in outcomes]
-
-
-def render_event_part(event: Event) -> dict[str, Any]:
-    """One event of a pass, for a stream of JSON lines."""
-    match event:
-        case StepStarted(step=step, minimum=minimum, attempt=attempt):
-            return {"event": "began", "address": str(step.change.address), "minimum": minimum, "attempt": attempt}
-        case StepProgress(step=step, progress=progress):
-            return {"event": "moved", "address": str(step.change.address), "progress": convert_plain_value(progress)}
-        case Outcome():
-            return {"event": "outcome", **render_outcome_part(event)}
-        case Message(text=text):
-            return {"event": "note", "text": text}

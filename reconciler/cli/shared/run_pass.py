@@ -20,7 +20,8 @@ from reconciler.plan.plan import Plan
 from reconciler.planning import Options
 from reconciler.quantities import show_count, show_duration
 from reconciler.reconcile import PassReport, run_pass
-from reconciler.render.documents import render_cells_part, render_document, render_outcomes_part
+from reconciler.render.documents import render_cells_part, render_document
+from reconciler.render.events import render_outcomes_part
 from reconciler.render.lines import Lines
 from reconciler.render.plan import LIMIT, render_plan_text
 from reconciler.render.progress import count_outcomes

@@ -16,7 +16,8 @@ from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import Event, StepProgress
 from reconciler.process import call
 from reconciler.render.colour import Paint, show_plain
-from reconciler.render.documents import convert_plain_value, render_event_part
+from reconciler.render.documents import convert_plain_value
+from reconciler.render.events import render_event_part
 from reconciler.render.lines import EVERY, Lines
 from reconciler.resource.embargo import HOOK
 

@@ -7,7 +7,7 @@ import pytest
 from harness.contract import Progress
 from reconciler.diff.change import Reason
 from reconciler.execute.outcome import Message, Outcome, Status, StepProgress, StepStarted
-from reconciler.render.documents import render_event_part
+from reconciler.render.events import render_event_part
 from reconciler.render.lines import Lines
 from reconciler.render.live import Live
 from reconciler.render.progress import count_outcomes, measure_pace, render_progress_text

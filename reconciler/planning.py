@@ -278,6 +278,6 @@ def predict_seconds(address: Address, desired: Desired, recorded: Recorded) -> t
 
 def _predict_run(detail: Detail) -> float | None:
     """By what the run's harness does; None where only an earlier run can tell."""
-    from reconciler.result_formats.table import find_format
+    from reconciler.result_formats import durations
 
-    return find_format(detail.settings).predict_seconds(detail.values())
+    return durations.predict_seconds(detail.settings, detail.values())

@@ -11,7 +11,6 @@ from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse
 from reconciler.mlperf.endpoints import AskedResults, Results, find_differences, measure_performance
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores
 from reconciler.mlperf.endpoints_audits import Audits, collect_audit_values, find_missing_audits, find_wrong_audits
-from reconciler.mlperf.loadgen.duration import predict_run_seconds
 from reconciler.mlperf.loadgen.settings import ENDPOINTS_SEEDS, list_endpoints_settings
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.context import RuleContext
@@ -125,10 +124,6 @@ def list_asked(mode: str, scenario: str, declared: Container[str]) -> tuple[str,
     are asked to be."""
     names = list_endpoints_settings(mode, scenario)
     return (*(name for name in names if name != "min_query_count" or name in declared), *ENDPOINTS_SEEDS)
-
-
-def predict_seconds(inputs: Mapping[str, object]) -> float | None:
-    return predict_run_seconds(inputs)
 
 
 def judge_run(run: RunFiles) -> Verdict:

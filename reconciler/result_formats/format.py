@@ -111,9 +111,6 @@ class ResultFormat(Protocol):
     def list_asked(self, mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
         """The settings that a run is asked for, of the spec and of the round. ``declared``: those in the spec."""
 
-    def predict_seconds(self, inputs: Mapping[str, object]) -> float | None:
-        """How long a run with these identity inputs takes; None where only an earlier one can tell."""
-
     def judge_run(self, run: RunFiles) -> Verdict:
         """Exit status is never trusted: the files decide what ran, and whether it is what was asked."""
 

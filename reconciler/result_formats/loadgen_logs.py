@@ -14,7 +14,6 @@ from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.loadgen.answers import count_answered, find_wrong_answers
 from reconciler.mlperf.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
-from reconciler.mlperf.loadgen.duration import predict_run_seconds
 from reconciler.mlperf.loadgen.efficiency import compute_efficiency
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.settings import SEEDS, find_setting, list_ruled, list_settings, select_conf_settings
@@ -61,10 +60,6 @@ _SAMPLED = "audit.accuracy_log_sampling_target"
 
 def list_asked(mode: str, scenario: str, _: Container[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*list_settings(mode, scenario), *list_ruled(scenario))))
-
-
-def predict_seconds(inputs: Mapping[str, object]) -> float | None:
-    return predict_run_seconds(inputs)
 
 
 def judge_run(run: RunFiles) -> Verdict:

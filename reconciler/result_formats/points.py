@@ -43,14 +43,6 @@ def list_asked(mode: str, _: str, declared: Container[str]) -> tuple[str, ...]:
     return list_client_settings(mode, names)
 
 
-def predict_seconds(inputs: Mapping[str, object]) -> float | None:
-    """A performance run ends after its duration and whatever is still under way; of an accuracy run only the last one
-    can tell."""
-    if inputs.get("mode") != PERFORMANCE or not inputs.get("min_duration"):
-        return None
-    return int(str(inputs["min_duration"])) / _MILLISECONDS
-
-
 def judge_run(run: RunFiles) -> Verdict:
     try:
         files = {name: path.read_bytes() for name in _FILES if (path := run.output / name).is_file()}

@@ -76,7 +76,7 @@ SLOW: dict[str, str] = {
     "reconciler.render.documents": "only where a command gives JSON",
     "reconciler.render.live": "rich",
     "reconciler.render.transfer_progress": "rich",
-    "reconciler.result_formats.table": "LoadGen's formulas, only where a run is due",
+    "reconciler.result_formats.durations": "LoadGen's formulas, only where a run is due",
     "reconciler.spec.cell_edit": "YAML and pydantic, only for a trial",
     "reconciler.spec.loading": "YAML and pydantic, only when the spec changed",
     "starlette": "comes with an extra, only where the page is served",

@@ -1,0 +1,30 @@
+"""How long runs take is known apart from what reads their results, and of every format."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.mlperf.loadgen.settings import RESULTS
+from reconciler.resource.settings import Settings
+from reconciler.result_formats.durations import DURATIONS, predict_seconds
+from reconciler.result_formats.table import FORMATS
+
+POINT = {"mode": "performance", "min_duration": 90_000}
+
+
+def test_every_format_says_how_long_its_runs_take() -> None:
+    assert DURATIONS.keys() == FORMATS.keys()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "seconds"),
+    [(POINT, 90.0), ({**POINT, "min_duration": 0}, None), ({**POINT, "mode": "accuracy"}, None)],
+    ids=["performance", "without a duration", "accuracy"],
+)
+def test_a_point_lasts_as_long_as_it_is_asked_to(inputs: dict[str, object], seconds: float | None) -> None:
+    assert predict_seconds(Settings({RESULTS: "points"}), inputs) == seconds
+
+
+def test_a_run_lasts_by_the_formulas_of_loadgen_where_nothing_else_is_said() -> None:
+    inputs = {"mode": "performance", "scenario": "Offline", "min_duration": 600_000, "target_qps": "10"}
+    assert (predict_seconds(Settings({}), inputs) or 0) >= 600

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.regions import (
     Regions,
     choose_accuracy_points,
@@ -19,6 +20,7 @@ from reconciler.mlperf.endpoints_program.regions import (
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.settings import ACCURACY_FROM, CLIENT_CODE, COMMAND, MAXIMUM
+from reconciler.spec.endpoints_models import AUTO
 from reconciler.spec.layers import Block, LayeredSetting
 
 PREFIX = "c"  # before the concurrency, in the name of a point's cell
@@ -70,7 +72,10 @@ def name_point(concurrency: int) -> str:
 
 def place_curve(written: tuple[str, ...], c_max: int, rules: CurveRules) -> PlacedCurve:
     """``written``: numbers, or the word auto. Raises ReconcilerError where the rules cannot place it."""
-    automatic = not all(word.isdigit() for word in written)
+    automatic = AUTO in written
+    if automatic and len(written) > 1:
+        fix = "write 'points: auto', or numbers alone"
+        raise ReconcilerError("points are placed by the rules and by hand at once", fix=fix)
     points = place_points(c_max, rules) if automatic else tuple(sorted({int(word) for word in written}))
     regions = derive_regions(points, c_max, rules)
     elected = c_max if c_max in points else None
@@ -166,7 +171,7 @@ def complete_point(
     }
     if concurrency not in placed.accuracy:
         by_rules[ACCURACY_FROM] = name_point(placed.find_source(concurrency))
-    result = {name: layers for name, layers in settings.items() if not name.startswith("points.")}
+    result = dict(settings)
     result |= {name: (LayeredSetting(Value(value, where.value.origin), where.path),) for name, value in implied.items()}
     result |= {name: (LayeredSetting(Value(value, ruled), where.path),) for name, value in by_rules.items()}
     if rehearsal and "min_duration" in result:

@@ -17,6 +17,7 @@ from reconciler.resource.inputs import Value
 from reconciler.spec.groups import Group
 from reconciler.spec.nodes import MapNode, Node
 
+_APART = ("use", "points")  # names of blocks, and of points, each of which has a layer of its own
 # Flat names that differ from the path inside their block otherwise than by the prefix of its group.
 _RENAMED = {
     "publish": "policy.publish",
@@ -50,7 +51,7 @@ def flatten(group: Group, node: Node | None, path: str, inside: str = "") -> Blo
         return block
     for name in group.model_fields_set:
         written = type(group).model_fields[name].alias or name
-        if written == "use" and not inside:
+        if written in _APART and not inside:
             continue
         value, child = getattr(group, name), node.items.get(written)
         if child is None:

@@ -186,3 +186,16 @@ def test_what_the_checker_would_refuse_is_told_at_its_line(change: tuple[str, st
     assert found[0].line == line
     assert found[0].column > 0
     assert found[0].fix
+
+
+def test_a_point_has_settings_of_its_own_over_those_of_its_curve() -> None:
+    own = "points: {1: {min_query_count: 64}, 3: {}, 7: {}, 17: {}, 39: {}, 100: {}, 256: {target_qps: 40}}"
+    before, after = list_keys(EXPLICIT), list_keys(("points: auto", own))
+    timed = {name for name in list_stale(before, after) if name.endswith("/performance")}
+    assert timed == {f"Run:{CELL}/c1/performance", f"Run:{CELL}/c256/performance"}
+
+
+@pytest.mark.parametrize("written", ["7", "[]", "{1: 5}", "[1, 1]", "[-1]", "{auto: {}, 3: {}}", "[auto, 5]"])
+def test_points_that_cannot_be_read_are_a_problem_and_no_crash(written: str) -> None:
+    found = find_problems(("points: auto", f"points: {written}"))
+    assert all(problem.line for problem in found)

@@ -10,10 +10,11 @@ from reconciler.mlperf.log_files import ACCURACY_RESULTS, RESULT_SUMMARY
 from reconciler.tree.content import CellContent, Content, PointFacts, SubmissionContent, SystemContent
 from reconciler.tree.curve.content import ELECTED, CurveContent, EndpointsContent, PointContent, WarmupContent
 from reconciler.tree.curve.layout import canonicalise_model
+from reconciler.tree.curve.power_file import POWER_FIELDS, make_power
 
 _DIVISIONS = {"standardized": "Standardized", "serviced": "Serviced", "rdi": "RDI"}
 _AVAILABILITY = {"available": "Available", "preview": "Preview", "rdi": "RDI"}
-# Of system_desc.json what holds for the whole system; every other field is one of its type of node.
+# Of system_desc.json what holds for the whole system; every other field is one of its type of node, or of its power.
 _OF_SYSTEM = (
     *("system_name", "shortened_system_name", "availability_url", "target_availability_date", "system_size"),
     *("system_node_ensemble_count", "system_node_ensemble_total", "endpoint_url", "serving_framework", "node_config"),
@@ -66,6 +67,7 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
         points=tuple(_point(content) for content in cells),
         disclosed={name: value for name, value in facts.disclosed.items() if name != _TARGET},
         description=_describe(system),
+        power=_power(system, _DIVISIONS[first.cell.division], rules),
         rehearsal=first.rehearsal,
     )
 
@@ -90,11 +92,17 @@ def _point(content: CellContent) -> PointContent:
     )
 
 
+def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str, Any]:
+    """Where the division needs it, or where something is declared of it."""
+    wanted = division not in rules.words("power_optional") or POWER_FIELDS & set(system.description)
+    return make_power(system.name, system.description) if wanted else {}
+
+
 def _describe(system: SystemContent) -> dict[str, Any]:
     """What is declared flat, as the rules nest it: one type of node."""
     stated: Mapping[str, Any] = {"system_name": system.name, **system.description}
     own = {name: value for name, value in stated.items() if name in _OF_SYSTEM}
-    node = {name: value for name, value in stated.items() if name not in _OF_SYSTEM}
+    node = {name: value for name, value in stated.items() if name not in {*_OF_SYSTEM, *POWER_FIELDS}}
     return {
         "shortened_system_name": system.name[:20],
         "system_size": "1 node",

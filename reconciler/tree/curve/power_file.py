@@ -1,0 +1,87 @@
+"""system_power.json, derived from what the spec says of a system: its parts with their rated power, or one figure that
+was published (rules §4.5.2, appendix E)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.errors import ReconcilerError
+from reconciler.mlperf.endpoints_program.power import find_cooling
+
+# Fields of a system's description that are of its power alone, and not shown in system_desc.json.
+POWER_FIELDS = frozenset(
+    {
+        *("host_processor_tdp_w", "host_processor_tdp_source", "accelerator_tdp_w", "accelerator_tdp_source"),
+        *("scale_up_switch_count", "scale_up_switch_w", "scale_up_switch_source"),
+        *("published_node_power_w", "published_node_power_source", "provisioned_power_kw", "provisioned_power_source"),
+    }
+)
+
+
+def make_power(system: str, description: Mapping[str, Any]) -> dict[str, Any]:
+    """Of equal nodes. What is not declared is left out, so that the checkers fill it with the rules' own figures, and
+    the result is marked as estimated. Cooling that nobody names counts as air, which takes the greater overhead."""
+    nodes = _count(description, "system_node_ensemble_total", 1)
+    node_set: dict[str, Any] = {
+        "node_set_id": 0,
+        "system_node_ensemble_id": _count(description, "system_node_ensemble_id", 1),
+        "nodes_provisioned": nodes,
+    }
+    published = _sourced(description, "published_node_power_w", "published_node_power_source")
+    if published:
+        node_set |= {"power_method": "published_system", "published_power": published}
+    else:
+        node_set |= {"power_method": "component_sum", "components": _components(description)}
+    power: dict[str, Any] = {
+        "system_desc_id": system,
+        "cooling": find_cooling(str(description.get("cooling", ""))) or "air",
+        "node_sets": [node_set],
+        "scale_out": {"present": False},
+    }
+    declared = _sourced(description, "provisioned_power_kw", "provisioned_power_source")
+    return {**power, "declared_provisioned_power": declared} if declared else power
+
+
+def _components(description: Mapping[str, Any]) -> dict[str, Any]:
+    switches = _count(description, "scale_up_switch_count", 0)
+    network: dict[str, Any] = {"method": "none"}
+    if switches:
+        network = {"method": "declared_tdp", "switch_count": switches}
+        network |= _optional("tdp_per_switch", _sourced(description, "scale_up_switch_w", "scale_up_switch_source"))
+    return {
+        "cpu": _units(description, "host_processor_model_name", "host_processors_per_node", "host_processor_tdp", 1),
+        "accelerator": _units(description, "accelerator_model_name", "accelerators_per_node", "accelerator_tdp", 0),
+        "scale_up_network": network,
+    }
+
+
+def _units(description: Mapping[str, Any], model: str, count: str, rated: str, usual: int) -> dict[str, Any]:
+    number = _count(description, count, usual)
+    block: dict[str, Any] = {"model": str(description.get(model, "")), "count_per_node": number}
+    if not number:  # nothing is there, so that nobody has to say what it draws
+        return {**block, "tdp_per_unit": {"value_w": 0, "source_type": "mlc_default", "source": "D.3"}}
+    return block | _optional("tdp_per_unit", _sourced(description, f"{rated}_w", f"{rated}_source"))
+
+
+def _optional(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value} if value else {}
+
+
+def _sourced(description: Mapping[str, Any], value: str, source: str) -> dict[str, Any]:
+    """A figure and the public page that says it."""
+    stated = description.get(value)
+    if stated in (None, ""):
+        return {}
+    unit = "value_kw" if value.endswith("_kw") else "value_w"
+    try:
+        number = float(str(stated))
+    except ValueError:
+        raise ReconcilerError(f"{value} is {stated!r}", fix="write a number") from None
+    whole = int(number) if number.is_integer() else number
+    return {unit: whole, "source_type": "vendor_spec", "source": str(description.get(source, ""))}
+
+
+def _count(description: Mapping[str, Any], name: str, default: int) -> int:
+    stated = str(description.get(name, "")).strip()
+    return int(stated) if stated.isdigit() else default

@@ -44,13 +44,13 @@ def find_objects(found: NDArray[np.float32]) -> Boxes:
     if found.ndim != 2 or found.shape[0] != 4 + CLASSES:
         fix = "export the published checkpoint to ONNX: yolo export model=yolo11l.pt format=onnx"
         raise HarnessError(f"the model gives {list(found.shape)} for an image", "input", fix)
-    classes = found[4:].argmax(axis=0)
     scores = found[4:].max(axis=0)
     likely = np.flatnonzero(scores > THRESHOLD)
     likely = likely[np.argsort(-scores[likely], kind="stable")][:_CONSIDERED]
+    classes = found[4:, likely].argmax(axis=0)
     middle, half = found[:2, likely].T, found[2:4, likely].T / np.float32(2)
     boxes = np.concatenate([middle - half, middle + half], axis=1)
-    return suppress(boxes, scores[likely], classes[likely], overlap=_OVERLAP, most=MOST)
+    return suppress(boxes, scores[likely], classes, overlap=_OVERLAP, most=MOST)
 
 
 def make_rows(number: int, height: int, width: int, found: Boxes) -> Rows:

@@ -19,6 +19,7 @@ from reconciler.mlperf.endpoints_program.results import UnreadablePointError, pa
 from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.context import RuleContext
+from reconciler.mlperf.rules.values import Bar
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.storage_errors import refuse_storage_error
@@ -162,7 +163,27 @@ def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> Ver
 
 
 def _score(data: bytes, rules: RuleContext) -> RecordValues:
-    return judge_accuracy_scores(parse_json_object(data), list(rules.bars), single=True, binds=rules.bars_bind)
+    """A metric of the benchmark that the client has no figure for is not met."""
+    results = _in_percent(parse_json_object(data), rules.bars)
+    values = judge_accuracy_scores(results, list(rules.bars), single=True, binds=rules.bars_bind)
+    whole = len(values["bars"]) == len(rules.bars) or not rules.bars_bind
+    return {**values, "accuracy_met": values["accuracy_met"] and whole}
+
+
+def _in_percent(results: ResultDocument, bars: Iterable[Bar]) -> ResultDocument:
+    """The client's scorers state shares from 0 to 1, and bars are in percent (checker: accuracy-gate)."""
+    scores = results.get("accuracy_scores")
+    if not isinstance(scores, list) or not any(bar.least is not None and bar.least > 1 for bar in bars):
+        return results
+    found = [{**s, "score": _convert_share(s.get("score"))} if isinstance(s, Mapping) else s for s in scores]
+    return replace(results, values={**results.values, "accuracy_scores": found})
+
+
+def _convert_share(score: Any) -> Any:
+    if isinstance(score, Mapping):
+        return {name: _convert_share(part) for name, part in score.items()}
+    number = parse_number(score)
+    return number * 100 if number is not None and 0 <= number <= 1 else score
 
 
 def list_kept(run: RunFiles) -> Iterator[KeptFile]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from ruamel.yaml import YAML
 from reconciler.mlperf.documents import parse_yaml_mapping
 from reconciler.mlperf.endpoints_client import ClientPlaces, build_client_config, find_config_differences
 from reconciler.mlperf.rules.context import RuleContext
-from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
+from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Metric
 from reconciler.result_formats import points
 from reconciler.result_formats.format import RunFiles, Verdict
 
@@ -214,6 +216,18 @@ def test_an_accuracy_run_is_scored_by_the_client_over_as_many_samples_as_were_as
     assert judge(folder, asked).problem == ""
     assert points.judge_score(tmp_path, folder, RULES, {}).values["metric"] == {"value": "0.75", "unit": "score"}
     assert "accuracy_sample_count: expected 26" in judge(folder, {**asked, "accuracy_sample_count": 26}).problem
+
+
+@pytest.mark.parametrize(
+    ("score", "least", "met"),
+    [(0.83, "82.2987", True), (0.82, "82.2987", False), (82.5, "82.2987", True), ({"rouge1": 0.9}, "82.2987", False)],
+)
+def test_shares_are_held_against_bars_in_percent(tmp_path: Path, score: Any, least: str, met: bool) -> None:
+    rules = replace(RULES, bars=(Bar("exact_match", Decimal(least)),))
+    scores = {"accuracy_scores": [{**SCORES["accuracy_scores"][0], "score": score}]}
+    leave(tmp_path, build_client_config({**ASKED, "mode": "accuracy"}, PLACES), accuracy_results=scores)
+    assert points.judge_score(tmp_path, tmp_path, rules, {}).values["accuracy_met"] is met
+    assert points.judge_score(tmp_path, tmp_path, replace(rules, bars_bind=False), {}).values["accuracy_met"]
 
 
 def test_a_run_without_results_fails_by_name(tmp_path: Path) -> None:

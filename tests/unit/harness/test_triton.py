@@ -92,6 +92,26 @@ def test_server_at_an_address_answers_every_sample(engine: Path, tmp_path: Path)
     assert session.notes["server.model"] == MODEL
 
 
+def test_run_asks_the_server_that_the_pass_started(
+    children: Children, artifacts: Artifacts, engine: Path, tmp_path: Path
+) -> None:
+    inputs = {"dataset": str(artifacts.dataset()), "engine": str(engine)}
+    settings = {"batch_size": 8, "streams": 2, "threads": 1, "model": MODEL}
+    log = tmp_path / "log"
+    log.mkdir()
+    (log / "log.start").write_text("ready to serve\n")
+    with serve() as server:
+        served = {"service_url": server.url, "service_log": str(log)}
+        ended = children.run("Offline", "accuracy", backend="triton", inputs=inputs, settings=settings, **served)
+        server.mischief = "hangs up"
+        failed = children.run("Offline", "accuracy", backend="triton", inputs=inputs, settings=settings, **served)
+    assert ended.result.done, ended.output
+    assert dict(ended.answers) == {i: np.int32(label).tobytes() for i, label in enumerate(tiny.labels())}
+    assert (ended.folder / "service.log").read_text() == "ready to serve\n"
+    assert "the connection broke off" in failed.result.problem
+    assert "ready to serve" in failed.result.problem  # what the server printed last
+
+
 def test_connection_that_the_server_closed_meanwhile_is_made_anew(engine: Path, tmp_path: Path) -> None:
     with serve() as server:
         session = open_session(engine, tmp_path, server.url, Answers())

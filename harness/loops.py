@@ -9,10 +9,11 @@ and a batch is as full as there is work.
 from __future__ import annotations
 
 import threading
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -53,7 +54,9 @@ class LoopSession:
         self._samples: Mapping[str, Any] = {}
         self._thread: threading.Thread | None = None
         first = next(iter(self._engines.values())).engine
-        self.notes: Mapping[str, Any] = {**first.notes, "samples_at_once": self._limit}
+        # The engine may add to its own until it is closed.
+        self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": self._limit}, cast(dict[str, Any], first.notes))
+        self.evidence: Mapping[str, Any] = getattr(first, "evidence", {})
 
     def place(self, samples: Arrays) -> None:
         self._samples = samples

@@ -25,11 +25,12 @@ class Doubling:
 
     batch_size = BATCH
     sizes: Sequence[int] = ()
-    notes: Mapping[str, Any] = {}
+    evidence: Mapping[str, Any] = {"server.version": "2"}
 
     def __init__(self, plan: LoadPlan, *, in_place: bool) -> None:
         self.reads_in_place = in_place
         self.batches: list[int] = []
+        self.notes: dict[str, Any] = {"streams": plan.streams}
         self._plan, self._placed = plan, np.zeros(0)
         self._work: SimpleQueue[tuple[Rows, Token]] = SimpleQueue()
         threading.Thread(target=self._serve, daemon=True).start()
@@ -51,7 +52,7 @@ class Doubling:
         return
 
     def close(self) -> None:
-        return
+        self.notes["batches"] = len(self.batches)
 
     def _serve(self) -> None:
         while True:
@@ -102,6 +103,15 @@ def make_plan(told: Told, *, streams: int) -> LoadPlan:
         engine=None, scenario="Offline", batch_size=BATCH, streams=streams, threads=0, outputs=(), options={},
         completed=told.completed, failed=told.failed,
     )  # fmt: skip
+
+
+def test_what_the_engine_tells_until_it_is_closed_is_told() -> None:
+    session, inner = load(Told(), in_place=True)
+    session.place({"x": samples(3)})
+    session.compute(slice(0, 1))
+    session.close()
+    assert dict(session.notes) == {"streams": 2, "samples_at_once": 16, "batches": len(inner.batches)}
+    assert session.evidence == {"server.version": "2"}
 
 
 def samples(count: int) -> Ragged:

@@ -79,8 +79,10 @@ def _read_units(
     units: dict[str, list[str]] = {}
     for name, _, _ in stated:
         units.setdefault(_find_unit(name), []).append(name)
-    known = f"backends/{backend}" in units
-    backends = [f"backends/{backend}"] if known else [unit for unit in units if unit.startswith("backends/")]
+    # "onnxruntime-cuda" is a module of its own, "tensorrt-rtx" one of several in a folder.
+    named = (f"backends/{name}" for name in (backend.replace("-", "_"), backend.partition("-")[0]))
+    own = next((unit for unit in named if unit in units), "")
+    backends = [own] if own else [unit for unit in units if unit.startswith("backends/")]
     queue = ["", *(f"{folder}/__init__" for folder in _CHOSEN), f"benchmarks/{module}", *backends, *imported]
     files: dict[str, bytes] = {}
     done: set[str] = set()

@@ -121,7 +121,7 @@ def test_every_required_scenario_and_the_code_of_each_benchmark_are_in_the_tree(
     rules = {finding.rule.id for finding in report.findings}
     assert rules.isdisjoint({"benchmark.scenarios", "submitter.source", "submitter.code", "submitter.calibration"})
     for source in rehearsal.tree.glob("*/*/src/*"):
-        assert (source / "harness/run.py").is_file(), source
+        assert list(source.rglob("harness/run.py")), source
         assert (source / "REPRODUCE.md").is_file(), source
 
 

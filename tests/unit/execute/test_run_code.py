@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.contract import BENCHMARKS
+from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.code_archive import unpack_code
 from reconciler.execute.run_code import pack_run_code
 from reconciler.resource.settings import CellSettings
@@ -47,6 +47,16 @@ def test_the_kept_harness_has_all_that_it_imports(tmp_path: Path, code: str) -> 
     assert f"harness/benchmarks/{BENCHMARKS[code].module}" in {name.rpartition("/")[0] for name in found} | {
         name.removesuffix(".py") for name in found
     }
+
+
+@pytest.mark.parametrize(
+    "backend", [name for name, facts in BACKENDS.items() if not facts.elsewhere and name != "command"]
+)
+def test_each_backend_is_found_by_its_name(tmp_path: Path, backend: str) -> None:
+    found = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend=backend)
+    kept = {name.split("/")[2].removesuffix(".py") for name in found if name.startswith("harness/backends/")}
+    assert {backend.replace("-", "_"), backend.partition("-")[0]} & kept
+    assert {"tensorrt", "vllm", "openai"} - {backend} - kept, "not all of them"
 
 
 def test_of_a_command_what_the_spec_names_and_none_of_ours(tmp_path: Path) -> None:

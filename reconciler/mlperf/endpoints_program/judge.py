@@ -11,7 +11,7 @@ from enum import StrEnum
 from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint, SteadyWindow
 from reconciler.mlperf.endpoints_program.regions import Regions
-from reconciler.mlperf.endpoints_program.rules import CurveRules, SeedSet
+from reconciler.mlperf.endpoints_program.rules import MODEL_SEED, CurveRules, SeedSet
 
 WINDOWABLE, SHORT, FEW, PARTIAL = "windowable", "insufficient_duration", "insufficient_passes", "partial_dataset"
 STEADY, UP, DOWN, ANOMALY, NOT_FOUND = "STEADY STATE", "drifting_up", "drifting_down", "anomaly", "not found"
@@ -58,7 +58,7 @@ def find_differences(point: MeasuredPoint, asked: AskedPoint) -> Iterator[PointF
     pairs += [("dataset", asked.dataset, point.dataset)] if asked.dataset else []
     pairs += [("min_duration_ms", asked.min_duration_ms, point.min_duration_ms)] if asked.min_duration_ms else []
     if asked.seeds is not None:
-        pairs += [(name, seed, point.seeds.get(name)) for name, seed in asked.seeds.seeds.items()]
+        pairs += [(name, seed, found) for name, seed, found in _pair_seeds(point, asked.seeds)]
     for name, wanted, found in pairs:
         if wanted != found:
             shown = "nothing" if found in (None, "") else found
@@ -204,9 +204,15 @@ def _counts(point: MeasuredPoint, rules: CurveRules, dataset_size: int) -> Itera
         yield _invalid("whole-passes", text)
 
 
+def _pair_seeds(point: MeasuredPoint, seeds: SeedSet) -> list[tuple[str, int, int | None]]:
+    """(name, of the set, of the run). A run may say nothing of the model's seed: sent as the sampling seed, it is
+    beyond what some servers take."""
+    pairs = [(name, seed, point.seeds.get(name)) for name, seed in seeds.seeds.items()]
+    return [pair for pair in pairs if pair[0] != MODEL_SEED or pair[2] is not None]
+
+
 def _seeded(point: MeasuredPoint, seeds: SeedSet) -> Iterator[PointFinding]:
-    for name, seed in seeds.seeds.items():
-        found = point.seeds.get(name)
+    for name, seed, found in _pair_seeds(point, seeds):
         if found != seed:
             text = f"{name} is {'not set' if found is None else found}, seed set {seeds.id} has {seed}"
             yield _invalid("seed-runtime-match", text)

@@ -18,6 +18,7 @@ from reconciler.mlperf.endpoints_program.cohorts import Cohort, list_adoption_wi
 
 V1_0 = "v1.0"
 _FILE = "rules.yaml"
+MODEL_SEED = "model_seed"  # of a seed set; the client has no place for it but the sampling seed of each request
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from reconciler.mlperf.endpoints_program.judge import classify_window, find_least_seconds
 from reconciler.mlperf.endpoints_program.regions import CHOICE, Regions
-from reconciler.mlperf.endpoints_program.rules import CurveRules
+from reconciler.mlperf.endpoints_program.rules import MODEL_SEED, CurveRules, SeedSet
 from reconciler.resource.records import REHEARSAL
 from reconciler.tree.curve.content import DEDICATED, CurveContent, PointContent
 from reconciler.tree.curve.layout import DOCUMENTS, SOURCES
@@ -44,7 +44,7 @@ def collect_point_fields(
     fields["target_cohort"] = curve.target_cohort
     if point.offline:
         fields["offline"] = point.offline
-    fields["runtime_settings"] = _runtime_settings(point)
+    fields["runtime_settings"] = _runtime_settings(point, rules.seed_sets.get(curve.seed_set))
     fields["warmup"] = _warmup(point)
     window = _window(point, regions, rules)
     if window:
@@ -62,15 +62,17 @@ def collect_point_fields(
     return fields
 
 
-def _runtime_settings(point: PointContent) -> dict[str, Any]:
-    """Those of the very run, from the configuration that the client resolved."""
+def _runtime_settings(point: PointContent, seeds: SeedSet | None) -> dict[str, Any]:
+    """Those of the very run, from the configuration that the client resolved. A seed of the set that the client has no
+    place for is the set's."""
     measured = point.measured
     settings: dict[str, Any] = {"load_pattern": measured.load_pattern, "min_duration_ms": measured.min_duration_ms}
     if measured.samples_asked:
         settings["min_sample_count"] = measured.samples_asked
     settings["stream_all_chunks"] = measured.stream_all_chunks
     settings["streaming"] = measured.streaming
-    settings["runtime"] = dict(measured.seeds)
+    unsaid = {MODEL_SEED: seeds.seeds[MODEL_SEED]} if seeds is not None else {}
+    settings["runtime"] = {**unsaid, **measured.seeds}
     if measured.warmup is not None:
         settings["warmup"] = {"salt": measured.warmup.salt}
     return settings

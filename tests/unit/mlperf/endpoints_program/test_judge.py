@@ -107,6 +107,9 @@ def test_any_difference_to_what_was_asked_is_found() -> None:
     assert not list(find_differences(_GOOD, asked))
     other = AskedPoint(6, "agentic_inference", "big", "prompts", seeds=_SEEDS, min_duration_ms=2000)
     texts = [item.text for item in find_differences(replace(_GOOD, seeds={}), other)]
-    assert len(texts) == 8
+    assert len(texts) == 7
     assert texts[0] == "concurrency: asked for 6, the client ran 5"
-    assert texts[-1] == "model_seed: asked for 9315206023656308754, the client ran nothing"
+    assert texts[-1] == "sample_index_rng_seed: asked for 586478644936801402, the client ran nothing"
+    seeds = {**_GOOD.seeds, "model_seed": 42}
+    (other_seed,) = find_differences(replace(_GOOD, seeds=seeds), asked)
+    assert other_seed.text == "model_seed: asked for 9315206023656308754, the client ran 42"

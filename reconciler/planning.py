@@ -117,7 +117,7 @@ class PlanCache:
         """The desired state alone. Raises SpecError."""
         self.stamps.refresh()
         recorded = load(self.paths, index=self.index).recorded
-        return load_desired(self.paths, options.specs, recorded, self.stamps, self.compilations).desired
+        return load_desired(self.paths, options.specs, recorded, self.stamps, self.compilations, options.trial).desired
 
     @property
     def unsaved(self) -> bool:

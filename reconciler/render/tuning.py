@@ -14,6 +14,8 @@ from reconciler.tuning.records import TrialRun
 from reconciler.tuning.search import NotFound
 from reconciler.tuning.session import AskedTrial, Settings, Tuned
 
+_SHORT = 10.0  # seconds: a server can fall behind for so long, and still answer in time
+
 
 def render_settings(settings: Settings) -> str:
     return ", ".join(f"{name}: {value}" for name, value in settings) or "the settings of the spec"
@@ -51,6 +53,9 @@ def render_tuned_text(tuned: Tuned, patch: str) -> str:
     lines = [f"{tuned.goal.cell}: {_describe(tuned)}", f"{trials}{before}."]
     if tuned.goal.quick and tuned.settings:
         lines.append("The trials were quick: try the settings in a full run before you commit them.")
+    if tuned.lasted is not None and tuned.lasted < _SHORT:
+        lasted = show_duration(tuned.lasted)
+        lines.append(f"Its run lasted {lasted}: so short a run proves little. Raise min_duration, and search again.")
     if not patch:
         return "\n".join([*lines, "The spec says so already." if tuned.settings else "There is nothing to change."])
     return "\n".join([*lines, "", patch.rstrip("\n")])
@@ -108,6 +113,7 @@ def render_tuned_part(tuned: Tuned, patch: str, trials: Sequence[TrialRun]) -> d
         "margin": measure_margin(tuned),
         "noise": found.noise.of_rate if found else metric.spread if metric else None,
         "mean": metric.mean if metric else None,
+        "lasted": tuned.lasted,
         "quick": tuned.goal.quick,
         "made": tuned.made,
         "known": tuned.known,

@@ -125,7 +125,8 @@ def decide(
     if bracket.width > max(tolerance, min(known, _WIDEST * tolerance)):
         return Next(_cross(trials, bracket.low, bracket.high, tolerance), "between a VALID and an INVALID rate")
     rate = _choose(trials, bracket.low, noise, tolerance)
-    if not _is_proven(trials, rate, confirmations):
+    unsure = 0 if noise.degrees >= _KNOWN else _count_contradictions(trials)
+    if not _is_proven(trials, rate, confirmations + unsure):
         return Next(rate, "to confirm it")
     return _found(trials, rate, bracket, "")
 
@@ -172,6 +173,12 @@ def find_bracket(trials: Sequence[RateTrial]) -> Bracket:
     low = next((rate for rate in reversed(rates[:cut]) if valid[rate]), None)
     high = next((rate for rate in rates[cut:] if invalid[rate]), None)
     return Bracket(low, high)
+
+
+def _count_contradictions(trials: Sequence[RateTrial]) -> int:
+    """Trials that were not VALID at a rate at which, or above which, another one was."""
+    highest = max((trial.rate for trial in trials if trial.valid), default=0.0)
+    return sum(not trial.valid and trial.rate <= highest for trial in trials)
 
 
 def _is_proven(trials: Sequence[RateTrial], rate: float, confirmations: int) -> bool:

@@ -59,7 +59,8 @@ class AskedTrial:
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """``best``: what was found. ``settings``: what the spec should say for it. ``known`` trials were recorded before,
-    ``made`` in this search. ``why`` it ended early; "" where it is complete."""
+    ``made`` in this search. ``why`` it ended early; "" where it is complete. ``lasted``: seconds of the shortest trial
+    at the rate found, None where there is no rate."""
 
     goal: Goal
     best: BestRate | BestMetric | NotFound
@@ -67,6 +68,7 @@ class Tuned:
     known: int
     made: int
     why: str
+    lasted: float | None = None
 
 
 @dataclass(slots=True)
@@ -106,7 +108,8 @@ class Search:
             pace = (self.clock() - began - spent) / expected if expected else 1.0
             self.tell(run)
         best = self._conclude(runs, why) if isinstance(decision, Ask) else decision
-        return Tuned(goal, best, propose_settings(goal, best), known, made, why)
+        lasted = _find_shortest(runs[best.candidate], best.found.rate) if isinstance(best, BestRate) else None
+        return Tuned(goal, best, propose_settings(goal, best), known, made, why, lasted)
 
     def _decide(self, runs: Sequence[Sequence[TrialRun]]) -> Ask | BestRate | BestMetric | NotFound:
         goal = self.goal
@@ -181,6 +184,13 @@ def show_rate(rate: float, digits: int) -> str:
     """As it stands in a spec, rounded down to significant digits."""
     number = Decimal(repr(rate))
     return show_decimal(number.quantize(Decimal(1).scaleb(number.adjusted() - digits + 1), rounding=ROUND_DOWN))
+
+
+def _find_shortest(runs: Sequence[TrialRun], rate: float) -> float | None:
+    """By LoadGen's own clock."""
+    here = [run for run in runs if float(str(run.record.inputs[RATE].value)) == rate]
+    lasted = [float(margin.measured) for run in here for margin in run.margins if margin.name == "duration"]
+    return min(lasted, default=None)
 
 
 def _without_rate(inputs: Mapping[str, object], *, rated: bool) -> dict[str, object]:

@@ -161,9 +161,12 @@ def test_tune_chooses_among_candidates_and_proposes_the_edit(recorded: Path, rec
     assert len(again) == found["made"]
 
 
-def test_tune_ends_with_its_budget(recorded: Path, reconcile: Reconcile) -> None:
+def test_tune_ends_with_its_budget_and_goes_on_from_what_is_recorded(recorded: Path, reconcile: Reconcile) -> None:
     found = read_json(reconcile, "tune", "digits", "--trials", "1", "--quick")
     assert not found["settled"]
     assert found["made"] == 1
+    again = read_json(reconcile, "tune", "digits", "--quick")
+    assert again["known"] == 1
+    assert again["settled"]
     assert reconcile("tune", "digits", "--for", "2")[0] != 0
     assert reconcile("tune", "digits", "--vary", "target_qps=1,2")[0] != 0

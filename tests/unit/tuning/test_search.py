@@ -153,6 +153,14 @@ def test_one_verdict_against_two_does_not_move_the_cut() -> None:
     assert find_bracket(trials).low == 120
 
 
+def test_verdicts_that_contradict_each_other_ask_for_more_confirmations() -> None:
+    calm = [RateTrial(1000, True), RateTrial(1009, False), RateTrial(1000, True)]
+    assert isinstance(decide(calm, 1000), FoundRate)
+    decision = decide([RateTrial(990, False), *calm, RateTrial(1000, True)], 1000)
+    assert isinstance(decision, Next)
+    assert decision.rate == 1000
+
+
 def test_a_search_that_ends_early_says_what_it_knows() -> None:
     found = conclude([RateTrial(100, True, 0.5), RateTrial(200, False, 3)], "the time is over")
     assert isinstance(found, FoundRate)

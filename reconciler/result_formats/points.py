@@ -67,7 +67,7 @@ def _judge(files: Mapping[str, bytes], run: RunFiles) -> Verdict:
 
 
 def find_point_contradictions(
-    files: Mapping[str, bytes], inputs: Mapping[str, Any], seconds: float = 0.0
+    files: Mapping[str, bytes], inputs: Mapping[str, object], seconds: float = 0.0
 ) -> Iterator[str]:
     """Every field in which the results are not those of the run that was asked. ``seconds``: the client took them.
     ValueError for what cannot be read."""
@@ -85,7 +85,7 @@ def find_point_contradictions(
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
     scores = parse_json_object(files[ACCURACY_RESULTS])
     asked, found = inputs.get("accuracy_sample_count"), read_sample_count(scores)
-    if asked is not None and found != int(asked):
+    if asked is not None and found != int(str(asked)):
         shown = "nothing" if found is None else found
         yield f"accuracy_sample_count: expected {asked}, {ACCURACY_RESULTS} says {shown}"
 
@@ -96,11 +96,11 @@ def _config(files: Mapping[str, bytes]) -> ResultDocument:
     return parse_yaml_mapping(files[CONFIG])
 
 
-def _collect_asked(inputs: Mapping[str, Any]) -> AskedPoint:
+def _collect_asked(inputs: Mapping[str, object]) -> AskedPoint:
     return AskedPoint(
-        concurrency=int(inputs["point.concurrency"]),
+        concurrency=int(str(inputs["point.concurrency"])),
         model=str(inputs.get("harness.model_name") or ""),
-        min_duration_ms=int(inputs.get("min_duration") or 0),
+        min_duration_ms=int(str(inputs.get("min_duration") or 0)),
     )
 
 
@@ -112,7 +112,7 @@ def _wrong_rates(summary: ResultDocument) -> Iterator[str]:
             yield f"{name}: expected {made:.8g}, as its counts make it, {RESULT_SUMMARY} says {stated:.8g}"
 
 
-def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, Any], *, rehearsal: bool) -> RecordValues:
+def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, rehearsal: bool) -> RecordValues:
     """What a performance run's record says of its point."""
     point = parse_point({name: data for name, data in files.items() if name != ACCURACY_RESULTS})
     findings = list(_find_shortcomings(point, inputs, rehearsal=rehearsal))
@@ -129,12 +129,14 @@ def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, Any], *, rehe
     }
 
 
-def _find_shortcomings(point: MeasuredPoint, inputs: Mapping[str, Any], *, rehearsal: bool) -> Iterator[PointFinding]:
+def _find_shortcomings(
+    point: MeasuredPoint, inputs: Mapping[str, object], *, rehearsal: bool
+) -> Iterator[PointFinding]:
     """Of what the client does not enforce itself. Which region the point is of was settled when it was declared."""
     rules = load_endpoints_rules()
-    least = int(inputs.get("point.least_duration") or 0) // _MILLISECONDS
+    least = int(str(inputs.get("point.least_duration") or 0)) // _MILLISECONDS
     timed = replace(rules.shorten(least), rehearsal=rehearsal)
-    size = int(inputs.get("performance_sample_count") or 0)
+    size = int(str(inputs.get("performance_sample_count") or 0))
     yield from judge_point(point, timed, _regions_around(point.concurrency, rules), dataset_size=size)
 
 

@@ -41,7 +41,7 @@ class PointFacts:
     max_concurrency: int
     seed_set: str
     own_accuracy: bool
-    disclosed: Mapping[str, Any] = field(default_factory=dict)
+    disclosed: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from reconciler.mlperf.endpoints_program.rules import CurveRules
@@ -100,7 +100,7 @@ def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str,
 
 def _describe(system: SystemContent) -> dict[str, Any]:
     """What is declared flat, as the rules nest it: one type of node."""
-    stated: Mapping[str, Any] = {"system_name": system.name, **system.description}
+    stated = {"system_name": system.name, **system.description}
     own = {name: value for name, value in stated.items() if name in _OF_SYSTEM}
     node = {name: value for name, value in stated.items() if name not in {*_OF_SYSTEM, *POWER_FIELDS}}
     return {

@@ -18,6 +18,10 @@ EDGES = (
     "reconciler.mlperf.benchmark_files",
     "reconciler.mlperf.documents",
     "reconciler.mlperf.endpoints_accuracy",
+    "reconciler.mlperf.endpoints_client",
+    "reconciler.mlperf.endpoints_program.power",
+    "reconciler.mlperf.endpoints_program.results",
+    "reconciler.mlperf.endpoints_program.rules",
     "reconciler.mlperf.rules",
     "reconciler.observed.probed_nodes",
     "reconciler.plan.saved",
@@ -29,6 +33,7 @@ EDGES = (
     "reconciler.render.documents",
     "reconciler.render.page",
     "reconciler.spec",
+    "reconciler.tree.curve",
     "reconciler.tree.documents",
 )
 

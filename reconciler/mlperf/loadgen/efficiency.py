@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Context, Decimal
-from typing import Any
 
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.quantities import parse_decimal
@@ -13,7 +12,7 @@ from reconciler.resource.canonical import show_decimal
 _DIGITS = Context(prec=6)
 
 
-def compute_efficiency(log: DetailLog, metric: Mapping[str, Any] | None, watts: object) -> dict[str, str] | None:
+def compute_efficiency(log: DetailLog, metric: Mapping[str, object] | None, watts: object) -> dict[str, str] | None:
     """Value and unit; None where the result or the power is unknown. A rate per second is one per watt-second as well;
     of a latency it is the samples of the whole run by the energy that it took."""
     power = parse_decimal(watts)

@@ -42,6 +42,7 @@ def _tar(**fields: object) -> bytes:
         _tar(type=tarfile.SYMTYPE, linkname="/etc/passwd"),
         _tar(type=tarfile.DIRTYPE),
     ],
+    ids=["empty", "no-archive", "no-tar", "cut", "link", "folder"],
 )
 def test_anything_else_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"archive of code|file of code"):

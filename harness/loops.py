@@ -11,7 +11,8 @@ from __future__ import annotations
 import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, cast
 
@@ -27,8 +28,17 @@ Parts = Mapping[str, Sequence[Tensor]]
 """Name of a part of a model -> its outputs, for a backend without engines. Empty where the model is one."""
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a sample ended: with one of both."""
+
+    answer: np.ndarray | None = None
+    error: BaseException | None = None
+
+
 class LoopSession:
-    """A session whose batches are single samples. One thread advances them; completions come from there as well."""
+    """A session whose batches are single samples. One thread sees to all of them, and completes them; what a loop
+    computes between two questions is computed there too, or by ``step_threads`` threads."""
 
     batch_size = 1
     sizes: Sequence[int] = ()
@@ -41,6 +51,7 @@ class LoopSession:
         *,
         parts: Parts | None = None,
         at_once: int = 0,
+        step_threads: int = 0,
     ) -> None:
         """``at_once``: samples under way at most; 0 for as many as could fill every batch in flight."""
         self._plan, self._loop = plan, loop
@@ -53,6 +64,7 @@ class LoopSession:
         self._room = threading.Semaphore(self._limit)
         self._samples: Mapping[str, Any] = {}
         self._thread: threading.Thread | None = None
+        self._steps = ThreadPoolExecutor(step_threads, "steps") if step_threads else None
         first = next(iter(self._engines.values())).engine
         # The engine may add to its own until it is closed.
         self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": self._limit}, cast(dict[str, Any], first.notes))
@@ -102,6 +114,8 @@ class LoopSession:
         if self._thread is not None:
             self._events.put(None)
             self._thread.join()
+        if self._steps is not None:
+            self._steps.shutdown()
         for engine in self._engines.values():
             engine.engine.close()
 
@@ -128,14 +142,21 @@ class LoopSession:
 
     def _advance(self, running: RunningSample, outputs: Outputs | None) -> None:
         """To the next rows that it asks for, or to its end."""
+        if self._steps is None:
+            self._go_on(running, _step(running, outputs))
+        else:
+            stepping = self._steps.submit(_step, running, outputs)
+            stepping.add_done_callback(lambda done: self._events.put(lambda: self._go_on(running, done.result())))
+
+    def _go_on(self, running: RunningSample, asked: Asked | _End) -> None:
+        if isinstance(asked, _End):
+            self._end(running, asked.answer, asked.error)
+            return
         try:
-            asked = running.steps.send(outputs) if outputs is not None else next(running.steps)
             engine, inputs = self._find_engine(asked)
             rows = {len(array) for array in inputs.values()}
             if len(rows) != 1 or 0 in rows:
                 raise HarnessError(f"a loop asked for inputs of {sorted(rows)} rows", "input", "correct loop()")
-        except StopIteration as end:
-            self._end(running, np.ascontiguousarray(end.value), None)
         except Exception as error:
             self._end(running, None, error)
         else:
@@ -154,15 +175,33 @@ class LoopSession:
         self._room.release()
 
 
+def _step(running: RunningSample, outputs: Outputs | None) -> Asked | _End:
+    """What the loop itself computes, on any thread."""
+    try:
+        return running.steps.send(outputs) if outputs is not None else next(running.steps)
+    except StopIteration as end:
+        return _End(answer=np.ascontiguousarray(end.value))
+    except Exception as error:
+        return _End(error=error)
+
+
 def _choose_part(plan: LoadPlan, part: str, outputs: Sequence[Tensor]) -> LoadPlan:
     return replace(plan, engine=plan.engine / part if plan.engine else None, outputs=outputs)
 
 
 def load_loops(
-    load: Callable[[LoadPlan], Session], plan: LoadPlan, loop: Loop | None, *, parts: Parts, at_once: int
+    load: Callable[[LoadPlan], Session],
+    plan: LoadPlan,
+    loop: Loop | None,
+    *,
+    parts: Parts,
+    at_once: int,
+    step_threads: int,
 ) -> Session:
     """The backend's own session where a benchmark has no loop."""
-    return LoopSession(load, plan, loop, parts=parts, at_once=at_once) if loop else load(plan)
+    if loop is None:
+        return load(plan)
+    return LoopSession(load, plan, loop, parts=parts, at_once=at_once, step_threads=step_threads)
 
 
 def warm_rows(samples: Arrays, count: int) -> dict[str, Any]:

@@ -56,6 +56,7 @@ class RowBatches:
         self.size = self.engine.batch_size
         # Where a session copies what it is given, its rows can be changed only while nothing is in flight.
         self._in_place = bool(getattr(self.engine, "reads_in_place", False))
+        self._new_outputs = bool(getattr(self.engine, "makes_new_outputs", False))
         self.pools = plan.depth if self._in_place else 1
         self._free = list(range(self.pools))
         self._slots: dict[str, np.ndarray] = {}
@@ -111,11 +112,12 @@ class RowBatches:
         return at - first
 
     def _arrived(self, token: Token, outputs: Outputs) -> None:
-        """On any thread. Outputs are valid until this returns."""
+        """On any thread. Outputs are valid until this returns, unless the engine never writes to them again."""
         _, shares = self._batches[token[0]]
         taken, at = [], 0
         for _, _, count in shares:
-            taken.append([np.array(output[at : at + count]) for output in outputs])
+            parts = [output[at : at + count] for output in outputs]
+            taken.append(parts if self._new_outputs else [np.array(part) for part in parts])
             at += count
         self._events.put(lambda: self._take(token[0], taken))
 

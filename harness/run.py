@@ -91,7 +91,14 @@ def load_session(
     responder = Responder(with_data=prepared.logs_responses, tokens=benchmark.tokens)
     completer = Completer(responder, benchmark.postprocess, counter, guard)
     plan = _load_plan(request, benchmark, completer)
-    session = load_loops(backend.load, plan, benchmark.loop, parts=benchmark.parts, at_once=benchmark.at_once)
+    session = load_loops(
+        backend.load,
+        plan,
+        benchmark.loop,
+        parts=benchmark.parts,
+        at_once=benchmark.at_once,
+        step_threads=benchmark.step_threads,
+    )
     library = SampleLibrary(arrays, session.place, guard.record, performance_count=request.performance_sample_count)
     counter.stage("warming up")
     warm_up(session, arrays, benchmark)

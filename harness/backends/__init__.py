@@ -180,7 +180,8 @@ class Session(Protocol):
     def compute(self, rows: Rows) -> Outputs:
         """One batch on the calling thread, with the least latency. Never while batches are in flight.
 
-        The outputs are valid until the next call.
+        The outputs are valid until the next call. A session that never writes to them again says so by an attribute
+        ``makes_new_outputs``.
         """
 
     def submit(self, rows: Rows, token: Token) -> None:

@@ -93,6 +93,7 @@ def load(plan: LoadPlan) -> OnnxRuntimeSession:
 
 class OnnxRuntimeSession(StreamSession):
     reads_in_place = True
+    makes_new_outputs = True
 
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         super().__init__(plan, BackendEngine.read(folder, "onnxruntime"))

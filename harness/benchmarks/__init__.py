@@ -26,7 +26,8 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   sample. Default: the class of the highest score in the first output.
 - ``loop(sample)``: where a sample takes several calls of the engine: a generator that yields inputs (name -> rows), is
   sent their outputs, and returns the response, of any size (harness.loops). ``sample``: input name -> its array.
-  ``AT_ONCE: int`` (0): how many samples may be under way, where they are large. ``load_samples`` may then give
+  ``AT_ONCE: int`` (0): how many samples may be under way, where they are large. ``STEP_THREADS: int`` (0): how many
+  of them may compute between two questions at a time, where that takes long. ``load_samples`` may then give
   ``harness.qsl.Ragged``, and ``postprocess`` is not called.
 - ``PARTS: tuple[str, ...]`` (none): where the model is several networks, their names. Each has an engine of its own:
   ``build_model`` writes the folder NAME with model.onnx or model.pt2 for each, ``OUTPUTS`` is by name of the part, and
@@ -77,6 +78,7 @@ class BenchmarkCode:
     write_text: Callable[[str], np.ndarray] | None
     generation: Mapping[str, Any]
     at_once: int
+    step_threads: int
     outputs: tuple[Tensor, ...]
     parts: Mapping[str, tuple[Tensor, ...]]
     build_dataset: Callable[[Path | None, Settings, Path, Counter], None]
@@ -168,6 +170,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         generation=dict(getattr(module, "GENERATION", {})),
         names_samples=names_samples,
         at_once=int(getattr(module, "AT_ONCE", 0)),
+        step_threads=int(getattr(module, "STEP_THREADS", 0)),
         loop=getattr(module, "loop", None),
         outputs=() if parts else _describe_outputs(outputs),
         parts=parts,

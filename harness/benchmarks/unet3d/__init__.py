@@ -6,12 +6,13 @@ windows that slide over a volume: ``sliding``; the score: ``scoring``.
 
 from harness.benchmarks.unet3d.kits19 import build_dataset, load_calibration, load_samples
 from harness.benchmarks.unet3d.scoring import score
-from harness.benchmarks.unet3d.sliding import AT_ONCE, OUTPUTS, RESPONSE_DTYPE, loop
+from harness.benchmarks.unet3d.sliding import AT_ONCE, OUTPUTS, RESPONSE_DTYPE, STEP_THREADS, loop
 
 __all__ = [
     "AT_ONCE",
     "OUTPUTS",
     "RESPONSE_DTYPE",
+    "STEP_THREADS",
     "build_dataset",
     "load_calibration",
     "load_samples",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator, Sequence
 from functools import cache
 from itertools import product
@@ -17,7 +18,8 @@ STRIDE = 64
 CLASSES = 3  # neither, kidney, tumour
 OUTPUTS = {"output": ((CLASSES, SIDE, SIDE, SIDE), "float32")}
 RESPONSE_DTYPE = "uint8"
-AT_ONCE = 2  # volumes under way: each holds a sum of all classes, hundreds of megabytes
+# Volumes under way: each holds a sum of all classes, hundreds of megabytes, and adds to it beside the others.
+AT_ONCE = STEP_THREADS = min(16, max(2, len(os.sched_getaffinity(0)) // 4))
 _ASKED = 8  # windows that a volume asks for at once
 
 
@@ -51,7 +53,9 @@ def loop(sample: Arrays) -> Generator[Arrays, Outputs, NDArray[np.uint8]]:
         some = windows[first : first + _ASKED]
         (found,) = yield {"input": np.stack([volume[:, z, y, x] for z, y, x in some])}
         for (z, y, x), scores in zip(some, found, strict=True):
-            sums[:, z, y, x] += scores.astype(np.float32, copy=False) * weights
+            weighted = scores.astype(np.float32, copy=False)
+            weighted *= weights  # in place: the outputs are this loop's own
+            sums[:, z, y, x] += weighted
             norm[z, y, x] += weights
     sums /= norm
     classes: NDArray[np.uint8] = sums.argmax(axis=0).astype(np.uint8)[None]

@@ -28,7 +28,7 @@ class Doubling:
     evidence: Mapping[str, Any] = {"server.version": "2"}
 
     def __init__(self, plan: LoadPlan, *, in_place: bool) -> None:
-        self.reads_in_place = in_place
+        self.reads_in_place = self.makes_new_outputs = in_place
         self.batches: list[int] = []
         self.notes: dict[str, Any] = {"streams": plan.streams}
         self._plan, self._placed = plan, np.zeros(0)
@@ -88,14 +88,17 @@ def double_twice(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
     return np.array(found)
 
 
-def load(told: Told, *, in_place: bool, streams: int = 2, at_once: int = 0) -> tuple[LoopSession, Doubling]:
+def load(
+    told: Told, *, in_place: bool, streams: int = 2, at_once: int = 0, step_threads: int = 0
+) -> tuple[LoopSession, Doubling]:
     inner: list[Doubling] = []
 
     def make(plan: LoadPlan) -> Session:
         inner.append(Doubling(plan, in_place=in_place))
         return inner[0]
 
-    return LoopSession(make, make_plan(told, streams=streams), double_twice, at_once=at_once), inner[0]
+    plan = make_plan(told, streams=streams)
+    return LoopSession(make, plan, double_twice, at_once=at_once, step_threads=step_threads), inner[0]
 
 
 def make_plan(told: Told, *, streams: int) -> LoadPlan:
@@ -118,11 +121,35 @@ def samples(count: int) -> Ragged:
     return Ragged([np.arange(1 + row % 7, dtype=np.float64) + 100 * row for row in range(count)])
 
 
+def test_samples_compute_side_by_side_between_two_questions() -> None:
+    """Each waits for the other in its own part of the loop."""
+    told, both = Told(), threading.Barrier(2)
+
+    def meet(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
+        (found,) = yield {"x": sample["x"][:1, None]}
+        both.wait(timeout=30)
+        if sample["x"][0] == 300:
+            raise ValueError("odd")
+        return found[0]
+
+    plan = make_plan(told, streams=2)
+    session = LoopSession(lambda plan: Doubling(plan, in_place=True), plan, meet, at_once=2, step_threads=2)
+    session.place({"x": samples(4)})
+    for row in range(4):
+        session.submit(slice(row, row + 1), [row])
+    session.drain()
+    session.close()
+    assert told.answers == {row: [200.0 * row] for row in range(3)}
+    assert told.failures == {3: "odd"}
+
+
 @pytest.mark.parametrize("in_place", [True, False])
-@pytest.mark.parametrize("at_once", [0, 1, 3])
-def test_each_sample_gets_its_own_answer_whatever_shares_its_batches(in_place: bool, at_once: int) -> None:
+@pytest.mark.parametrize(("at_once", "step_threads"), [(0, 0), (1, 0), (3, 0), (0, 3), (3, 3)])
+def test_each_sample_gets_its_own_answer_whatever_shares_its_batches(
+    in_place: bool, at_once: int, step_threads: int
+) -> None:
     told, count = Told(), 60
-    session, inner = load(told, in_place=in_place, at_once=at_once)
+    session, inner = load(told, in_place=in_place, at_once=at_once, step_threads=step_threads)
     session.place({"x": samples(count)})
     for row in range(count):
         session.submit(slice(row, row + 1), [row])

@@ -21,6 +21,7 @@ from tests.unit.cli.conftest import Reconcile, console, edit
 READING = {"open": os, "scandir": os, "io.open": io}
 WRITING = {"fsync": os, "replace": os, "mkdir": os, "link": os}
 OF_MACHINE = ("EIO", "ESTALE", "EMFILE", "ENFILE", "ENOMEM")
+CACHES = 4  # calls at the end of a pass that keep what is only faster with them
 OF_WRITES = ("ENOSPC", "EDQUOT", "EROFS", "EIO", "ESTALE", "EMFILE")
 
 
@@ -83,7 +84,7 @@ def test_writing_that_fails_leaves_nothing_half_written(recorded: Path, reconcil
     shutil.copytree(recorded, recorded.with_name("start"))
     calls = strike(recorded, reconcile, name, 1 << 30, WRITING)
     assert (tree / "open/Other").is_dir()
-    for at in range(1, calls, max(1, calls // 6)):
+    for at in range(1, calls - CACHES, max(1, calls // 6)):
         shutil.rmtree(recorded)
         shutil.copytree(recorded.with_name("start"), recorded)
         os.chdir(recorded)

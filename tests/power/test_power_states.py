@@ -33,7 +33,7 @@ class Machine:
 
     @property
     def state(self) -> str:
-        return self.file.read_text().splitlines()[0]
+        return (self.file.read_text().splitlines() or [""])[0]  # empty for a moment while it is written
 
     def set_by(self, state: str) -> tuple[str, ...]:
         return ("sh", "-c", f"printf '{state}\\n{state}\\n' > {self.file}")

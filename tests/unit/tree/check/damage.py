@@ -27,6 +27,9 @@ _VALUES: tuple[Any, ...] = (
 )
 
 
+_CODE = "src"
+
+
 def damage(root: Path, seed: int) -> str:
     """One to three random changes; gives their names, for the message of a failing test."""
     choose = random.Random(seed)
@@ -39,7 +42,9 @@ def damage(root: Path, seed: int) -> str:
 
 
 def _files(root: Path) -> list[Path]:
-    return sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    """Without code: whatever it says, nobody judges it."""
+    found = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    return sorted(path for path in found if _CODE not in path.relative_to(root).parts)
 
 
 def _folders(root: Path) -> list[Path]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, Overflow
 from typing import Any, NamedTuple
 
 from reconciler.mlperf.loadgen.log import DetailLog
@@ -168,4 +168,7 @@ def is_same_number(said: str, logged: Decimal) -> bool:
         return False
     exponent = number.as_tuple().exponent
     last = Decimal(1).scaleb(exponent) if isinstance(exponent, int) and exponent < 0 else Decimal(0)
-    return abs(number - logged) <= max(last, abs(logged) * Decimal("0.00001"))
+    try:
+        return abs(number - logged) <= max(last, abs(logged) * Decimal("0.00001"))
+    except Overflow:  # one is beyond all that can be computed with, and the other is not
+        return False

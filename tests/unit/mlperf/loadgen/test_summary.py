@@ -29,6 +29,7 @@ from tests.unit.mlperf.conftest import Run
         ("nan", "1", False),
         ("inf", "1", False),
         ("VALID", "1", False),
+        ("2085463e848966840", "2085463073848966840", False),  # beyond what decimals compute with
     ],
 )
 def test_a_number_of_the_summary_is_the_logged_one_to_the_digits_shown(said: str, logged: str, same: bool) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
+from typing import TypeGuard
 
 _SPANS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _MONTH = 30 * 86400
@@ -76,6 +77,11 @@ def join_listing(names: Iterable[str], *, most: int = 6) -> str:
     if len(items) > most:
         return f"{', '.join(items[:most])} and {len(items) - most:,} more"
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """A number that a document writes without a fraction; true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def parse_decimal(found: object) -> Decimal | None:

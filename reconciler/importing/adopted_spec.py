@@ -10,6 +10,7 @@ from typing import Any
 from reconciler.importing.read_tree import TakenTree, collect_cell_settings
 from reconciler.importing.run_reader import TakenCell
 from reconciler.mlperf.rules.ruleset import Ruleset, normalise_category
+from reconciler.quantities import is_whole
 from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.spec.edit import render_value
 
@@ -154,7 +155,7 @@ def _quantity(name: str, value: Any) -> Any:
 
 
 def _scalar(value: Any) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
+    if is_whole(value):
         return render_value(value)  # a count stays a number in the rendered description
     if isinstance(value, bool):
         return render_value("true" if value else "false")

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.contract import BACKENDS, BackendFacts, Option
 from reconciler.errors import Problem
+from reconciler.quantities import is_whole
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.quantities import show_quantity
@@ -109,7 +110,7 @@ def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, o
 
 def _check_value(setting: LayeredSetting, name: str, option: Option) -> Iterator[Problem]:
     value: Any = setting.value.value
-    whole = isinstance(value, int) and not isinstance(value, bool)
+    whole = is_whole(value)
     if option.kind == "choice" and value not in option.choices:
         yield make_problem(
             setting, f"{show_quantity(value)} is not a valid {name}", give_advice(str(value), option.choices)

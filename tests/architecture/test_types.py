@@ -33,7 +33,12 @@ EDGES = (
     "reconciler.render.documents",
     "reconciler.render.page",
     "reconciler.spec",
-    "reconciler.tree.curve",
+    "reconciler.tree.curve.description",
+    "reconciler.tree.curve.documents",
+    "reconciler.tree.curve.point_file",
+    "reconciler.tree.curve.power_file",
+    "reconciler.tree.curve.reading",
+    "reconciler.tree.curve.yaml_text",
     "reconciler.tree.documents",
 )
 

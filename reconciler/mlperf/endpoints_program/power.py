@@ -14,6 +14,7 @@ from typing import Any
 
 from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.endpoints_program.rules import CurveRules
+from reconciler.quantities import is_whole
 
 _KILO = Decimal(1000)
 _CENTS = Decimal("0.01")
@@ -406,4 +407,4 @@ def _within(block: Mapping[str, Any], *names: str) -> Any:
 
 
 def _whole(value: Any, default: int = 0) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
+    return value if is_whole(value) else default

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from reconciler.errors import LogError
 from reconciler.mlperf.loadgen.log import DetailLog, LogLine
+from reconciler.quantities import is_whole
 
 CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks, and their resolution, may differ
 ENDING = Decimal(2)  # seconds from the last answer to the end of the run
@@ -51,7 +52,7 @@ def read_number(log: DetailLog, key: str) -> Decimal | None:
 
 def read_integer(log: DetailLog, key: str) -> int | None:
     value = log.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if is_whole(value) else None
 
 
 def show_value(entry: LogLine) -> str:

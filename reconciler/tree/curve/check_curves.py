@@ -18,6 +18,7 @@ from reconciler.mlperf.endpoints_program.regions import (
     compute_regions,
 )
 from reconciler.mlperf.endpoints_program.rules import CurveRules
+from reconciler.quantities import is_whole
 from reconciler.tree.curve.check_structure import CHECKER, CurveView, complain, make_rule
 from reconciler.tree.curve.content import DEDICATED, ELECTED
 from reconciler.tree.curve.layout import POINT, canonicalise_model
@@ -39,7 +40,7 @@ def _patterns(curve: CurveFolder) -> set[object]:
 
 def find_c_max(curve: CurveFolder) -> int | None:
     declared = curve.description.get("max_supported_concurrency")
-    return declared if isinstance(declared, int) and not isinstance(declared, bool) and declared > 0 else None
+    return declared if is_whole(declared) and declared > 0 else None
 
 
 def find_declared_minimum(curve: CurveFolder, rules: CurveRules) -> tuple[int | None, tuple[Complaint, ...]]:
@@ -309,7 +310,7 @@ def check_drafter_time(view: CurveView) -> Iterator[Complaint]:
             yield complain(point.point.file, found, f"cohort {drafter.approved.add(lead)} or later")
 
 
-def _drafted(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, Any], list[Any]]]:
+def _drafted(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, object], list[Any]]]:
     model = next(iter(_first_by(view.folder, "model_name")), view.folder.model)
     approved = [drafter for drafter in view.rules.drafters if drafter.benchmark == model]
     for point in view.folder.stated:

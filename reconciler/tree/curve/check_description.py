@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from reconciler.quantities import is_whole
 from reconciler.tree.curve.check_structure import CurveView, complain, make_rule
 from reconciler.tree.findings import Complaint
 
@@ -27,12 +28,12 @@ def check_description(view: CurveView) -> Iterator[Complaint]:
         yield complain(point.description.file, f"{name} {found}", wanted, line=document.lines.get(name, 0))
 
 
-def _wrong(values: Mapping[str, Any], view: CurveView) -> Iterator[tuple[str, str, str]]:
+def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[tuple[str, str, str]]:
     for name in _TEXTS:
         if not isinstance(values.get(name), str):
             yield name, _shown(values.get(name)), "text"
     for name in _COUNTS:
-        if not _is_whole(values.get(name)):
+        if not is_whole(values.get(name)):
             yield name, _shown(values.get(name)), "a whole number"
     short, most = values.get("shortened_system_name"), view.rules.number("most_short_name")
     if isinstance(short, str) and not (short.strip() and len(short) <= most):
@@ -42,12 +43,12 @@ def _wrong(values: Mapping[str, Any], view: CurveView) -> Iterator[tuple[str, st
         yield "division", _shown(division), " or ".join(view.rules.words("divisions"))
     yield from _availability(values, view)
     least, most = 1, view.rules.number("most_ultra_low_concurrency")
-    if "c_min_override" in values and not (
-        _is_whole(values["c_min_override"]) and least <= values["c_min_override"] <= most
-    ):
-        yield "c_min_override", _shown(values["c_min_override"]), f"{least} to {most}"
+    if "c_min_override" in values:
+        lowest = values["c_min_override"]
+        if not (is_whole(lowest) and least <= lowest <= most):
+            yield "c_min_override", _shown(lowest), f"{least} to {most}"
     for name in _PARALLEL:
-        if values.get(name) is not None and not _is_whole(values[name]):
+        if values.get(name) is not None and not is_whole(values[name]):
             yield name, _shown(values[name]), "a whole number"
     summary = values.get("config_summary")
     if (
@@ -63,7 +64,7 @@ def _wrong(values: Mapping[str, Any], view: CurveView) -> Iterator[tuple[str, st
         yield from _node(node)
 
 
-def _availability(values: Mapping[str, Any], view: CurveView) -> Iterator[tuple[str, str, str]]:
+def _availability(values: Mapping[str, object], view: CurveView) -> Iterator[tuple[str, str, str]]:
     stated = {name: str(values[name]) for name in _AVAILABILITY if values.get(name) not in (None, "")}
     known = {name.lower(): name for name in view.rules.words("availabilities")}
     if len({value.strip().lower() for value in stated.values()}) > 1:
@@ -102,12 +103,8 @@ def _node(node: Any) -> Iterator[tuple[str, str, str]]:
     if all(count is None for count in cores):
         yield "host_processor_core_count", "is missing", "cores or virtual CPUs, for each type of node"
     for count in cores:
-        if count is not None and not _is_whole(count):
+        if count is not None and not is_whole(count):
             yield "host_processor_core_count", _shown(count), "a whole number"
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _shown(value: Any) -> str:

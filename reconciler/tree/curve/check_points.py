@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Any, TypeGuard
+from typing import Any
 
 from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.endpoints_program.regions import CHOICE, REGIONS
+from reconciler.quantities import is_whole
 from reconciler.tree.curve.check_structure import CHECKER, OURS, POLICY, PointView, complain, make_rule
 from reconciler.tree.curve.content import DEDICATED, ELECTED
 from reconciler.tree.findings import Complaint
@@ -34,14 +35,14 @@ def check_form(view: PointView) -> Iterator[Complaint]:
         yield complain(view.folder.point.file, f"{name} {place}", wanted, fix, line=document.lines.get(name, 0))
 
 
-def _malformed(values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    if not _is_whole(values.get("concurrency")):
+def _malformed(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
+    if not is_whole(values.get("concurrency")):
         yield "concurrency", _shown(values.get("concurrency")), "a whole number"
     for name in _TEXTS:
         if values.get(name) is not None and not isinstance(values[name], str):
             yield name, _shown(values[name]), "text"
     maximum = values.get("max_supported_concurrency")
-    if maximum is not None and not _is_whole(maximum):
+    if maximum is not None and not is_whole(maximum):
         yield "max_supported_concurrency", _shown(maximum), "a whole number"
     yield from _malformed_settings(values.get("runtime_settings"))
     yield from _malformed_warmup(values.get("warmup"))
@@ -56,10 +57,10 @@ def _malformed_settings(settings: Any) -> Iterator[tuple[str, str, str]]:
         yield "runtime", _shown(settings.get("runtime")), "a mapping with the seeds"
     else:
         for name, seed in settings["runtime"].items():
-            if str(name).endswith("_seed") and seed is not None and not _is_whole(seed):
+            if str(name).endswith("_seed") and seed is not None and not is_whole(seed):
                 yield str(name), _shown(seed), "a whole number"
     for name in ("min_duration_ms", "min_sample_count"):
-        if settings.get(name) is not None and not _is_whole(settings[name]):
+        if settings.get(name) is not None and not is_whole(settings[name]):
             yield name, _shown(settings[name]), "a whole number"
     if not isinstance(settings.get("load_pattern", ""), str):
         yield "load_pattern", _shown(settings["load_pattern"]), "text"
@@ -77,7 +78,7 @@ def _malformed_warmup(warmup: Any) -> Iterator[tuple[str, str, str]]:
     counts: dict[str, int] = {}
     for name in _COUNTS:
         count = warmup.get(name)
-        if not _is_whole(count) or count < 0:
+        if not is_whole(count) or count < 0:
             yield name, _shown(count), "a whole number of 0 or more"
             return
         counts[name] = count
@@ -90,20 +91,20 @@ def _malformed_warmup(warmup: Any) -> Iterator[tuple[str, str, str]]:
         yield "concurrency", "of the warm-up is 0", "the concurrency of a warm-up that took place"
 
 
-def _malformed_nodes(values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _malformed_nodes(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
     nodes = values.get("nodes_used")
     if nodes is not None:
         entries = nodes if isinstance(nodes, list) else [None]
         for entry in entries:
             good = isinstance(entry, Mapping) and all(
-                _is_whole(entry.get(name)) for name in ("system_node_ensemble_id", "nodes")
+                is_whole(entry.get(name)) for name in ("system_node_ensemble_id", "nodes")
             )
             if not good:
                 yield "nodes_used", _shown(entry), "entries of system_node_ensemble_id and nodes"
     short = values.get("dp_shortfall")
     if short is not None:
-        good = isinstance(short, Mapping) and _is_whole(short.get("dp_actual")) and _is_whole(short.get("dp_formula"))
-        if not good or not short.get("reason"):
+        stated = short if isinstance(short, Mapping) else {}
+        if not (is_whole(stated.get("dp_actual")) and is_whole(stated.get("dp_formula")) and stated.get("reason")):
             yield "dp_shortfall", _shown(short), "dp_actual, dp_formula and reason"
 
 
@@ -152,7 +153,7 @@ def check_pattern(view: PointView) -> Iterator[Complaint]:
     if pattern not in allowed:
         yield complain(view.folder.point.file, f"load_pattern {_shown(pattern)}", " or ".join(allowed))
     concurrency = view.folder.state("concurrency")
-    if _is_whole(concurrency) and int(concurrency) <= 0:
+    if is_whole(concurrency) and int(concurrency) <= 0:
         yield complain(view.folder.point.file, f"concurrency {concurrency}", "a concurrency above 0")
 
 
@@ -177,7 +178,7 @@ def check_salt(view: PointView) -> Iterator[Complaint]:
 
 def check_named(view: PointView) -> Iterator[Complaint]:
     stated = view.folder.state("concurrency")
-    if _is_whole(stated) and int(stated) != view.folder.named:
+    if is_whole(stated) and int(stated) != view.folder.named:
         yield complain(view.folder.point.file, f"concurrency {stated} in {view.folder.name}/", f"a folder r{stated}/")
 
 
@@ -219,7 +220,7 @@ def _spans(window: Any) -> int | None:
     if not isinstance(window, Mapping):
         return None
     first, last = window.get("super_pass_start"), window.get("super_pass_end")
-    return int(last) - int(first) + 1 if _is_whole(first) and _is_whole(last) else None
+    return int(last) - int(first) + 1 if is_whole(first) and is_whole(last) else None
 
 
 def check_as_run(view: PointView) -> Iterator[Complaint]:
@@ -254,10 +255,6 @@ def check_as_run(view: PointView) -> Iterator[Complaint]:
             yield complain(
                 view.folder.point.file, f"{name} {_shown(said)}", f"{ran}, as the client ran", fix, line=line
             )
-
-
-def _is_whole(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _shown(value: Any) -> str:

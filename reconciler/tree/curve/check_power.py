@@ -8,6 +8,7 @@ from typing import Any
 from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.endpoints_program.power import ProvisionedPower, compute_power, find_cooling
 from reconciler.mlperf.endpoints_program.rules import CurveRules
+from reconciler.quantities import is_whole
 from reconciler.tree.curve.check_structure import DescribedSystem, complain, make_rule
 from reconciler.tree.curve.reading import PointFolder, SystemFolder
 from reconciler.tree.findings import Complaint
@@ -32,16 +33,16 @@ def find_power(system: SystemFolder, rules: CurveRules) -> ProvisionedPower | No
     return compute_power(document.values, rules, cores, accelerators)
 
 
-def _description(system: SystemFolder) -> Mapping[str, Any]:
+def _description(system: SystemFolder) -> Mapping[str, object]:
     return next((curve.description for curve in system.curves if curve.description), {})
 
 
-def _nodes(system: SystemFolder) -> list[Mapping[str, Any]]:
+def _nodes(system: SystemFolder) -> list[Mapping[str, object]]:
     listed = _description(system).get("node_types")
     return [node for node in listed if isinstance(node, Mapping)] if isinstance(listed, list) else []
 
 
-def _count_accelerators(node: Mapping[str, Any]) -> int | None:
+def _count_accelerators(node: Mapping[str, object]) -> int | None:
     listed = node.get("accelerator_info")
     entries = listed if isinstance(listed, list) and listed else [node]
     counts = [_whole(entry.get("accelerators_per_node")) for entry in entries if isinstance(entry, Mapping)]
@@ -198,7 +199,7 @@ def _points(view: DescribedSystem) -> Iterator[PointFolder]:
 def _whole(value: Any) -> int | None:
     if isinstance(value, str) and value.strip().isdigit():
         return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if is_whole(value) else None
 
 
 POWER_RULES = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 from reconciler.tree.content import Content, Files
@@ -39,11 +38,11 @@ class PointContent:
     accuracy: Content | None = None
     offline: str = ""
     warmup: WarmupContent = field(default_factory=WarmupContent)
-    deployment: Mapping[str, Any] = field(default_factory=dict)
+    deployment: Mapping[str, object] = field(default_factory=dict)
     server_configs: Files = field(default_factory=dict)
     nodes: Mapping[int, int] = field(default_factory=dict)
     shortfall: tuple[int, int, str] | None = None
-    speculative: Mapping[str, Any] = field(default_factory=dict)
+    speculative: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +61,9 @@ class CurveContent:
     target_cohort: str
     implementation: str
     points: tuple[PointContent, ...]
-    disclosed: Mapping[str, Any] = field(default_factory=dict)
-    description: Mapping[str, Any] = field(default_factory=dict)
-    power: Mapping[str, Any] = field(default_factory=dict)
+    disclosed: Mapping[str, object] = field(default_factory=dict)
+    description: Mapping[str, object] = field(default_factory=dict)
+    power: Mapping[str, object] = field(default_factory=dict)
     min_concurrency: int | None = None
     rehearsal: bool = False
 

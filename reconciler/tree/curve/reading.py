@@ -14,6 +14,7 @@ from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN, ParetoCu
 from reconciler.mlperf.endpoints_program.point import AccuracyScore, MeasuredPoint
 from reconciler.mlperf.endpoints_program.results import PointProblem, UnreadablePointError, parse_point, parse_scores
 from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
+from reconciler.quantities import is_whole
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.tree.curve.layout import (
     ACCURACY,
@@ -72,7 +73,7 @@ class PointFolder:
     def concurrency(self) -> int:
         """As point.yaml states it; else of the folder's name."""
         stated = self.state("concurrency")
-        return stated if isinstance(stated, int) and not isinstance(stated, bool) and stated > 0 else self.named
+        return stated if is_whole(stated) and stated > 0 else self.named
 
     @cached_property
     def results(self) -> tuple[MeasuredPoint | None, tuple[PointProblem, ...]]:

@@ -7,7 +7,8 @@ whole or a part of new prompts. A model of speech (Whisper) is transcribed by pi
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -77,16 +78,10 @@ class Pipeline:
         scheduler.max_num_seqs = int(options.get("sequences", 256))
         scheduler.dynamic_split_fuse = bool(options.get("split_prompts", True))
         device = str(options.get("device", "CPU"))
-        try:
+        with explaining_load(folder):
             self._pipeline = genai.ContinuousBatchingPipeline(
                 str(folder), scheduler, device, describe_properties(device, plan)
             )
-        except RuntimeError as error:
-            raise HarnessError(
-                f"OpenVINO GenAI cannot load {folder.name}: {error}",
-                "backend",
-                "export the checkpoint again with the installed version of OpenVINO",
-            ) from error
         self._config = make_config(self._pipeline.get_config(), plan.sampling)
         self._prompts: list[ov.Tensor] = []
         self._work: SimpleQueue[tuple[int, int] | None] = SimpleQueue()
@@ -178,14 +173,8 @@ class Transcriber:
         self._plan = plan
         device, count = str(plan.options.get("device", "CPU")), max(1, int(plan.options.get("pipelines", 1)))
         properties = describe_properties(device, plan)
-        try:
+        with explaining_load(folder):
             pipelines = [genai.WhisperPipeline(str(folder), device, **properties) for _ in range(count)]
-        except RuntimeError as error:
-            raise HarnessError(
-                f"OpenVINO GenAI cannot load {folder.name}: {error}",
-                "backend",
-                "export the checkpoint again with the installed version of OpenVINO",
-            ) from error
         self._config = make_speech_config(pipelines[0].get_generation_config(), plan.sampling)
         self._sounds: Sequence[np.ndarray] = []
         self._work: SimpleQueue[tuple[int, int] | None] = SimpleQueue()
@@ -229,6 +218,18 @@ def make_speech_config(config: Any, sampling: Sampling) -> Any:
     if config.is_multilingual:
         config.language, config.task = "<|en|>", "transcribe"
     return config
+
+
+@contextmanager
+def explaining_load(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise HarnessError(
+            f"OpenVINO GenAI cannot load {folder.name}: {error}",
+            "backend",
+            "export the checkpoint again with the installed version of OpenVINO",
+        ) from error
 
 
 def describe_properties(device: str, plan: GenerationPlan) -> dict[str, Any]:

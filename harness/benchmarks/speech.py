@@ -84,6 +84,18 @@ def load_waveforms(dataset: Path) -> Ragged:
     return Ragged(Consecutive(whole, np.load(dataset / _BOUNDS)))
 
 
+def write_word_error_rate(wrong: int, said: int, output: Path) -> dict[str, float]:
+    """wer and accuracy, percent, of words in all, in the line of the official scripts; accuracy is below 0 where more
+    words are wrong than were said."""
+    if not said:
+        raise HarnessError("nothing was said in the utterances that were answered", "input", "score more samples")
+    rate = wrong / said
+    metrics = {"wer": rate * 100, "accuracy": (1 - rate) * 100}
+    text = f"Word Error Rate: {metrics['wer']}%, accuracy={metrics['accuracy']}%\n"
+    (output / "accuracy.txt").write_text(text, encoding="ascii")
+    return metrics
+
+
 def count_edits(ours: Sequence[str], theirs: Sequence[str]) -> int:
     """Words to insert, delete or replace (Levenshtein)."""
     line = list(range(len(theirs) + 1))

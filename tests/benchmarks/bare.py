@@ -163,24 +163,26 @@ def openvino_genai(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def vllm(settings: dict[str, Any]) -> dict[str, Any]:
-    """``LLM.generate`` of all prompts at once."""
+    """``LLM.generate`` of all prompts at once. settings: as above, arguments (more of ``LLM``), passes."""
     import os
 
     os.environ |= {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
     os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"
     from vllm import LLM, SamplingParams
 
+    arguments = {"dtype": "float32", **settings.get("arguments", {})}
     engine = LLM(
         settings["model"],
         skip_tokenizer_init=True,
-        dtype="float32",
         enforce_eager=not settings["graphs"],
         enable_prefix_caching=False,
+        **arguments,
     )
     count = settings["tokens"]
     chosen = SamplingParams(temperature=0, min_tokens=count, max_tokens=count, ignore_eos=True, detokenize=False)
     prompts: Any = [{"prompt_token_ids": prompt.tolist()} for prompt in _prompts(settings)]
-    return _answers(lambda most: engine.generate(prompts[:most], chosen, use_tqdm=False), len(prompts))
+    passes = settings.get("passes", 1)
+    return _answers(lambda most: engine.generate(prompts[:most], chosen, use_tqdm=False), len(prompts), passes)
 
 
 def _prompts(settings: dict[str, Any]) -> list[np.ndarray]:
@@ -189,11 +191,15 @@ def _prompts(settings: dict[str, Any]) -> list[np.ndarray]:
     return np.split(tokens, ends[:-1]) * settings["repeats"]
 
 
-def _answers(answer: Any, count: int) -> dict[str, Any]:
+def _answers(answer: Any, count: int, passes: int = 1) -> dict[str, Any]:
+    """``rate``: of the last pass."""
     answer(4)
-    began = time.perf_counter()
-    answer(count)
-    return {"rate": count / (time.perf_counter() - began)}
+    rates = []
+    for _ in range(passes):
+        began = time.perf_counter()
+        answer(count)
+        rates.append(count / (time.perf_counter() - began))
+    return {"rate": rates[-1], "rates": rates}
 
 
 PROGRAMS = {

@@ -48,9 +48,11 @@ def build(folder: Path, kind: Any, benchmark: Benchmark, **request: Any) -> Path
 
 
 def bare(program: str, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Run tests.benchmarks.bare; what it prints."""
-    printed: dict[str, Any] = json.loads(start(["-m", "tests.benchmarks.bare", program, json.dumps(settings)], folder))
-    return printed
+    """Run tests.benchmarks.bare; what it prints. Libraries may print more, before and after."""
+    printed = start(["-m", "tests.benchmarks.bare", program, json.dumps(settings)], folder)
+    (line,) = (line for line in printed.splitlines() if line.startswith("{"))
+    found: dict[str, Any] = json.loads(line)
+    return found
 
 
 def run(

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import Benchmark
-from tests.benchmarks.children import ROOT, build, run, start
+from tests.benchmarks.children import ROOT, bare, build, run
 from tests.gpu import language_prompts
 from tests.gpu.cases import WORK
 from tests.gpu.searching import highest
@@ -154,13 +154,13 @@ class LanguageCase:
         told = {
             "model": str(self.model),
             "dataset": str(self.dataset),
+            "repeats": 1,
             "tokens": LENGTH,
-            "arguments": {**self.arguments, "enforce_eager": not self.shape.engine["graphs"]},
+            "graphs": self.shape.engine["graphs"],
+            "arguments": self.arguments,
+            "passes": 2,
         }
-        out = start(["-m", "tests.gpu.language_bare", json.dumps(told)], self.folder)
-        # vLLM prints more, before and after.
-        (line,) = (line for line in out.splitlines() if line.startswith('{"rates"'))
-        rates: list[float] = json.loads(line)["rates"]
+        rates: list[float] = bare("vllm", told, self.folder)["rates"]
         return rates
 
     def measure(self, backend: str, scenario: Any, conf: dict[str, int | float], **options: Any) -> Figures:

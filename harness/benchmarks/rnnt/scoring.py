@@ -11,26 +11,19 @@ import numpy as np
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.rnnt.librispeech import load_transcripts
 from harness.benchmarks.rnnt.transcribing import LETTERS
-from harness.benchmarks.speech import count_edits
+from harness.benchmarks.speech import count_edits, write_word_error_rate
 from harness.errors import HarnessError
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """wer and accuracy, percent, over the utterances that were answered; accuracy is below 0 where more words are
-    wrong than were said."""
+    """wer and accuracy, percent, over the utterances that were answered."""
     transcripts = load_transcripts(dataset)
     wrong = said = 0
     for index, data in zip(log.indices, log.data, strict=True):
         words = transcripts[int(index)].split()
         wrong += count_edits(read_text(data).split(), words)
         said += len(words)
-    if not said:
-        raise HarnessError("nothing was said in the utterances that were answered", "input", "score more samples")
-    rate = wrong / said
-    metrics = {"wer": rate * 100, "accuracy": (1 - rate) * 100}
-    text = f"Word Error Rate: {metrics['wer']}%, accuracy={metrics['accuracy']}%\n"
-    (output / "accuracy.txt").write_text(text, encoding="ascii")
-    return metrics
+    return write_word_error_rate(wrong, said, output)
 
 
 def read_text(data: bytes) -> str:

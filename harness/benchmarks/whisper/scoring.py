@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.speech import count_edits
+from harness.benchmarks.speech import count_edits, write_word_error_rate
 from harness.benchmarks.whisper.letters import read_text
 from harness.benchmarks.whisper.librispeech import load_transcripts
 from harness.contract import installing
@@ -33,13 +33,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
         words = normalize(transcripts[int(index)]).split()
         wrong += count_wrong(normalize(read_text(data)).split(), words)
         said += len(words)
-    if not said:
-        raise HarnessError("nothing was said in the utterances that were answered", "input", "score more samples")
-    rate = wrong / said
-    metrics = {"wer": rate * 100, "accuracy": (1 - rate) * 100}
-    text = f"Word Error Rate: {metrics['wer']}%, accuracy={metrics['accuracy']}%\n"
-    (output / "accuracy.txt").write_text(text, encoding="ascii")
-    return metrics
+    return write_word_error_rate(wrong, said, output)
 
 
 def load_normalizer() -> Callable[[str], str]:

@@ -86,7 +86,7 @@ class RepositoryPage:
 
     def read_cell(self, cell: str) -> dict[str, Any]:
         look = self.look()
-        return self._keep(look, ("cell", cell), lambda: {**report_cell(look, _cell(look, cell)), "looked": _now()})
+        return self._keep(look, ("cell", cell), lambda: _report_cell(look, cell))
 
     def read_log(self, cell: str, name: str) -> dict[str, Any]:
         look = self.look()
@@ -225,6 +225,10 @@ RENDERED = "the rendered tree"
 def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:
     steps = [{**convert_plain_value(step), "change": step.change} for step in past.steps(cell)]
     return render_document("history", cell=cell, results=past.measured(cell), steps=steps)
+
+
+def _report_cell(look: Look, name: str) -> dict[str, Any]:
+    return {**report_cell(look, _cell(look, name)), "specs": look.spec_files, "looked": _now()}
 
 
 def _report_findings(look: Look, tree: str, command: str, path: Path) -> dict[str, Any]:

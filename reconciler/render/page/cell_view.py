@@ -21,6 +21,7 @@ def arrange_cell(document: Document) -> Document:
         "cell": document["cell"],
         "parts": split_cell(document["cell"]),
         "looked": document["looked"],
+        "specs": document["specs"],
         "conditions": [_condition(condition) for condition in status["conditions"]],
         "metric": render_measured(status["metric"]),
         "accuracy": render_measured(status["accuracy"]),

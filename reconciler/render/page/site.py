@@ -53,7 +53,7 @@ class Site:
 
     def show_cell(self, cell: str, links: Links) -> str:
         document = self.source.read_cell(cell)
-        return self.render("cell.html", links, "", specs=self.source.list_specs(), **arrange_cell(document))
+        return self.render("cell.html", links, "", **arrange_cell(document))
 
     def show_live(self, links: Links) -> str:
         return self.render("live.html", links, "live", title="Live", **arrange_live(self.source.read_live()))

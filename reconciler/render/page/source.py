@@ -21,7 +21,8 @@ class PageSource(Protocol):
         """`status`: submission, round, in_sync, cells, findings, and when it was looked at."""
 
     def read_cell(self, cell: str) -> Document:
-        """`show`, `why` and what was measured: cell, status, settings, resources, why, runs, performance, logs."""
+        """`show`, `why` and what was measured: cell, status, settings, resources, why, runs, performance, logs, and the
+        files of ``list_specs``."""
 
     def read_log(self, cell: str, name: str) -> Document:
         """`logs --print`: the end of one log as text."""

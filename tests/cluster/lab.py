@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeGuard
 
 from reconciler.execute.outcome import Event, StepProgress
 from reconciler.reconcile import PassReport
-from reconciler.resource.records import Record
+from reconciler.resource.records import Ended, Record
 from tests.passes.repository import SPEC, Repository, make_repository
+from tests.processes import wait_for
 
 CHECKOUT = Path(__file__).parents[2]
 _CELLS = """\
@@ -52,13 +53,6 @@ def make_lab(root: Path, systems: Mapping[str, str], *, seconds: float = 0.0) ->
     return repository
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    give_up = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up, "it did not come to that"
-        time.sleep(0.1)
-
-
 def start_pass(repository: Repository, *words: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "reconciler.cli.main", *words]
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
@@ -88,3 +82,27 @@ def assert_nothing_is_lost_or_repeated(repository: Repository) -> None:
     assert repository.look().plan.in_sync
     assert max(repository.done().values()) == 1
     assert repository.leftovers() == []
+
+
+def assert_an_interrupted_pass_ends_its_jobs(
+    repository: Repository, began: Callable[[], bool], ended: Callable[[], bool], seconds: float = 60.0
+) -> None:
+    """``ended``: within so many seconds after the pass."""
+    process = start_pass(repository, "--busy")
+    wait_for(began)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    wait_for(ended, seconds)
+    assert repository.leftovers() == []
+    assert all(record.ended is Ended.DONE for record in repository.records().values())
+
+
+def assert_detached_jobs_go_on_and_are_recorded(repository: Repository) -> None:
+    """Of one system."""
+    left = repository.reconcile(detach=True)
+    assert left.left == 4
+    assert not left.after.plan.in_sync
+    attached = repository.reconcile(attach=True)
+    assert (attached.left, len(runs_of(repository))) == (0, 4), said(attached)
+    assert repository.reconcile().after.plan.in_sync
+    assert_nothing_is_lost_or_repeated(repository)

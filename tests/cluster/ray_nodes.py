@@ -16,7 +16,6 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from tests.processes import find_free_ports
 
 _MARK = "TESTED_RAY_NODE"  # in the environment of every process of a node
 _PORTS = (
@@ -54,7 +55,7 @@ def find_missing() -> str:
 
 def start(folder: Path, count: int = 3) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    gcs, dashboard = _find_free_ports(2)
+    gcs, dashboard = find_free_ports(2)
     (folder / "ports.json").write_text(json.dumps({"gcs": gcs, "dashboard": dashboard}))
     for number in range(1, count + 1):
         _start_node(folder, f"n{number}")
@@ -109,7 +110,7 @@ def _start_node(folder: Path, node: str) -> None:
         *("ray", "start", *place, "--node-ip-address=127.0.0.1", f"--node-name={node}", "--disable-usage-stats"),
         *("--num-cpus=1", "--num-gpus=0", '--resources={"machine": 1}', f"--labels=kind={kind}"),
         *("--object-store-memory=80000000", f"--temp-dir={_find_session(folder)}"),
-        *(f"--{name}={port}" for name, port in zip(_PORTS, _find_free_ports(len(_PORTS)), strict=True)),
+        *(f"--{name}={port}" for name, port in zip(_PORTS, find_free_ports(len(_PORTS)), strict=True)),
     ]
     environment = {**os.environ, **_VARIABLES, _MARK: _mark(folder, node)}
     environment.pop("RAY_ADDRESS", None)
@@ -132,14 +133,6 @@ def _find_session(folder: Path) -> Path:
 def _read_ports(folder: Path) -> dict[str, int]:
     found: dict[str, int] = json.loads((folder / "ports.json").read_text())
     return found
-
-
-def _find_free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in held]
 
 
 def _ask(folder: Path, path: str, method: str = "GET") -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,14 +14,16 @@ from reconciler.reconcile import run_pass
 from reconciler.resource.records import Ended
 from tests.cluster import ray_nodes
 from tests.cluster.lab import (
+    assert_an_interrupted_pass_ends_its_jobs,
+    assert_detached_jobs_go_on_and_are_recorded,
     assert_nothing_is_lost_or_repeated,
     is_timed_run,
     make_lab,
     runs_of,
     said,
     start_pass,
-    wait_for,
 )
+from tests.processes import wait_for
 
 pytest.importorskip("mlperf_loadgen")
 pytestmark = [
@@ -128,21 +129,14 @@ def test_run_that_is_stopped_in_the_queue_has_failed_and_says_so(tmp_path: Path,
 
 def test_interrupted_pass_stops_its_jobs_and_none_of_them_begins_later(tmp_path: Path, ray: Path) -> None:
     repository = make_lab(tmp_path / "lab", {"even": EVEN}, seconds=20)
-    process = start_pass(repository, "--busy")
-    wait_for(lambda: bool(running(ray)))
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
-    wait_for(lambda: not any(job["status"] in ("RUNNING", "PENDING") for job in ray_nodes.list_jobs(ray)))
-    assert repository.leftovers() == []
-    assert all(record.ended is Ended.DONE for record in repository.records().values())
+    going = ("RUNNING", "PENDING")
+    assert_an_interrupted_pass_ends_its_jobs(
+        repository,
+        lambda: bool(running(ray)),
+        lambda: not any(job["status"] in going for job in ray_nodes.list_jobs(ray)),
+    )
 
 
 def test_detached_jobs_go_on_and_attach_records_them(tmp_path: Path, ray: Path) -> None:
     repository = make_lab(tmp_path / "lab", {"odd": ODD}, seconds=2)
-    left = repository.reconcile(detach=True)
-    assert left.left == 4
-    assert not left.after.plan.in_sync
-    attached = repository.reconcile(attach=True)
-    assert (attached.left, len(runs_of(repository))) == (0, 4), said(attached)
-    assert repository.reconcile().after.plan.in_sync
-    assert_nothing_is_lost_or_repeated(repository)
+    assert_detached_jobs_go_on_and_are_recorded(repository)

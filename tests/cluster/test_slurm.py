@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -16,14 +15,16 @@ from reconciler.reconcile import run_pass
 from reconciler.resource.records import Ended
 from tests.cluster import Slurm, find_missing
 from tests.cluster.lab import (
+    assert_an_interrupted_pass_ends_its_jobs,
+    assert_detached_jobs_go_on_and_are_recorded,
     assert_nothing_is_lost_or_repeated,
     is_timed_run,
     make_lab,
     runs_of,
     said,
     start_pass,
-    wait_for,
 )
+from tests.processes import wait_for
 from tests.shared import need
 
 need("mlperf_loadgen", "submitit")
@@ -147,24 +148,14 @@ def test_run_that_the_queue_cancels_has_failed_and_says_so(tmp_path: Path, slurm
 
 def test_interrupted_pass_cancels_its_jobs_and_the_next_makes_them(tmp_path: Path, slurm: Slurm) -> None:
     repository = make_lab(tmp_path / "lab", {"odd": ODD}, seconds=20)
-    process = start_pass(repository, "--busy")
-    wait_for(lambda: bool(running(slurm)))
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
-    wait_for(lambda: not running(slurm), 30)
-    assert repository.leftovers() == []
-    assert all(record.ended is Ended.DONE for record in repository.records().values())
+    assert_an_interrupted_pass_ends_its_jobs(
+        repository, lambda: bool(running(slurm)), lambda: not running(slurm), seconds=30
+    )
 
 
 def test_detached_jobs_go_on_and_attach_records_them(tmp_path: Path, slurm: Slurm) -> None:
     repository = make_lab(tmp_path / "lab", {"odd": ODD}, seconds=2)
-    left = repository.reconcile(detach=True)
-    assert left.left == 4
-    assert not left.after.plan.in_sync
-    attached = repository.reconcile(attach=True)
-    assert (attached.left, len(runs_of(repository))) == (0, 4), said(attached)
-    assert repository.reconcile().after.plan.in_sync
-    assert_nothing_is_lost_or_repeated(repository)
+    assert_detached_jobs_go_on_and_are_recorded(repository)
 
 
 def test_pass_waits_for_a_controller_that_is_down(tmp_path: Path, healthy: Slurm) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -34,6 +33,7 @@ from tests.benchmarks.children import ROOT, bare, build, run
 from tests.gpu import language_prompts
 from tests.gpu.cases import WORK
 from tests.gpu.searching import highest
+from tests.processes import find_free_ports
 
 LENGTH = 128  # tokens of an answer
 STARTING = 420.0  # seconds
@@ -200,9 +200,7 @@ class LanguageCase:
     @contextmanager
     def server(self) -> Iterator[str]:
         """A server of vLLM's own; its address once it is ready."""
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
+        (port,) = find_free_ports(1)
         said = {"model": self.model, "host": "127.0.0.1", "port": port, "served-model-name": "served"}
         options = {**said, **{name.replace("_", "-"): value for name, value in self.arguments.items()}}
         command = [sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server"]

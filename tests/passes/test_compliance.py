@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended, Record
 from reconciler.result_formats import loadgen_logs
 from tests.passes.repository import SPEC, Repository, make_repository, make_whole, unfinished
+from tests.processes import wait_for
 from tests.shared import make_once, need
 
 need("mlperf_loadgen")
@@ -430,13 +430,6 @@ def test_killed_in_a_test_leaves_no_audit_settings_for_others(audited: Repositor
     assert left_behind(repository.root) == []
     assert repository.leftovers() == []
     assert all(record.ended is Ended.DONE for record in repository.records().values())
-
-
-def wait_for(found: object, seconds: float = 60.0) -> None:
-    give_up = time.monotonic() + seconds
-    while not found():  # type: ignore[operator]
-        assert time.monotonic() < give_up, "it never happened"
-        time.sleep(0.02)
 
 
 def test_accepted_results_bring_their_tests_and_verdicts(

@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from reconciler.errors import SpecError
 from reconciler.execute.power_state import find_journal, put_back_state
 from reconciler.resource.kinds import Kind
 from tests.passes.repository import SPEC, Repository, make_repository
+from tests.processes import wait_for
 
 USUAL, SAVING = "700 W", "400 W"
 
@@ -83,13 +82,6 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
 
 
 def test_run_has_the_state_and_the_machine_is_put_back(machine: Machine) -> None:

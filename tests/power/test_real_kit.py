@@ -5,9 +5,7 @@ The analyzer's licensed daemon is a stand-in, and so is the time server, which n
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +16,7 @@ import pytest
 
 from tests.passes.repository import SPEC, make_repository
 from tests.power.test_measured_passes import measured
+from tests.processes import find_free_ports
 from tests.shared import need
 
 need("mlperf_loadgen")
@@ -50,17 +49,9 @@ def postprocess(outputs):
 """
 
 
-def choose_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in held]
-
-
 @pytest.fixture
 def director(tmp_path: Path) -> Iterator[str]:
-    port, meter = choose_ports(2)
+    port, meter = find_free_ports(2)
     daemon = tmp_path / "ptd"
     daemon.write_text(f'#!/bin/sh\nexec {sys.executable} {HERE / "daemon.py"} "$@"\n')
     daemon.chmod(0o755)

@@ -16,7 +16,8 @@ from reconciler.files import make_machine_lock
 from reconciler.record.decisions import write
 from reconciler.resource.decisions import Freeze
 from tests.passes.repository import SPEC, Repository
-from tests.unit.controller.watching import Watching, equals_a_clean_pass, wait_until
+from tests.processes import wait_for
+from tests.unit.controller.watching import Watching, equals_a_clean_pass
 
 
 def test_watch_follows_edits_heals_files_and_keeps_the_last_good_result(recorded: Repository) -> None:
@@ -149,7 +150,7 @@ def test_watch_tells_a_hook_and_a_health_page(recorded: Repository) -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=20) as answer:
             assert json.load(answer)["passes"] == 1
         # The hook of the pass may still be starting.
-        wait_until(lambda: heard.exists() and '"pass"' in heard.read_text())
+        wait_for(lambda: heard.exists() and '"pass"' in heard.read_text())
         assert watching.stop() == 0
     assert "pass" in [json.loads(line)["event"] for line in heard.read_text().splitlines() if line]
 
@@ -224,7 +225,7 @@ def test_watch_when_under_embargo_tells_a_hook_nothing_measured(recorded: Reposi
     recorded.edit(SPEC, "target_qps: 100", "target_qps: 200")
     with Watching(recorded, "--exec", str(hook)) as watching:
         watching.wait("pass")
-        wait_until(lambda: '"pass"' in told.read_text())
+        wait_for(lambda: '"pass"' in told.read_text())
         assert watching.stop() == 0
     heard = {event["event"]: event for event in map(json.loads, filter(None, told.read_text().splitlines()))}
     assert heard["plan"]["due"] > 0

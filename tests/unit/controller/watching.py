@@ -85,13 +85,6 @@ class Watching:
             self.process.wait(LIMIT)
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + LIMIT
-    while not holds():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
-
-
 def equals_a_clean_pass(repository: Repository) -> None:
     """A pass finds nothing to do, and nothing lies around."""
     before = repository.tree()

@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.processes import wait_for
 from tests.unit.harness.children import ROOT
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="orphans are adopted on Linux only")
@@ -68,13 +68,6 @@ def begun(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], psutil.Proces
         running.kill()
     if not has_ended(left):
         left.kill()
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 def has_ended(process: psutil.Process) -> bool:

@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +14,7 @@ import pytest
 
 from harness import machine_idle
 from harness.machine_idle import find_busy, find_foreign, find_load
+from tests.processes import wait_for
 
 
 def test_own_processes_on_a_gpu_are_no_others() -> None:
@@ -63,7 +62,7 @@ def test_what_the_pass_started_behind_a_launcher_is_ours_by_its_name(monkeypatch
     said = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, check=True).stdout
     server = int(said)
     try:
-        wait_until(lambda: b"RECONCILE_PASS" in Path(f"/proc/{server}/environ").read_bytes())
+        wait_for(lambda: b"RECONCILE_PASS" in Path(f"/proc/{server}/environ").read_bytes(), 10)
         for name, ours in (("login-41", True), ("login-42", False)):
             monkeypatch.setenv("RECONCILE_PASS", name)
             assert gpu_used_by(server, monkeypatch) == (None if ours else server)
@@ -77,13 +76,6 @@ def gpu_used_by(pid: int, monkeypatch: pytest.MonkeyPatch) -> int | None:
     monkeypatch.setattr(machine_idle, "SHARE", 2.0)  # whatever the processors do
     found = find_busy(1, 0.0)
     return found.pid if found else None
-
-
-def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> None:
-    give_up = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 class ProcessorTimes(NamedTuple):

@@ -1,0 +1,25 @@
+"""What tests share that start something beside them: waiting until it has come to something, and ports for it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Nothing here takes so long unless it is broken."""
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, "it did not come to that"
+        time.sleep(0.02)
+
+
+def find_free_ports(count: int) -> list[int]:
+    """Of this machine, that nobody listens on now."""
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in held:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in held]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from harness.contract import Benchmark
-from tests.benchmarks.children import bare, build, read_detail, run, write_conf
+from tests.benchmarks.children import bare, build, offline_rate, read_detail, run, write_conf
 from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
 
 BACKENDS = ("openvino", "onnxruntime")
@@ -44,17 +44,8 @@ class Case:
         return bare(program, {"engine": str(engine), "samples": samples, "shape": self.shape, **settings}, self.folder)
 
     def offline(self, backend: str, engine: Path | None, count: int, **settings: Any) -> float:
-        log = run(
-            self.folder,
-            "Offline",
-            benchmark=self.benchmark,
-            backend=backend,
-            dataset=self.dataset,
-            engine=engine,
-            conf={"min_duration": 0, "min_query_count": count, "target_qps": 1},
-            settings=settings,
-        )
-        return float(log["result_samples_per_second"])
+        own = {"benchmark": self.benchmark, "dataset": self.dataset, "engine": engine}
+        return offline_rate(self.folder, count, backend=backend, settings=settings, **own)
 
 
 def bare_offline(folder: Path, count: int) -> float:

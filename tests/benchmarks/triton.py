@@ -17,7 +17,7 @@ from harness.backends.triton.programs import find_program
 from harness.contract import Benchmark
 from reconciler.mlperf.benchmark_facts import load_benchmark_facts
 from reconciler.rehearsals.generated_data import generate
-from tests.benchmarks.children import build, run
+from tests.benchmarks.children import build, offline_rate
 from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
 
 MADE_BY = ("onnxruntime", "openvino")
@@ -42,21 +42,10 @@ class Case:
     def offline(self, backend: str, engine: Path, count: int, instances: int) -> float:
         """``instances``: of the server; as many streams without it."""
         through = {"streams": 2 * instances, "instances": instances}
-        log = run(
-            self.folder,
-            "Offline",
-            benchmark=self.benchmark,
-            backend=backend,
-            dataset=self.dataset,
-            engine=engine,
-            conf={"min_duration": 0, "min_query_count": count, "target_qps": 1},
-            settings={
-                "batch_size": self.batch,
-                "threads": THREADS,
-                **(through if backend == "triton" else {"streams": instances}),
-            },
-        )
-        return float(log["result_samples_per_second"])
+        streams = through if backend == "triton" else {"streams": instances}
+        settings = {"batch_size": self.batch, "threads": THREADS, **streams}
+        own = {"benchmark": self.benchmark, "dataset": self.dataset, "engine": engine}
+        return offline_rate(self.folder, count, backend=backend, settings=settings, **own)
 
 
 def measure(name: str, case: Case, made_by: str, instances: int, rounds: int) -> Measure:

@@ -20,7 +20,9 @@ from reconciler.resource.wording import shorten_value, show_acceptance
 LIMIT = 40  # headings shown before the rest is only counted
 _TONES = {Action.CREATE: Tone.GOOD, Action.REPLACE: Tone.DOUBT, Action.PRUNE: Tone.BAD, Action.NOOP: Tone.FAINT}
 _WIDEST = 72
-_FEW = 4  # drift lines of one sort shown each by itself
+_FEW = 4  # lines of one sort shown each by itself: drift, and what steps are blocked on
+_LONG = 12  # headings of a plan that is shown whole; a longer one shows what is alike once
+_NAMED = 6  # cells that are alike, by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,15 @@ class _StepRow:
     step: Step
     cells: tuple[str, str, str, str, str]
     below: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The steps below one heading. ``alike``: other headings whose steps are the same, for the same reasons."""
+
+    name: str
+    steps: list[Step]
+    alike: tuple[str, ...] = ()
 
 
 def render_heading(address: Address) -> str:
@@ -45,8 +56,7 @@ def group_steps(steps: Iterable[Step]) -> dict[str, list[Step]]:
 
 def collect_shown_origins(plan: Plan, limit: int | None = LIMIT) -> tuple[Origin, ...]:
     """The spec lines that the text will show: worth looking up who changed them."""
-    groups = list(group_steps(plan.steps).values())[:limit]
-    found = (describe_origin(step) for group in groups for step in group)
+    found = (describe_origin(step) for group in _fold_groups(plan, limit)[:limit] for step in group.steps)
     return tuple(dict.fromkeys(o for o in found if o is not None))
 
 
@@ -57,20 +67,26 @@ def render_plan_text(
     limit: int | None = LIMIT,
     paint: Paint = show_plain,
 ) -> str:
-    """The steps by cell, then drift, findings and what is not declared, and one line that sums up."""
-    groups = group_steps(plan.steps)
-    shown = dict(list(groups.items())[:limit])
+    """The steps by cell, then what many are blocked on, drift, findings and what is not declared, and one line that
+    sums up. A long plan shows cells with the same steps once; ``limit`` None shows every cell."""
+    groups = _fold_groups(plan, limit)
+    obstacles = _fold_obstacles(plan)
     actions = {step.change.address: step.change.action for step in plan.steps}
-    rows = {name: [_row(step, commits or {}, actions) for step in steps] for name, steps in shown.items()}
-    widths = _widths(row for group in rows.values() for row in group)
+    rows = [[_row(step, commits or {}, actions, obstacles) for step in group.steps] for group in groups[:limit]]
+    widths = _widths(row for group in rows for row in group)
     lines: list[str] = []
-    for name, group in rows.items():
-        lines.append(paint(name, Tone.HEADING))
-        for row in group:
+    for group, own in zip(groups, rows, strict=False):
+        lines.append(paint(group.name, Tone.HEADING))
+        if group.alike:
+            lines.append(paint(f"  and {len(group.alike):,} more alike: {_name(group.alike)}", Tone.FAINT))
+        for row in own:
             lines += _row_lines(row, widths, paint)
-    hidden = len(groups) - len(shown)
+    hidden = sum(1 + len(group.alike) for group in groups[len(rows) :])
     if hidden:
         lines.append(f"… and {show_count(hidden, 'more cell')}; --all shows them")
+    for (blocked, fix), (number, count) in obstacles.items():
+        lines.append(f"{paint(f'{number} {count:,} blocked'.lstrip(), Tone.BAD)}: {blocked}")
+        lines += [f"      fix: {fix}"] if fix else []
     lines += _notes(plan, limit, paint)
     lines.append(summarise_plan(plan, paint))
     return "\n".join(lines)
@@ -92,12 +108,51 @@ def render_scratch_sources(plan: Plan, desired: Desired) -> list[str]:
     return lines
 
 
-def _row(step: Step, commits: Mapping[Origin, str], actions: Mapping[Address, Action]) -> _StepRow:
+def _fold_groups(plan: Plan, limit: int | None) -> list[_Group]:
+    """By heading; of a long plan, those that differ in their names alone are one."""
+    groups = group_steps(plan.steps)
+    if limit is None or len(groups) <= _LONG:
+        return [_Group(name, steps) for name, steps in groups.items()]
+    actions = {step.change.address: step.change.action for step in plan.steps}
+    alike: dict[object, list[str]] = {}
+    for name, steps in groups.items():
+        alike.setdefault(tuple(_describe(step, actions) for step in steps), []).append(name)
+    return [_Group(first, groups[first], tuple(others)) for first, *others in alike.values()]
+
+
+def _describe(step: Step, actions: Mapping[Address, Action]) -> tuple[object, ...]:
+    """What is shown of a step, but for who changed its line."""
+    word, cause = choose_action_word(step), describe_cause(step, actions)
+    shared = describe_sharing(step)
+    return label(step.change.address), word, cause, shared, describe_origin(step), step.blocked, step.fix
+
+
+def _fold_obstacles(plan: Plan) -> dict[tuple[str, str], tuple[str, int]]:
+    """(blocked, fix) → (number, steps), of what more than a few steps are blocked on. One alone needs no number."""
+    counts = Counter((step.blocked, step.fix) for step in plan.steps if step.blocked)
+    many = [obstacle for obstacle, count in counts.items() if count > _FEW]
+    return {o: (f"({number})" if len(many) > 1 else "", counts[o]) for number, o in enumerate(many, 1)}
+
+
+def _name(alike: tuple[str, ...]) -> str:
+    return join_listing([name.replace(" / ", "/") for name in alike], most=_NAMED)
+
+
+def _row(
+    step: Step,
+    commits: Mapping[Origin, str],
+    actions: Mapping[Address, Action],
+    obstacles: Mapping[tuple[str, str], tuple[str, int]],
+) -> _StepRow:
     where = describe_origin(step)
     reason = shorten_value(describe_cause(step, actions), _WIDEST)
     if describe_sharing(step):
         reason += f" ({describe_sharing(step)})"
-    below = (f"blocked: {step.blocked}", *([f"fix: {step.fix}"] if step.fix else ())) if step.blocked else ()
+    below: tuple[str, ...] = ()
+    if folded := obstacles.get((step.blocked, step.fix)):
+        reason += f"; blocked {folded[0]}".rstrip()
+    elif step.blocked:
+        below = (f"blocked: {step.blocked}", *([f"fix: {step.fix}"] if step.fix else ()))
     texts = (
         label(step.change.address),
         choose_action_word(step),

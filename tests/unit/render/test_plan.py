@@ -8,7 +8,8 @@ from reconciler.diff.change import Action, Drift, Finding, Reason, Work
 from reconciler.escaping import escape_output
 from reconciler.render.colour import show_coloured
 from reconciler.render.plan import collect_shown_origins, render_plan_text
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.kinds import PERFORMANCE as TIMED
+from reconciler.resource.kinds import Address, Cell, Kind, RunAddress
 from tests.unit.render.builders import (
     ACCURACY,
     CELL,
@@ -110,14 +111,54 @@ def test_what_is_new_is_not_called_replaced() -> None:
 
 def test_a_huge_plan_is_cut_unless_all_is_asked() -> None:
     names = [f"closed/h200x8/b{number}/Offline" for number in range(380)]
-    explained = (input_change("engine.batch_size", 8, 16),)
-    huge = plan(*(step(Address(Kind.ENGINE, n), reason=Reason.INPUT_CHANGED, explained=explained) for n in names))
+    changes = [(input_change("engine.batch_size", 8, 16 + number),) for number in range(380)]
+    engines = [Address(Kind.ENGINE, name) for name in names]
+    steps = (step(e, reason=Reason.INPUT_CHANGED, explained=c) for e, c in zip(engines, changes, strict=True))
+    huge = plan(*steps)
     lines = render_plan_text(huge, limit=40).splitlines()
     assert len(lines) == 82
     assert lines[-2] == "… and 340 more cells; --all shows them"
     assert "380 to replace" in lines[-1]
     assert len(render_plan_text(huge, limit=None).splitlines()) == 761
     assert collect_shown_origins(huge, 40) == (LINE,)
+
+
+def test_cells_of_a_long_plan_with_the_same_steps_are_shown_once() -> None:
+    cells = [f"closed/h200x8/b{number:02}/Offline" for number in range(13)]
+    alike = [
+        s
+        for cell in cells
+        for s in (step(Address(Kind.ENGINE, cell)), step(RunAddress(Cell.parse(cell), TIMED).address))
+    ]
+    other = step(Address(Kind.ENGINE, "open/h200x8/b/Offline"), reason=Reason.FORCED)
+    lines = render_plan_text(plan(*alike, other)).splitlines()
+    assert lines[0] == "closed / h200x8 / b00 / Offline"
+    assert lines[1].startswith("  and 12 more alike: closed/h200x8/b01/Offline, ")
+    assert lines[1].endswith(" and 6 more")
+    assert sum("b00" in line for line in lines) == 1
+    assert "open / h200x8 / b / Offline" in lines
+    assert "27 to replace" in lines[-1]
+    every = render_plan_text(plan(*alike, other), limit=None)
+    assert all(cell.replace("/", " / ") in every for cell in cells)
+    assert "alike" not in every
+
+
+def test_what_many_are_blocked_on_is_told_once_with_its_fix() -> None:
+    engines = [Address(Kind.ENGINE, f"closed/h200x8/b{number}/Offline") for number in range(9)]
+    absent = [step(e, blocked="no NVIDIA H200 here", fix="run it on h200x8") for e in engines[:5]]
+    text = render_plan_text(plan(*absent, *(step(e, blocked="disk is full", fix="free 2 GB") for e in engines[5:7])))
+    assert text.count("no NVIDIA H200 here") == 1
+    assert "5 blocked: no NVIDIA H200 here\n      fix: run it on h200x8" in text
+    assert sum(line.endswith("; blocked") for line in text.splitlines()) == 5
+    assert text.count("      blocked: disk is full\n      fix: free 2 GB") == 2
+
+
+def test_several_things_that_many_are_blocked_on_have_numbers() -> None:
+    engines = [Address(Kind.ENGINE, f"closed/h200x8/b{number}/Offline") for number in range(10)]
+    text = render_plan_text(plan(*(step(e, blocked=("no GPU", "no disk")[n // 5]) for n, e in enumerate(engines))))
+    assert "(1) 5 blocked: no GPU" in text
+    assert "(2) 5 blocked: no disk" in text
+    assert sum(line.endswith("; blocked (2)") for line in text.splitlines()) == 5
 
 
 def test_colour_adds_only_colour() -> None:

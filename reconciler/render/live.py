@@ -14,13 +14,16 @@ from reconciler.escaping import escape_line, escape_output
 from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
 from reconciler.render.colour import Paint, show_coloured, show_plain
 from reconciler.render.progress import (
+    fit_name,
+    fit_progress,
     measure_pace,
     name_step,
     render_outcome_text,
-    render_progress_text,
     render_started_text,
 )
 from reconciler.resource.kinds import Address
+
+_WIDE, _WIDE_BAR, _NARROW_BAR = 100, 24, 10  # columns
 
 
 class Live:
@@ -29,11 +32,13 @@ class Live:
     def __init__(self, *, colour: bool = True) -> None:
         self._paint: Paint = show_coloured if colour else show_plain
         console = Console(no_color=not colour, highlight=False, soft_wrap=True)
+        bar = _WIDE_BAR if console.width >= _WIDE else _NARROW_BAR
         columns = (
             TextColumn("{task.description}", markup=False),
-            BarColumn(24),
+            BarColumn(bar),
             TextColumn("{task.fields[now]}", markup=False),
         )
+        self._beside = bar + 2  # and a blank on both sides
         self._bars = Bars(*columns, console=console, transient=True, refresh_per_second=8)
         self._tasks: dict[Address, TaskID] = {}
 
@@ -48,7 +53,8 @@ class Live:
         match event:
             case StepStarted(step=step, attempt=attempt):
                 began = escape_line(render_started_text(step, attempt))
-                task = self._bars.add_task(escape_line(name_step(step)), total=None, now=began)
+                name = escape_line(fit_name(name_step(step), self._room - len(began)))
+                task = self._bars.add_task(name, total=None, now=began)
                 self._drop(step.change.address)
                 self._tasks[step.change.address] = task
             case StepProgress(step=step, progress=progress, minimum=minimum):
@@ -56,13 +62,17 @@ class Live:
                 if task_id is not None:
                     fraction = measure_pace(progress, minimum).fraction
                     total = None if fraction is None else 1.0
-                    now = escape_line(render_progress_text(event))
-                    self._bars.update(task_id, total=total, completed=fraction or 0.0, now=now)
+                    name, now = map(escape_line, fit_progress(name_step(step), event, self._room))
+                    self._bars.update(task_id, description=name, total=total, completed=fraction or 0.0, now=now)
             case Outcome(step=step):
                 self._drop(step.change.address)
                 self._print(f"{name_step(step)}  {render_outcome_text(event, self._paint)}")
             case Message(text=text):
                 self._print(text)
+
+    @property
+    def _room(self) -> int:
+        return self._bars.console.width - self._beside
 
     def _drop(self, address: Address) -> None:
         task = self._tasks.pop(address, None)

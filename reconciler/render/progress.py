@@ -13,6 +13,8 @@ from reconciler.render.causes import choose_action_word, label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.plan import render_heading
 
+_LEFT_OUT = ("text", "pace", "done", "stage")  # on a narrow terminal, in this order
+_LEAST_NAME = 24  # characters
 _TONES = {Status.DONE: Tone.GOOD, Status.BLOCKED: Tone.DOUBT, Status.RETRY: Tone.DOUBT, Status.FAILED: Tone.BAD}
 
 
@@ -54,22 +56,39 @@ def name_step(step: Step) -> str:
     return f"{heading}  {label(address)}"
 
 
-def render_progress_text(moved: StepProgress) -> str:
-    """ "running, 1,200 of 5,000 samples, 107/s, 36 s left"."""
-    progress = moved.progress
-    found = measure_pace(progress, moved.minimum)
-    parts = [progress.stage]
-    if progress.expected:
-        parts.append(f"{progress.done:,} of {progress.expected:,}")
-    elif progress.done:
-        parts.append(f"{progress.done:,} done")
-    if found.per_second is not None:
-        parts.append(f"{show_rate(found.per_second)}/s")
-    if found.left is not None:
-        parts.append(f"{show_duration(found.left)} left")
-    if progress.text:
-        parts.append(progress.text)
-    return ", ".join(parts)
+def render_progress_text(moved: StepProgress, width: int | None = None) -> str:
+    """ "running, 1,200 of 5,000, 107/s, 36 s left". Where it has to fit into ``width``, the time left stays longest."""
+    return render_progress_of(moved.progress, moved.minimum, width)
+
+
+def render_progress_of(progress: Progress, minimum: float = 0.0, width: int | None = None) -> str:
+    found = measure_pace(progress, minimum)
+    done = f"{progress.done:,} of {progress.expected:,}" if progress.expected else f"{progress.done:,} done"
+    parts = {
+        "stage": progress.stage,
+        "done": done if progress.expected or progress.done else "",
+        "pace": f"{show_rate(found.per_second)}/s" if found.per_second is not None else "",
+        "left": f"{show_duration(found.left)} left" if found.left is not None else "",
+        "text": progress.text,
+    }
+    for name in (None, *_LEFT_OUT):
+        parts.pop(name or "", None)
+        text = ", ".join(filter(None, parts.values()))
+        if width is None or len(text) <= width:
+            break
+    return text
+
+
+def fit_progress(name: str, moved: StepProgress, width: int) -> tuple[str, str]:
+    """What is made and how far it is, on one line of ``width`` together. The name keeps its end, which tells runs
+    of one cell apart."""
+    now = render_progress_text(moved, width - min(len(name), _LEAST_NAME))
+    return fit_name(name, width - len(now)), now
+
+
+def fit_name(name: str, room: int) -> str:
+    room = max(room, _LEAST_NAME)
+    return name if len(name) <= room else f"…{name[1 - room :]}"
 
 
 def render_started_text(step: Step, attempt: int) -> str:

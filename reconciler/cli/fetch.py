@@ -8,7 +8,7 @@ import sys
 import click
 
 from reconciler.cli.shared.options import json_option, takes
-from reconciler.cli.shared.output import choose_paint, say, say_json, use_colour
+from reconciler.cli.shared.output import choose_paint, is_quiet, say, say_json, use_colour
 from reconciler.cli.shared.repository import find_repository
 from reconciler.desired_cache import list_spec_paths
 from reconciler.errors import (
@@ -137,6 +137,6 @@ def _fetch(scratch: Scratch, due: list[Due], limits: DownloadLimits, parallel: i
         return fetch(scratch, due, limits, progress, parallel=parallel)
     from reconciler.render.transfer_progress import open_view
 
-    with open_view(total, colour=use_colour(sys.stderr)) as view:
+    with open_view(total, colour=use_colour(sys.stderr), quiet=is_quiet()) as view:
         progress.report = view
         return fetch(scratch, due, limits, progress, parallel=parallel)

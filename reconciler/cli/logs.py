@@ -12,7 +12,7 @@ import click
 
 from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
-from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.output import choose_paint, say, say_at_once, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.show import describe_file
 from reconciler.diff.conditions import trace_lineages
@@ -117,7 +117,7 @@ def _print(paths: RepositoryPaths, log: CellLog) -> None:
         raise ReconcilerError(f"{log.name}: {path}: {error.strerror}", fix=fix) from error
     say(f"{log.name} of record {log.summary.id}", err=True)
     if sys.stdout.isatty() or os.environ.get("CI"):
-        say(data.decode("utf-8", "surrogateescape").removesuffix("\n"))
+        say_at_once(data.decode("utf-8", "surrogateescape").removesuffix("\n"))
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(data)

@@ -15,7 +15,7 @@ from traceback import walk_tb
 import click
 
 from reconciler.cli.command_table import WITHOUT_NAME, Commands
-from reconciler.cli.shared.options import no_colour_option, verbose_option
+from reconciler.cli.shared.options import no_colour_option, quiet_option, verbose_option
 from reconciler.cli.shared.output import say, say_error
 from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
 from reconciler.storage_errors import can_explain, explain_storage_error
@@ -76,7 +76,7 @@ def reconcile(context: click.Context) -> int | None:
         return result
 
 
-reconcile.params[1:1] = [no_colour_option(), verbose_option()]
+reconcile.params[1:1] = [no_colour_option(), verbose_option(), quiet_option()]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from typing import TextIO
 import click
 
 from reconciler.cli.shared.options import busy_option, selection_options, split_words, takes
-from reconciler.cli.shared.output import choose_paint, say
+from reconciler.cli.shared.output import choose_paint, is_quiet, say_at_once
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import stop_cleanly
 from reconciler.cli.shared.watch_output import WatchOutput
@@ -113,17 +113,18 @@ def command(
         health=health or 0,
     )
     if systemd:
-        say(render_systemd_unit(paths.root, str(Path(sys.argv[0]).resolve()), _without_systemd(sys.argv)))
+        say_at_once(render_systemd_unit(paths.root, str(Path(sys.argv[0]).resolve()), _without_systemd(sys.argv)))
         return IN_SYNC
     with ExitStack() as stack:
         stream = _stream(events, stack)
         to_stderr = stream is sys.stdout
         output = WatchOutput(
-            lambda text: say(text, err=to_stderr),
+            lambda text: say_at_once(text, err=to_stderr),
             stream=stream,
             hook=shlex.split(hook),
             folder=paths.root,
             paint=choose_paint(),
+            quiet=is_quiet(),
         )
         report = WatchReport(output, settings)
         try:

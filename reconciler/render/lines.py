@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
+from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepStarted
 from reconciler.render.colour import Paint, show_plain
 from reconciler.render.progress import name_step, render_outcome_text, render_progress_text, render_started_text
 from reconciler.resource.kinds import Address
@@ -47,3 +47,11 @@ class Lines:
                 self._write(f"{name_step(step)}: {render_outcome_text(event, self._paint)}")
             case Message(text=text):
                 self._write(text)
+
+
+class Failures(Lines):
+    """Of a quiet pass: only the steps that failed or could not be made."""
+
+    def report(self, event: Event) -> None:
+        if isinstance(event, Outcome) and event.status in (Status.FAILED, Status.BLOCKED):
+            super().report(event)

@@ -17,8 +17,11 @@ from reconciler.render.lines import EVERY
 
 
 @contextlib.contextmanager
-def open_view(total: int, *, colour: bool) -> Iterator[Callable[[int], None]]:
-    """Gives what is to be called with the bytes that passed, of ``total``."""
+def open_view(total: int, *, colour: bool, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """Gives what is to be called with the bytes that passed, of ``total``. ``quiet``: nothing is shown."""
+    if quiet:
+        yield lambda _: None
+        return
     if not sys.stderr.isatty():
         yield _lines(total)
         return

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, say_json
+from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, hold_back, say_held, say_json
 from reconciler.errors import SpecError
 from reconciler.resource.kinds import Kind
 
@@ -39,6 +39,17 @@ def verbose_option() -> click.Option:
 
     text = "Show the log of a pass, plan or audit on standard error; it is in .reconcile/log/ in any case."
     return click.Option(["-v", "--verbose"], is_flag=True, expose_value=False, callback=show, help=text)
+
+
+def quiet_option() -> click.Option:
+    """Before a command and behind it alike."""
+
+    def hold(context: click.Context, _: click.Parameter, asked: bool) -> None:
+        if asked:
+            hold_back(context)
+
+    text = "Say nothing unless something is wrong: no progress, and no report where the command exits with 0."
+    return click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=hold, help=text)
 
 
 def json_option() -> click.Option:
@@ -151,12 +162,15 @@ def split_words(metavar: str = "[SPEC|SELECTOR]...") -> click.Argument:
 
 
 def _telling_problems(function: _Function) -> _Function:
-    """With --json, the problems of a broken spec are a document as well."""
+    """With --json, the problems of a broken spec are a document as well; with --quiet, what was held back is told of a
+    command that did not end well."""
 
     @wraps(function)
     def run(*arguments: Any, **named: Any) -> Any:
         try:
-            return function(*arguments, **named)
+            code = function(*arguments, **named)
+            say_held(code)
+            return code
         except SpecError as error:
             if not named.get("as_json"):
                 raise
@@ -175,7 +189,7 @@ def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Funct
     def attach(function: _Function) -> _Function:
         told = _telling_problems(function)
         # click reads the parameters of a function in reverse, since decorators apply from the inside out.
-        told.__click_params__ = [no_colour_option(), verbose_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
+        told.__click_params__ = [no_colour_option(), verbose_option(), quiet_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
         return told
 
     return attach

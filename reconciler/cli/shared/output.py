@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,8 @@ from reconciler.render.colour import Paint, Tone, show_coloured, show_plain
 
 NO_COLOUR = "reconciler.no_colour"  # in the meta of click's context, which sub-commands share
 VERBOSE = "reconciler.verbose"  # likewise: the log goes to the terminal already
+QUIET = "reconciler.quiet"  # likewise, with --quiet: the texts that are held back, and whether for standard error
+_MOST_HELD = 10_000  # texts; a watch never ends
 
 
 def use_colour(stream: Any = None) -> bool:
@@ -30,8 +33,41 @@ def choose_paint() -> Paint:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """The way out of all text: whoever wrote it, it is only shown."""
+    """The way out of all text: whoever wrote it, it is only shown. With --quiet it waits for how the command ends."""
+    held = _find_held()
+    if held is None:
+        say_at_once(text, err=err)
+    else:
+        held.append((text, err))
+
+
+def say_at_once(text: str, *, err: bool = False) -> None:
+    """What was asked for, or is wrong: also with --quiet."""
     click.echo(escape_output(text), err=err, color=True)
+
+
+def hold_back(context: click.Context) -> None:
+    """From now on nothing is said before the command has ended."""
+    context.meta.setdefault(QUIET, deque(maxlen=_MOST_HELD))
+
+
+def say_held(code: int) -> None:
+    """What was held back, where the command did not end well."""
+    held = _find_held()
+    while held:
+        text, err = held.popleft()
+        if code:
+            say_at_once(text, err=err)
+
+
+def is_quiet() -> bool:
+    return _find_held() is not None
+
+
+def _find_held() -> deque[tuple[str, bool]] | None:
+    context = click.get_current_context(silent=True)
+    held: deque[tuple[str, bool]] | None = context.meta.get(QUIET) if context else None
+    return held
 
 
 def say_commands(lines: Iterable[str]) -> None:
@@ -46,6 +82,6 @@ def say_json(document: dict[str, Any]) -> None:
 
 def say_error(message: str, fix: str = "") -> None:
     word = show_coloured("error:", Tone.BAD) if use_colour(sys.stderr) else "error:"
-    say(f"{word} {message}", err=True)
+    say_at_once(f"{word} {message}", err=True)
     if fix:
-        say(f"fix: {fix}", err=True)
+        say_at_once(f"fix: {fix}", err=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from reconciler.cli.shared.output import choose_paint, say, say_json, use_colour
+from reconciler.cli.shared.output import choose_paint, is_quiet, say, say_at_once, say_json, use_colour
 from reconciler.cli.shared.plan_options import choose_exit_code, list_cells
 from reconciler.errors import ERROR, INTERRUPTED
 from reconciler.execute.outcome import Event, Outcome, Status
@@ -22,7 +22,7 @@ from reconciler.quantities import show_count, show_duration
 from reconciler.reconcile import PassReport, run_pass
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.events import render_outcomes_part
-from reconciler.render.lines import Lines
+from reconciler.render.lines import Failures, Lines
 from reconciler.render.plan import LIMIT, render_plan_text
 from reconciler.render.progress import count_outcomes
 from reconciler.render.status import render_status_text
@@ -113,7 +113,9 @@ def stop_cleanly() -> Iterator[None]:
 
 
 def choose_view(as_json: bool) -> Any:
-    """Bars on a terminal; lines otherwise, and beside a JSON pass_report on standard error."""
+    """Bars on a terminal; lines otherwise, and beside a JSON pass_report on standard error; with --quiet failures."""
+    if is_quiet():
+        return Failures(lambda line: say_at_once(line, err=True))
     if as_json:
         return Lines(lambda line: say(line, err=True))
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":

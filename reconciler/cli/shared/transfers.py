@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import click
 
 from reconciler.cli.shared.options import json_option
-from reconciler.cli.shared.output import say, say_json, use_colour
+from reconciler.cli.shared.output import is_quiet, say, say_json, use_colour
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, LockedError, ReconcilerError
 from reconciler.files import Lock, RepositoryPaths, make_machine_lock
 from reconciler.leftovers import sweep_folders
@@ -144,7 +144,7 @@ def carry_out(
         try:
             from reconciler.render.transfer_progress import open_view
 
-            with open_view(total, colour=use_colour(sys.stderr)) as report:
+            with open_view(total, colour=use_colour(sys.stderr), quiet=is_quiet()) as report:
                 transfer.report = report
                 ended = move()
         except KeyboardInterrupt:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.output import use_colour
+from reconciler.cli.shared.output import is_quiet, use_colour
 from reconciler.files import hash_file
 from reconciler.render.findings import ORDERS
 
@@ -45,7 +45,7 @@ def originals_option() -> click.Option:
 @contextmanager
 def show_progress(*, quiet: bool) -> Iterator[Tell | None]:
     """A bar on a terminal, nothing elsewhere."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or is_quiet() or not sys.stderr.isatty():
         yield None
         return
     from reconciler.render.bar import ProgressBar

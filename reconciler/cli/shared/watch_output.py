@@ -18,7 +18,7 @@ from reconciler.process import call
 from reconciler.render.colour import Paint, show_plain
 from reconciler.render.documents import convert_plain_value
 from reconciler.render.events import render_event_part
-from reconciler.render.lines import EVERY, Lines
+from reconciler.render.lines import EVERY, Failures, Lines
 from reconciler.resource.embargo import HOOK
 
 HOOK_LIMIT = 10.0  # seconds
@@ -30,11 +30,13 @@ _OPEN = frozenset(
     }
 )
 
+_TROUBLES = frozenset({"broken", "refused", "trouble", "unwatched"})  # said by a quiet watch, too
+
 
 class WatchOutput:
     """``stream`` takes one JSON object a line. ``hook`` is started with one on its standard input for everything but
     the events of single steps; ``hook_refused`` says why no measured value may leave by it, and until the first look
-    has read the embargo none does."""
+    has read the embargo none does. ``quiet``: only what is wrong is written."""
 
     def __init__(
         self,
@@ -44,9 +46,11 @@ class WatchOutput:
         hook: Sequence[str] = (),
         folder: Path = Path(),
         paint: Paint = show_plain,
+        quiet: bool = False,
     ) -> None:
         self._write, self._stream, self._hook, self._folder = write, stream, tuple(hook), folder
-        self._lines = Lines(self.line, paint=paint)
+        self._quiet = quiet
+        self._lines = (Failures if quiet else Lines)(self.line, paint=paint)
         self.hook_refused = "no spec has been read"
         self._moved = 0.0
         self._lock = threading.Lock()
@@ -59,7 +63,8 @@ class WatchOutput:
 
     def say(self, event: str, text: str, **facts: Any) -> None:
         """One line, one event."""
-        self.line(text)
+        if not self._quiet or event in _TROUBLES:
+            self.line(text)
         self._emit({"event": event, "text": text, **facts})
         if self._hook:
             kept = text if event in _OPEN or not self.hook_refused else f"withheld: {self.hook_refused}"

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from dataclasses import replace
+from io import StringIO
+
 import pytest
 
 from harness.contract import Progress
 from reconciler.diff.change import Reason
 from reconciler.execute.outcome import Message, Outcome, Status, StepProgress, StepStarted
 from reconciler.render.events import render_event_part
-from reconciler.render.lines import Lines
+from reconciler.render.lines import Failures, Lines
 from reconciler.render.live import Live
 from reconciler.render.progress import count_outcomes, measure_pace, render_progress_text
 from tests.unit.render.builders import PERFORMANCE, step
 
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # what moves the cursor of a terminal
 STEP = step(PERFORMANCE, reason=Reason.INPUT_CHANGED, seconds=700.0)
 
 
@@ -53,6 +59,36 @@ def test_progress_text() -> None:
     assert render_progress_text(StepProgress(STEP, running(0, 0.0, 0, "loading"))) == "loading"
 
 
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (80, "running, 500 of 1,000, 100/s, 5 s left, batch 7"),
+        (40, "running, 500 of 1,000, 100/s, 5 s left"),
+        (36, "running, 500 of 1,000, 5 s left"),
+        (20, "running, 5 s left"),
+        (12, "5 s left"),
+    ],
+)
+def test_the_time_left_is_the_last_to_go(width: int, text: str) -> None:
+    moved = StepProgress(STEP, replace(running(500, 5.0), text="batch 7"), 0.0)
+    assert render_progress_text(moved, width) == text
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_step_under_way_fits_its_line_with_the_time_left(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    written = StringIO()
+    monkeypatch.setattr(written, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", written)
+    with Live(colour=False) as view:
+        view.report(StepStarted(STEP))
+        view.report(StepProgress(STEP, running(500_000, 900.0, expected=1_000_000), 600.0))
+    shown = [line for line in _CONTROL.sub("", written.getvalue()).splitlines() if "left" in line]
+    assert shown
+    assert all("15 min left" in line and "Run perf" in line and len(line) <= columns for line in shown)
+
+
 def test_lines_begin_end_and_at_most_one_each_ten_seconds() -> None:
     now = [0.0]
     lines: list[str] = []
@@ -77,6 +113,17 @@ def test_a_failure_shows_fix_and_log() -> None:
     lines: list[str] = []
     Lines(lines.append).report(Outcome(STEP, Status.FAILED, "out of memory", "lower batch_size", log="/r/child.log"))
     assert lines[0].endswith("Run perf: failed: out of memory\n      fix: lower batch_size\n      log: /r/child.log")
+
+
+def test_of_a_quiet_pass_only_what_failed_is_told() -> None:
+    lines: list[str] = []
+    view = Failures(lines.append)
+    for event in (StepStarted(STEP), StepProgress(STEP, running(1, 1.0)), Outcome(STEP, Status.DONE), Message("x")):
+        view.report(event)
+    assert lines == []
+    view.report(Outcome(STEP, Status.FAILED, "out of memory"))
+    view.report(Outcome(STEP, Status.BLOCKED, "no GPU"))
+    assert [line.partition("Run perf: ")[2] for line in lines] == ["failed: out of memory", "blocked: no GPU"]
 
 
 def test_live_prints_what_ended_without_a_terminal_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from reconciler.archive_members import NO_ARCHIVE, BoundedMember, read_members
 from reconciler.files import hash_file
 from reconciler.foreign import walk_files
 
@@ -82,13 +82,14 @@ def unpack_code(data: bytes) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     left = MOST_CODE
     try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as tar:
-            for member in tar:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz", tarinfo=BoundedMember) as tar:
+            for member in read_members(tar):
                 left -= member.size
-                content = tar.extractfile(member) if member.isfile() and left >= 0 else None
+                plain = member.isfile() and not member.issparse() and member.name not in found
+                content = tar.extractfile(member) if plain and left >= 0 else None
                 if content is None:
-                    raise ValueError(f"{member.name} is not a file of code")
+                    raise ValueError(f"{member.name[:80]} is not a file of code")
                 found[member.name] = content.read()
-    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+    except (*NO_ARCHIVE, OSError) as error:
         raise ValueError(f"not an archive of code: {error}") from error
     return found

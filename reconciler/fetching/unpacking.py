@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
+from reconciler.archive_members import NO_ARCHIVE, BoundedMember, read_members
 from reconciler.errors import StorageError
 from reconciler.storage_errors import PARTIAL, convert_storage_errors
 
@@ -95,9 +96,9 @@ def _reading(archive: Path) -> Iterator[Iterator[_PackedFile]]:
             with zipfile.ZipFile(archive) as zipped:
                 yield _zip_members(zipped)
         else:
-            with tarfile.open(archive, "r|*") as packed:
+            with tarfile.open(archive, "r|*", tarinfo=BoundedMember) as packed:
                 yield _tar_members(packed)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, ValueError) as error:
+    except NO_ARCHIVE as error:
         raise StorageError(f"{archive.name} cannot be unpacked: {error}", fix="fetch it again") from error
 
 
@@ -108,7 +109,7 @@ def _zip_members(zipped: zipfile.ZipFile) -> Iterator[_PackedFile]:
 
 
 def _tar_members(packed: tarfile.TarFile) -> Iterator[_PackedFile]:
-    for info in packed:
+    for info in read_members(packed):
         if info.isreg():
             yield _PackedFile(info.name, info.size, lambda info=info: _extract(packed, info))  # type: ignore[misc]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from reconciler.archive_members import NO_ARCHIVE, BoundedMember, read_members
 from reconciler.errors import ReconcilerError
 from reconciler.files import hash_file
 from reconciler.leftovers import make_folder
@@ -21,7 +22,6 @@ from reconciler.tree.layout import is_portable
 
 _MOST = 1_000_000  # files, and
 _LARGEST = 64 << 30  # bytes of one archive: more is not a submission
-_LARGEST_HEAD = 1 << 20  # bytes of a long name, or of attributes
 _SPARE = 64 << 20  # bytes that stay free on the disk
 _DEEPEST, _LONGEST = 40, 1000  # folders within each other, and characters of a name
 
@@ -42,14 +42,14 @@ def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
     if folder.exists() and any(folder.iterdir()):
         raise ReconcilerError(f"{folder} is not empty", fix="name a new folder: -o DIR")
     try:
-        with tarfile.open(archive, "r:*", tarinfo=_BoundedMember) as tar:
+        with tarfile.open(archive, "r:*", tarinfo=BoundedMember) as tar:
             members = _checked(tar)
             _require_room(folder, sum(member.size for member in members))
             files = [m.name for m in members if m.isfile()]
             with convert_storage_errors(folder), make_folder(folder) as aside:
                 size = _extract(tar, members, aside)
                 checked = _verify(aside, files, _parsed(manifest)) if manifest is not None else ()
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except (*NO_ARCHIVE, OSError) as error:
         raise ReconcilerError(f"{archive.name} is not a readable archive: {error}", fix="fetch it again") from error
     return Unpacked(folder, len(files), size, checked)
 
@@ -73,16 +73,6 @@ def verify_digests(path: Path) -> tuple[str, ...]:
             fix="fetch them too, or unpack without --verify",
         )
     return tuple(checked)
-
-
-class _BoundedMember(tarfile.TarInfo):
-    """A member whose head is read only when it is of a sensible size: names and attributes of a gigabyte would be read
-    into memory before anybody could refuse them."""
-
-    def _proc_member(self, tar: tarfile.TarFile) -> Any:
-        if self.type not in (*tarfile.REGULAR_TYPES, tarfile.DIRTYPE) and self.size > _LARGEST_HEAD:
-            raise tarfile.HeaderError(f"a head of {self.size:,} bytes")
-        return super()._proc_member(tar)  # type: ignore[misc]
 
 
 def _require_room(folder: Path, size: int) -> None:
@@ -110,7 +100,7 @@ def _checked(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
     folders: set[PurePosixPath] = set()
     files: set[PurePosixPath] = set()
     size = 0
-    for member in tar:
+    for member in read_members(tar):
         path = PurePosixPath(member.name)
         size += member.size
         if path.is_absolute() or ".." in path.parts or "\\" in member.name or "\0" in member.name or not path.parts:

@@ -23,7 +23,7 @@ _SHARED = (
 )
 _TIMED = (
     *("min_duration", "max_duration", "min_query_count", "target_qps", "client.warmup"),
-    *("point.least_duration", "performance_sample_count"),
+    *("point.least_duration", "performance_sample_count", "client.steady_state"),
 )
 _SCORED = (
     *(f"client.accuracy.{name}" for name in ("name", "method", "ground_truth", "extractor")),
@@ -31,6 +31,7 @@ _SCORED = (
 )
 # Groups of free names: each that is declared counts.
 _FREE = (_PARAMETERS, _COLUMNS, "endpoint.stack.")
+_PLACES = (("report_dir",), ("endpoint_config", "endpoints"), ("model_params", "tokenizer_name"))
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
@@ -79,6 +80,28 @@ def find_config_differences(config: ResultDocument, asked: Mapping[str, Any]) ->
             yield f"{'.'.join(path)}: expected {wanted}, {CONFIG} says {shown}{where}"
 
 
+def find_place_differences(config: ResultDocument, told: ResultDocument) -> Iterator[str]:
+    """Every place in config.yaml that is not the one of this very run: its report folder, the endpoint that was asked,
+    the datasets and the tokenizer. ``told``: the configuration that the client was started with."""
+    for path in _PLACES:
+        wanted, found = told.within(*path), config.within(*path)
+        if wanted is not None and wanted != found:
+            yield f"{'.'.join(path)}: expected {_brief(wanted)}, {CONFIG} says {_brief(found)}"
+    wanted, found = (_list_datasets(document) for document in (told, config))
+    if wanted != found:
+        yield f"datasets: expected {_brief(wanted)}, {CONFIG} says {_brief(found)}"
+
+
+def _list_datasets(config: ResultDocument) -> list[tuple[str, ...]]:
+    listed = config.get("datasets")
+    entries = [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
+    return [tuple(str(entry.get(name)) for name in ("name", "type", "path")) for entry in entries]
+
+
+def _brief(found: object) -> str:
+    return "nothing" if found is None else " ".join(str(found).split())[:160]
+
+
 def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
     """All of the configuration that is no place."""
     timed = asked["mode"] == PERFORMANCE
@@ -109,6 +132,7 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
             "load_pattern": load,
             "client": client,
             "warmup": _warmup(asked) if timed else {"enabled": False},
+            **_steady_state(asked, timed=timed),
             "service_ready_timeout_s": _PATIENCE,
         },
         "endpoint_config": {"api_type": asked.get("client.api") or "openai"},
@@ -123,6 +147,12 @@ def _warmup(asked: Mapping[str, Any]) -> dict[str, Any]:
         return {"enabled": False}
     seed = int(asked["sample_index_rng_seed"])
     return {"enabled": True, "n_requests": count, "salt": True, "drain": True, "warmup_random_seed": seed}
+
+
+def _steady_state(asked: Mapping[str, Any], *, timed: bool) -> dict[str, Any]:
+    """Older clients refuse the words, so that they stand there only where the spec does."""
+    asked_for = asked.get("client.steady_state")
+    return {"steady_state": {"enabled": bool(asked_for)}} if timed and asked_for is not None else {}
 
 
 def _performance(asked: Mapping[str, Any], path: str) -> dict[str, Any]:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from reconciler.foreign import open_regular
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.endpoints import compute_rate
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, parse_number, read_sample_count, show_plain
-from reconciler.mlperf.endpoints_client import find_config_differences, list_client_settings
-from reconciler.mlperf.endpoints_program.judge import AskedPoint, Gravity, PointFinding, find_differences, judge_point
+from reconciler.mlperf.endpoints_client import find_config_differences, find_place_differences, list_client_settings
+from reconciler.mlperf.endpoints_program.event_log import LoggedRun, find_untold, parse_events
+from reconciler.mlperf.endpoints_program.judge import (
+    AskedPoint,
+    Gravity,
+    PointFinding,
+    find_differences,
+    judge_logged,
+    judge_point,
+)
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 from reconciler.mlperf.endpoints_program.regions import Regions, compute_regions
 from reconciler.mlperf.endpoints_program.results import UnreadablePointError, parse_point
@@ -35,6 +44,7 @@ NAMES_MODEL = True
 SCORED_BY = "the client scored it"
 TIES_ACCURACY = True
 SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), configuration=CONFIG)
+EVENTS = "outputs/events.jsonl"  # every request of a run, as the client logged it
 _MILLISECONDS, _NANOSECONDS = 1000, 10**9
 _FILES = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
 
@@ -57,13 +67,44 @@ def judge_run(run: RunFiles) -> Verdict:
 
 def _judge(files: Mapping[str, bytes], run: RunFiles) -> Verdict:
     differing = list(find_point_contradictions(files, run.inputs, run.seconds))
+    differing += _find_moved(files, run.user_conf)
+    logged = _read_events(run.output / EVENTS) if run.mode == PERFORMANCE else None
+    differing += find_untold(logged, _parse(files)) if logged is not None else ()
     if differing:
         problem = f"the client did not run what was asked for: {'; '.join(differing)}"
         fix = "the results are kept; check the client and its version, then run again"
         return Verdict({"contradictions": differing}, problem, "contradiction", fix)
-    if run.mode != PERFORMANCE:
+    if logged is None:
         return Verdict(run.said)
-    return Verdict({**run.said, **measure_point(files, run.inputs, rehearsal=run.rehearsal)})
+    found = [*_find_shortcomings(_parse(files), run.inputs, rehearsal=run.rehearsal)]
+    found += _find_logged(logged, _parse(files), run)
+    return Verdict({**run.said, **_describe_run(_parse(files), found)})
+
+
+def _find_moved(files: Mapping[str, bytes], told: Path) -> Iterator[str]:
+    """Results of another run, laid there: the client writes down where it was told to leave them."""
+    if told.is_file():
+        yield from find_place_differences(_config(files), parse_json_object(told.read_bytes()))
+
+
+def _read_events(path: Path) -> LoggedRun:
+    """ValueError where the client left none."""
+    try:
+        with open_regular(path) as lines:
+            return parse_events(lines)
+    except FileNotFoundError:
+        raise ValueError(f"there is no {path.name}, which holds every request of the run") from None
+
+
+def _parse(files: Mapping[str, bytes]) -> MeasuredPoint:
+    return parse_point({name: data for name, data in files.items() if name != ACCURACY_RESULTS})
+
+
+def _find_logged(logged: LoggedRun, point: MeasuredPoint, run: RunFiles) -> Iterator[PointFinding]:
+    """Of what only the events show."""
+    rules, size = load_endpoints_rules(), int(str(run.inputs.get("performance_sample_count") or 0))
+    least = int(str(run.inputs.get("point.least_duration") or 0)) // _MILLISECONDS
+    yield from judge_logged(logged, point, rules, dataset_size=size, least_seconds=least)
 
 
 def find_point_contradictions(
@@ -74,7 +115,7 @@ def find_point_contradictions(
     config = _config(files)
     yield from find_config_differences(config, inputs)
     if inputs["mode"] == PERFORMANCE:
-        point = parse_point({name: data for name, data in files.items() if name != ACCURACY_RESULTS})
+        point = _parse(files)
         yield from (finding.text for finding in find_differences(point, _collect_asked(inputs)))
         if seconds and point.duration_ns > seconds * _NANOSECONDS:
             within = f"a run within the {seconds:.6g} s of the client"
@@ -113,9 +154,12 @@ def _wrong_rates(summary: ResultDocument) -> Iterator[str]:
 
 
 def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, rehearsal: bool) -> RecordValues:
-    """What a performance run's record says of its point."""
-    point = parse_point({name: data for name, data in files.items() if name != ACCURACY_RESULTS})
-    findings = list(_find_shortcomings(point, inputs, rehearsal=rehearsal))
+    """What a performance run's record says of its point, as far as its summary goes."""
+    point = _parse(files)
+    return _describe_run(point, list(_find_shortcomings(point, inputs, rehearsal=rehearsal)))
+
+
+def _describe_run(point: MeasuredPoint, findings: Sequence[PointFinding]) -> RecordValues:
     reasons = [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is Gravity.INVALID]
     return {
         "validity": "INVALID" if reasons else "VALID",

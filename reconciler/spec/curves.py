@@ -35,7 +35,8 @@ _PYTHON = ".venv/bin/python"
 REPORT = "report"  # the client's own folder, in that of a run
 # What the rules ask to be kept of each run beside its results: every request, warm-up included.
 _KEPT = tuple(
-    f"{{run_dir}}/{REPORT}/{name}" for name in ("events.jsonl", "sample_idx_map.json", "report.txt", "metrics")
+    f"{{run_dir}}/{REPORT}/{name}"
+    for name in ("events.jsonl", "sample_idx_map.json", "report.txt", "metrics", "steady_state.json", "run_meta.json")
 )
 _ANSWERING = {"url": "endpoint.url", "service": "harness.service.command"}
 

@@ -52,12 +52,17 @@ class EndpointsClient(Group):
     warmup: fields.CountOrNone = Field(
         None, description="Requests of the warm-up, salted and drained before the measurement; 0, the default: none."
     )
+    steady_state: fields.Flag = Field(
+        None,
+        description="Whether the client looks for the steady-state window itself (settings.steady_state.enabled), as "
+        "clients from September 2026 on can do; what it reports is held against the run's events.",
+    )
     columns: Options = Field(
         {}, description="Columns of the performance dataset by what the client calls them, such as {prompt: text}."
     )
     parameters: Options = Field({}, description="More of model_params, such as max_new_tokens: 1024 or temperature: 0.")
     arguments: fields.Command = Field(
-        None, description="More words for the client's command line, such as [--steady-state]."
+        None, description="More words for the client's command line, such as [--timeout, '7200']."
     )
     accuracy: ClientAccuracy = Field(ClientAccuracy(), description="The accuracy dataset and its scorer.")
 

@@ -20,31 +20,53 @@ scored = words[words.index("--mode") + 1] == "both"
 lie = Path("../lie").read_text().strip() if Path("../lie").is_file() else ""
 dataset = config["datasets"][-1]
 lines = Path(dataset["path"]).read_text().splitlines()
-began = time.monotonic_ns()
-for line in lines:
-    asked = urllib.request.Request(config["endpoint_config"]["endpoints"][0] + "/v1/chat/completions", line.encode())
-    with urllib.request.urlopen(asked) as answer:
-        assert json.loads(answer.read())["tokens"] == 5
-took = time.monotonic_ns() - began
+users = config["settings"]["load_pattern"]["target_concurrency"]
+events, spent = [], {"ttft": [], "tpot": [], "latency": []}
+
+
+def log(kind, sample="", data=None):
+    events.append({"event_type": kind, "timestamp_ns": time.monotonic_ns(), "sample_uuid": sample, "data": data})
+    return events[-1]["timestamp_ns"]
+
+
+began = log("session.start_performance_tracking")
+for start in range(0, len(lines), users):
+    batch = {str(start + place): line for place, line in enumerate(lines[start : start + users])}
+    issued = {name: log("sample.issued", name) for name in batch}
+    for name, line in batch.items():
+        url = config["endpoint_config"]["endpoints"][0] + "/v1/chat/completions"
+        with urllib.request.urlopen(urllib.request.Request(url, line.encode())) as answer:
+            first = log("sample.recv_first", name)
+            assert json.loads(answer.read())["tokens"] == 5
+        log("sample.recv_non_first", name)
+        done = log("sample.complete", name, ["TextModelOutput", ["a", "bcde"]])
+        for kind, took in (("ttft", first - issued[name]), ("tpot", done - first), ("latency", done - issued[name])):
+            spent[kind].append(took)
+log("session.stop_performance_tracking")
+took = done - began
 report = Path(config.pop("report_dir"))
+told = {**config, "report_dir": str(report)}
 if lie == "other concurrency":
     config["settings"]["load_pattern"]["target_concurrency"] += 1
+if lie == "other run":
+    told["report_dir"] = "elsewhere"
 for part in ("performance", "accuracy", "metrics"):
     (report / part).mkdir(parents=True)
-(report / "config.yaml").write_text(json.dumps(config))
-(report / "events.jsonl").write_text("".join(f"{line}\\n" for line in lines))
+(report / "config.yaml").write_text(json.dumps(told))
+(report / "events.jsonl").write_text("".join(json.dumps(event) + "\\n" for event in events))
 if scored:
     entry = {"dataset_name": dataset["name"], "score": 1.0, "total_samples": len(lines), "dataset_type": "accuracy"}
     (report / "accuracy/accuracy_results.json").write_text(json.dumps({"accuracy_scores": [entry]}))
 else:
-    users = config["settings"]["load_pattern"]["target_concurrency"]
     failed = 1 if lie == "failed sample" else 0
-    done, tokens = len(lines) - failed, 5 * len(lines)
-    spread = {"total": took, "avg": took / done, "percentiles": {"50.0": 10**6 * users, "90.0": 2 * 10**6 * users}}
+    done, tokens = len(lines) - failed, 5 * len(lines) * (9 if lie == "more tokens" else 1)
+    percentiles = {"50.0": 10**6 * users, "90.0": 2 * 10**6 * users}
+    series = {kind: {"total": sum(found), "avg": sum(found) / done, "percentiles": percentiles}
+              for kind, found in spent.items()}
     summary = {
         "version": "0.1.0", "git_sha": "abc1234", "test_started_at": 0, "state": "complete", "complete": True,
         "n_samples_issued": len(lines), "n_samples_completed": done, "n_samples_failed": failed, "duration_ns": took,
-        "ttft": spread, "tpot": spread, "latency": spread, "output_sequence_lengths": {"total": tokens},
+        **series, "output_sequence_lengths": {"total": tokens},
         "qps": done * 1e9 / took, "tps": tokens * 1e9 / took,
     }
     (report / "performance/result_summary.json").write_text(json.dumps(summary))

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
+from reconciler.mlperf.endpoints_program.event_log import LoggedRun
 from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint, SteadyWindow
 from reconciler.mlperf.endpoints_program.regions import Regions
 from reconciler.mlperf.endpoints_program.rules import MODEL_SEED, CurveRules, SeedSet
+from reconciler.mlperf.endpoints_program.steadiness import find_false_claims, find_window, roll_up
 
 WINDOWABLE, SHORT, FEW, PARTIAL = "windowable", "insufficient_duration", "insufficient_passes", "partial_dataset"
 STEADY, UP, DOWN, ANOMALY, NOT_FOUND = "STEADY STATE", "drifting_up", "drifting_down", "anomaly", "not found"
@@ -80,6 +82,32 @@ def judge_point(
     found += _counts(point, rules, dataset_size)
     found += _seeded(point, seeds) if seeds is not None else ()
     return tuple(found)
+
+
+def judge_logged(
+    logged: LoggedRun, point: MeasuredPoint, rules: CurveRules, *, dataset_size: int, least_seconds: int
+) -> Iterator[PointFinding]:
+    """What only the events of a run show: whether its load was held, and its steady state. ``dataset_size``: 0 where
+    nobody says, and no super-pass is known."""
+    if point.load_pattern == OFFLINE_PATTERN:
+        return
+    sustained = min(point.concurrency, len(logged.requests))
+    if logged.peak < sustained:
+        text = f"no more than {logged.peak} requests were ever under way, the point is of {point.concurrency}"
+        yield _invalid("concurrency-sustained", text)
+    elif logged.peak > point.concurrency:
+        text = f"{logged.peak} requests were under way at a time, the point is of {point.concurrency}"
+        yield _invalid("concurrency-sustained", text)
+    passes = roll_up(logged, dataset_size)
+    if not passes:
+        return
+    if point.window is not None:
+        false = find_false_claims(point.window, passes, dataset_size, rules)
+        yield from (_invalid("steady-state-consistency", f"the client reports {text}") for text in false)
+        return
+    found = find_window(passes, least_seconds, rules)
+    shown = "none" if not found.found else f"{found.seconds} s from super-pass {found.first} to {found.last}"
+    yield _warning("steady-state-basis", f"looked for in the run's events, the steady state is {shown}")
 
 
 def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules) -> tuple[str, str]:

@@ -37,7 +37,8 @@ class Warmup:
 class SteadyWindow:
     """What the client's detector found of a run. ``found``: it claims a steady state; ``first`` and ``last``:
     super-passes of the window, both included, ``last`` below ``first`` where there is none; ``seconds``: of issue time;
-    ``states``: metric → Plateau, Drifting Up or Drifting Down; ``anomaly``: a later shift of level, in words."""
+    ``states``: metric → Plateau, Drifting Up or Drifting Down; ``anomaly``: a later shift of level, in words;
+    ``skipped``: super-passes of the ramp before the first one that is counted."""
 
     found: bool
     first: int = 0
@@ -47,6 +48,7 @@ class SteadyWindow:
     seconds: Decimal | None = None
     states: Mapping[str, str] = field(default_factory=dict)
     anomaly: str = ""
+    skipped: int = 0
 
     @property
     def super_passes(self) -> int:

@@ -309,7 +309,8 @@ def _endpoints(config: ResultDocument) -> tuple[str, ...]:
 
 
 def _window(summary: ResultDocument) -> SteadyWindow | None:
-    """The headline of the client's detector; None where it did not look."""
+    """What the client's detector reports of itself (mlcommons/endpoints: Report.steady_state); None where it did not
+    look."""
     block = summary.get("steady_state")
     if not isinstance(block, Mapping):
         return None
@@ -327,7 +328,14 @@ def _window(summary: ResultDocument) -> SteadyWindow | None:
         seconds=parse_number(short.get("window_duration_s")),
         states={str(n): _STATES.get(str(s), str(s)) for n, s in trend.items()} if isinstance(trend, Mapping) else {},
         anomaly=_shift(shift) if isinstance(shift, Mapping) and shift.get("detected") is True else "",
+        skipped=_skipped(block),
     )
+
+
+def _skipped(block: Mapping[str, Any]) -> int:
+    """The detector counts the super-passes of a window from the end of the ramp on."""
+    all_passes, after_ramp = (_whole(block.get(name)) for name in ("n_super_passes", "n_post_warmup"))
+    return all_passes - after_ramp if after_ramp else _whole(block.get("warmup"))
 
 
 def _mapping(block: Mapping[str, Any], name: str) -> Mapping[str, Any]:

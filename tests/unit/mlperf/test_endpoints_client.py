@@ -19,6 +19,7 @@ from reconciler.mlperf.rules.context import RuleContext
 from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Metric
 from reconciler.result_formats import points
 from reconciler.result_formats.format import RunFiles, Verdict
+from tests.unit.mlperf.endpoints_program.logs import make_even_events, write_lines
 
 PLACES = ClientPlaces("http://127.0.0.1:9", "report", "prompts.jsonl", accuracy="questions.jsonl", tokenizer="model")
 ASKED: dict[str, Any] = {
@@ -29,7 +30,7 @@ ASKED: dict[str, Any] = {
     "harness.model_name": "oss",
     "min_duration": 750_000,
     "target_qps": "4.5",
-    "performance_sample_count": 100,
+    "performance_sample_count": 10,
     "schedule_rng_seed": 10487924139932647040,
     "sample_index_rng_seed": 586478644936801402,
     "client.parameters.temperature": "0.5",
@@ -42,8 +43,8 @@ ASKED: dict[str, Any] = {
 SUMMARY: dict[str, Any] = {
     "version": "0.1.0",
     "git_sha": "abc",
-    "n_samples_issued": 3000,
-    "n_samples_completed": 3000,
+    "n_samples_issued": 300,
+    "n_samples_completed": 300,
     "n_samples_failed": 0,
     "duration_ns": 700 * 10**9,
     "state": "complete",
@@ -52,12 +53,13 @@ SUMMARY: dict[str, Any] = {
     "tpot": {"percentiles": {"90.0": 2 * 10**7}},
     "latency": {},
     "output_sequence_lengths": {"total": 70_000},
-    "qps": 3000 / 700,
+    "qps": 300 / 700,
     "tps": 100.0,
 }
 SCORES = {
     "accuracy_scores": [{"dataset_name": "accuracy", "score": 0.75, "total_samples": 25, "dataset_type": "accuracy"}]
 }
+_FEW = {"n_samples_issued": 5, "n_samples_completed": 5, "output_sequence_lengths": {"total": 700}}
 RULES = RuleContext(metric=Metric("system_tps", "tokens/s"), accuracy_log=AccuracyLogRule(0, 0, 0))
 
 
@@ -67,7 +69,13 @@ def change(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 def leave(folder: Path, config: dict[str, Any], **files: Any) -> Path:
+    """Beside a summary the events of such a run."""
     (folder / "config.yaml").write_text(json.dumps(config))
+    if summary := files.get("result_summary"):
+        events, totals = make_even_events(summary["n_samples_issued"], summary["duration_ns"], users=8)
+        (folder / "outputs").mkdir()
+        (folder / "outputs/events.jsonl").write_bytes(b"".join(write_lines(events)))
+        files["result_summary"] = {**summary, **{name: {**summary[name], "total": n} for name, n in totals.items()}}
     for name, document in files.items():
         (folder / f"{name}.json").write_text(json.dumps(document))
     return folder
@@ -118,6 +126,14 @@ def test_a_declared_warm_up_is_salted_drained_and_seeded() -> None:
         "drain": True,
         "warmup_random_seed": ASKED["sample_index_rng_seed"],
     }
+
+
+def test_a_client_looks_for_the_steady_state_only_where_it_is_told_to() -> None:
+    """Those that cannot refuse a configuration with these words."""
+    assert "steady_state" not in build_client_config(ASKED, PLACES)["settings"]
+    told = {**ASKED, "client.steady_state": True}
+    assert build_client_config(told, PLACES)["settings"]["steady_state"] == {"enabled": True}
+    assert "steady_state" not in build_client_config({**told, "mode": "accuracy"}, PLACES)["settings"]
 
 
 def test_the_key_of_an_endpoint_is_a_reference() -> None:
@@ -180,11 +196,11 @@ def test_a_point_that_lasted_and_whose_passes_are_whole_is_valid(tmp_path: Path)
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"duration_ns": 500 * 10**9, "qps": 6.0, "tps": 140.0}, "point-duration"),
-        ({"n_samples_issued": 3001, "n_samples_completed": 3001, "qps": 3001 / 700}, "whole-passes"),
-        ({"n_samples_completed": 2999, "n_samples_failed": 1, "qps": 2999 / 700}, "failed-samples"),
+        ({"duration_ns": 500 * 10**9, "qps": 0.6, "tps": 140.0}, "point-duration"),
+        ({"n_samples_issued": 301, "n_samples_completed": 301, "qps": 301 / 700}, "whole-passes"),
+        ({"n_samples_completed": 299, "n_samples_failed": 1, "qps": 299 / 700}, "failed-samples"),
         ({"complete": False}, "run-complete"),
-        ({"n_samples_issued": 50, "n_samples_completed": 50, "qps": 50 / 700}, "min-query-count"),
+        ({**_FEW, "qps": 5 / 700, "tps": 1.0}, "min-query-count"),
     ],
 )
 def test_what_the_client_does_not_enforce_makes_a_point_invalid(
@@ -199,8 +215,8 @@ def test_what_the_client_does_not_enforce_makes_a_point_invalid(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"qps": 9.0}, "qps: expected 4.2857143, as its counts make it"),
-        ({"duration_ns": 900 * 10**9, "qps": 3000 / 900, "tps": 70_000 / 900}, "a run within the 800 s of the client"),
+        ({"qps": 9.0}, "qps: expected 0.42857143, as its counts make it"),
+        ({"duration_ns": 900 * 10**9, "qps": 300 / 900, "tps": 70_000 / 900}, "a run within the 800 s of the client"),
     ],
 )
 def test_a_summary_that_contradicts_itself_or_the_clock_fails_the_run(
@@ -228,6 +244,46 @@ def test_shares_are_held_against_bars_in_percent(tmp_path: Path, score: Any, lea
     leave(tmp_path, build_client_config({**ASKED, "mode": "accuracy"}, PLACES), accuracy_results=scores)
     assert points.judge_score(tmp_path, tmp_path, rules, {}).values["accuracy_met"] is met
     assert points.judge_score(tmp_path, tmp_path, replace(rules, bars_bind=False), {}).values["accuracy_met"]
+
+
+def test_a_load_that_was_not_held_makes_a_point_invalid(tmp_path: Path) -> None:
+    folder = leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY)
+    asked = {**ASKED, "point.concurrency": 16}
+    (folder / "config.yaml").write_text(json.dumps(build_client_config(asked, PLACES)))
+    (reason,) = judge(folder, asked).values["reasons"]
+    assert reason == "concurrency-sustained: no more than 8 requests were ever under way, the point is of 16"
+
+
+def test_the_window_of_the_client_is_held_against_the_events(tmp_path: Path) -> None:
+    claim = {"found": True, "superpass_size": 10, "window": {"sp_lo": 0, "sp_hi": 20, "n_samples": 200}}
+    summary = {**SUMMARY, "steady_state": {**claim, "n_super_passes": 30, "n_post_warmup": 29}}
+    assert judge(leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=summary)).values["reasons"] == []
+    (tmp_path / "more").mkdir()
+    summary["steady_state"] = {**summary["steady_state"], "window": {**claim["window"], "n_samples": 199}}
+    found = judge(leave(tmp_path / "more", build_client_config(ASKED, PLACES), result_summary=summary))
+    assert found.values["reasons"] == [
+        "steady-state-consistency: the client reports a window of 199 samples, its super-passes have 200"
+    ]
+
+
+def test_a_client_that_did_not_look_for_a_steady_state_is_told_where_it_is(tmp_path: Path) -> None:
+    warnings = judge(leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY)).values["warnings"]
+    assert any("from super-pass 1 to 29" in warning for warning in warnings)
+
+
+def test_results_of_another_run_and_changed_token_counts_fail_the_run(tmp_path: Path) -> None:
+    summary = {**SUMMARY, "output_sequence_lengths": {"total": 700_000}, "tps": 1000.0}
+    folder = leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=summary)
+    (tmp_path / "conf").write_text(json.dumps(build_client_config(ASKED, replace(PLACES, report="mine"))))
+    problem = judge(folder).problem
+    assert "report_dir: expected mine, config.yaml says report" in problem
+    assert "the summary says 700000 tokens" in problem
+
+
+def test_a_run_without_its_events_is_none(tmp_path: Path) -> None:
+    folder = leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY)
+    (folder / "outputs/events.jsonl").unlink()
+    assert "there is no events.jsonl" in judge(folder).problem
 
 
 def test_a_run_without_results_fails_by_name(tmp_path: Path) -> None:

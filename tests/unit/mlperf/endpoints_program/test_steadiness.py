@@ -1,0 +1,111 @@
+"""The steady state as the events of a run show it, and what the client claims of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from reconciler.mlperf.endpoints_program.event_log import parse_events
+from reconciler.mlperf.endpoints_program.point import SteadyWindow
+from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
+from reconciler.mlperf.endpoints_program.steadiness import (
+    DOWN,
+    PLATEAU,
+    UP,
+    SuperPass,
+    find_false_claims,
+    find_trend,
+    find_window,
+    roll_up,
+)
+from tests.unit.mlperf.endpoints_program.logs import make_events, write_lines
+
+_RULES = load_endpoints_rules()
+_SIZE = 8
+
+
+def make_passes(levels: Sequence[float]) -> tuple[SuperPass, ...]:
+    """A level of TPOT in ms for each super-pass, with as much noise as a quiet server has."""
+    noise = random.Random(7)
+    paces = [level * noise.uniform(0.98, 1.02) for level in levels for _ in range(_SIZE)]
+    return roll_up(parse_events(write_lines(make_events(paces))), _SIZE)
+
+
+@pytest.mark.parametrize(
+    ("course", "state"),
+    [
+        ([1, 1, 1, 1], PLATEAU),
+        ([10, 10.1, 9.9, 10, 10.05, 9.97], PLATEAU),
+        ([1, 2, 3, 4, 5, 6], UP),
+        ([6, 5, 4, 3, 2, 1], DOWN),
+        ([100, 100.1, 100.2, 100.3, 100.4, 100.5], PLATEAU),  # certain, and too small to matter
+        ([1, 9, 2, 8, 1, 9, 2, 8], PLATEAU),
+    ],
+)
+def test_a_trend_is_significant_and_large(course: list[float], state: str) -> None:
+    assert find_trend(course, 0.05) == state
+
+
+def test_the_ramp_is_no_part_of_the_window() -> None:
+    window = find_window(make_passes([20, 15, 12, *[10] * 7]), 0, _RULES)
+    assert (window.found, window.first, window.last, window.samples) == (True, 3, 9, 7 * _SIZE)
+    assert window.states == {"tpot_p50": PLATEAU, "tpot_p90": PLATEAU}
+
+
+def test_a_run_that_drifts_has_none() -> None:
+    window = find_window(make_passes([10 * 1.1**n for n in range(12)]), 0, _RULES)
+    assert not window.found
+    assert window.states == {"tpot_p50": UP, "tpot_p90": UP}
+
+
+def test_of_two_levels_the_first_one_that_lasts_is_taken() -> None:
+    passes = make_passes([*[10] * 18, *[60] * 6])
+    assert find_window(passes, 0, _RULES).last == 17
+    assert find_window(passes, 9, _RULES).first == 18
+
+
+def test_fewer_than_four_super_passes_tell_nothing() -> None:
+    assert not find_window(make_passes([10, 10, 10, 10]), 0, _RULES).found  # the first one is always ramp
+    assert roll_up(parse_events(write_lines(make_events([10] * 12))), _SIZE)[1:] == ()
+
+
+def test_hundreds_of_super_passes_are_judged_too() -> None:
+    window = find_window(make_passes([10] * 200), 0, _RULES)
+    assert window.found
+    assert window.last > 190
+
+
+def claim(**changes: Any) -> SteadyWindow:
+    window = find_window(make_passes([10] * 9), 0, _RULES)
+    return replace(window, first=0, last=window.last - window.first, skipped=window.first, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({}, ""),
+        ({"found": False}, ""),
+        ({"super_pass_size": _SIZE}, ""),
+        ({"super_pass_size": 4}, "super-passes of 4 samples, the dataset has 8"),
+        ({"samples": 65}, "a window of 65 samples, its super-passes have 64"),
+        ({"seconds": Decimal(600)}, "a window of 600 s"),
+    ],
+)
+def test_a_claim_is_held_against_the_events(changes: dict[str, Any], problem: str) -> None:
+    found = "; ".join(find_false_claims(claim(**changes), make_passes([10] * 9), _SIZE, _RULES))
+    assert (problem in found) if problem else not found
+
+
+def test_a_window_beyond_the_run_or_over_a_drift_is_false() -> None:
+    beyond = replace(claim(), last=40)
+    assert find_false_claims(beyond, make_passes([10] * 9), _SIZE, _RULES) == [
+        "a window up to super-pass 41, the run has 9 whole ones"
+    ]
+    drifting = make_passes([10 * 1.1**n for n in range(9)])
+    (found,) = find_false_claims(replace(claim(), seconds=None), drifting, _SIZE, _RULES)
+    assert found == "a steady state, while tpot_p50 and tpot_p90 drifts in its window"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,17 +13,22 @@ from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.desired_cache import compile_sources
-from reconciler.errors import IN_SYNC, NOT_IN_SYNC, RepositoryError
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, RepositoryError
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.files import replace as write
-from reconciler.importing.adopted_documents import find_documents, refuse_odd_power
+from reconciler.importing.adopted_documents import AdoptedDocuments, find_documents, refuse_odd_power
 from reconciler.importing.adopted_records import ImportRecorder
-from reconciler.importing.adoption import Adoption, adopt_runs, declare
+from reconciler.importing.adopted_spec import render_spec
+from reconciler.importing.adoption import Adoption, DeclaredTree, adopt_runs, declare
+from reconciler.importing.curve_spec import render_curves_spec
+from reconciler.importing.read_curves import VERSION, TakenCurves, read_curves
 from reconciler.importing.read_tree import TakenTree, read_tree
 from reconciler.importing.run_import import ImportContext
+from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.tree_comparison import Reproduced, compare_with
 from reconciler.leftovers import open_scratch, sweep_folders
 from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.publishing.rendered_tree import assemble_content
@@ -34,6 +40,7 @@ from reconciler.render.documents import render_document
 from reconciler.resource.records import Artifact
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.tree.content import LogRef
+from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.render import render
 
 _LISTED = 12
@@ -67,14 +74,15 @@ def command(
     declare: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Turn the submission tree at PATH, of whatever layout, into a spec and imported records in this repository.
+    """Turn the submission tree at PATH, of whatever layout, into a spec and imported records in this repository; or a
+    folder of MLPerf Endpoints.
 
     Settings are read from the logs. `plan` has nothing to run afterwards, and the tree is rendered from the records;
     what of it cannot be derived is listed.
     """
     declared = parse_declarations(declare)
     paths = find_repository()
-    tree = replace(read_tree(path, submitter), rehearsal=rehearsal)
+    tree = _read(path, submitter, rehearsal=rehearsal)
     target = output.resolve() if output else paths.specs / f"{tree.submitter.lower()}.yaml"
     _refuse_others(paths, target)
     with Lock(paths.pass_lock, purpose="adoption").acquire(), open_scratch(paths) as scratch:
@@ -85,6 +93,12 @@ def command(
     else:
         say(_text(adoption, reproduced, paths, target))
     return NOT_IN_SYNC if adoption.left_out else IN_SYNC
+
+
+def _read(path: Path, submitter: str, *, rehearsal: bool) -> TakenTree | TakenCurves:
+    if is_endpoints_submission(path):
+        return replace(read_curves(path, submitter), rehearsal=rehearsal)
+    return replace(read_tree(path, submitter), rehearsal=rehearsal)
 
 
 def _refuse_others(paths: RepositoryPaths, target: Path) -> None:
@@ -108,16 +122,21 @@ def _has_specs(paths: list[Path]) -> RepositoryError:
 
 
 def _adopt(
-    paths: RepositoryPaths, tree: TakenTree, target: Path, round_name: str, scratch: Path, declared: dict[str, str]
+    paths: RepositoryPaths,
+    tree: TakenTree | TakenCurves,
+    target: Path,
+    round_name: str,
+    scratch: Path,
+    declared: dict[str, str],
 ) -> tuple[Adoption, PlanResult]:
     """The records are made under the tree's own round; the spec may then name another one. It is written last, so that
     an adoption which is killed declares nothing, and another one makes the same records again."""
     name = target.relative_to(paths.root).as_posix() if target.is_relative_to(paths.root) else str(target)
-    tree = refuse_odd_power(tree)
-    documents = find_documents(tree)
-    own = final = declare(tree, tree.ruleset, name, paths.root, documents.published)
-    if another := round_name if round_name not in ("", tree.ruleset.round) else "":
-        final = declare(tree, load_ruleset(another), name, paths.root, documents.published)
+    tree = tree if isinstance(tree, TakenCurves) else refuse_odd_power(tree)
+    documents = AdoptedDocuments({}, tree.find_files()) if isinstance(tree, TakenCurves) else find_documents(tree)
+    own = final = _declare(tree, tree.ruleset, name, paths, documents)
+    if another := _find_another(tree, round_name):
+        final = _declare(tree, load_ruleset(another), name, paths, documents)
     _refuse_another(target, final.text)
     sweep_folders(documents.folders(paths.root))
     documents.copy(paths.root)
@@ -132,17 +151,35 @@ def _adopt(
     return adoption, compute_plan(paths, Options(specs=(name,)))
 
 
-def _reproduced(paths: RepositoryPaths, tree: TakenTree, seen: PlanResult) -> Reproduced:
+def _find_another(tree: TakenTree | TakenCurves, round_name: str) -> str:
+    """The round to declare the results for, where it is not their own; there is but one version of curves' rules."""
+    if isinstance(tree, TakenCurves) and round_name not in ("", VERSION):
+        raise ReconcilerError(f"curves can be declared for {VERSION} alone", fix="leave --round out")
+    return "" if isinstance(tree, TakenCurves) or round_name == tree.ruleset.round else round_name
+
+
+def _declare(
+    tree: TakenTree | TakenCurves, ruleset: Ruleset, name: str, paths: RepositoryPaths, documents: AdoptedDocuments
+) -> DeclaredTree:
+    def render(cells: list[TakenCell], left_out: Mapping[str, str]) -> str:
+        if isinstance(tree, TakenCurves):
+            return render_curves_spec(tree, cells, left_out, documents.files)
+        return render_spec(tree, ruleset, cells, left_out, documents.published)
+
+    return declare(tree, ruleset, name, paths.root, render)
+
+
+def _reproduced(paths: RepositoryPaths, tree: TakenTree | TakenCurves, seen: PlanResult) -> Reproduced:
     def stored(ref: LogRef) -> Path:
         return find_readable(paths, Artifact("", ref.sha256, ref.size, "logs"))
 
     content, ruleset = assemble_content(
         paths, seen.desired, seen.difference, lambda identity: load_record(paths, identity), stored
     )
-    folders = {f"{place.division}/{place.submitter}": place.path for place in tree.places}
-    # The tree may have another layout than its round: what counts is what its files hold.
-    ruleset = replace(ruleset, layout=tree.places[0].layout)
-    return compare_with(dict(render(content, ruleset)), folders, lambda ref: stored(ref).read_bytes(), tree.holds)
+    if isinstance(tree, TakenTree):
+        # The tree may have another layout than its round: what counts is what its files hold.
+        ruleset = replace(ruleset, layout=tree.places[0].layout)
+    return compare_with(dict(render(content, ruleset)), tree.folders, lambda ref: stored(ref).read_bytes(), tree.holds)
 
 
 def _text(adoption: Adoption, reproduced: Reproduced | None, paths: RepositoryPaths, target: Path) -> str:

@@ -16,14 +16,15 @@ from reconciler.desired.state import Desired
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.files import Lock, RepositoryPaths
-from reconciler.importing.adopted_records import ImportRecorder, Taken
+from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
 from reconciler.importing.readers import find_runs
 from reconciler.importing.run_import import UNKNOWABLE, ImportContext, check_declared
 from reconciler.leftovers import open_scratch
+from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.planning import PlanResult, compute_plan
 from reconciler.reconcile import TOOL
 from reconciler.render.documents import render_document
-from reconciler.resource.kinds import Cell
+from reconciler.resource.kinds import Address, Cell, Kind
 
 _FOLDER = click.Argument(
     ["folder"], required=False, metavar="[LOGDIR]", type=click.Path(exists=True, file_okay=False, path_type=Path)
@@ -65,10 +66,10 @@ def command(
     if folder is None and not declared:
         raise click.UsageError("name the folder with the logs, or --declare something of runs imported before")
     paths, options = find_asked_cells(specs)
-    found = find_runs(folder, user_conf) if folder is not None else ()
     with Lock(paths.pass_lock, purpose="import").acquire(), open_scratch(paths) as scratch:
         seen = compute_plan(paths, options)
         chosen = find_cell(cell, trace_lineages(seen.desired))
+        found = find_runs(folder, user_conf, find_result_format(chosen, seen.desired)) if folder is not None else ()
         recorder = open_recorder(paths, seen, scratch, declared)
         taken = tuple(item for run in found for item in recorder.run(chosen, run)) or recorder.redeclare(chosen)
     if as_json:
@@ -77,6 +78,12 @@ def command(
         say("\n".join(describe_import(taken)))
         say(_next(chosen, taken))
     return NOT_IN_SYNC if any(item.validity == "INVALID" for item in taken) else IN_SYNC
+
+
+def find_result_format(cell: Cell, desired: Desired) -> str:
+    """The name of the format of results that a cell is measured by; "" for the usual one."""
+    result = Address(Kind.RESULT, str(cell))
+    return desired.detail(result).settings.text(RESULTS) if result in desired.by_address else ""
 
 
 def parse_declarations(words: Iterable[str]) -> dict[str, str]:
@@ -98,7 +105,7 @@ def open_recorder(
     return ImportRecorder(paths, desired or seen.desired, seen.recorded, context)
 
 
-def describe_import(taken: Iterable[Taken]) -> list[str]:
+def describe_import(taken: Iterable[TakenRecord]) -> list[str]:
     lines = []
     for item in taken:
         result = ", ".join(part for part in (item.metric, item.validity) if part)
@@ -107,7 +114,7 @@ def describe_import(taken: Iterable[Taken]) -> list[str]:
     return lines
 
 
-def _next(cell: Cell, taken: tuple[Taken, ...]) -> str:
+def _next(cell: Cell, taken: tuple[TakenRecord, ...]) -> str:
     unknown = sorted({name for item in taken for name in item.unknown})
     if not unknown:
         return "Nothing about it is unknown. `reconcile plan` shows what is left to do."
@@ -115,7 +122,7 @@ def _next(cell: Cell, taken: tuple[Taken, ...]) -> str:
     return f"Unknown, and to be declared before packing: reconcile import --cell {cell} {wanted}"
 
 
-def _part(item: Taken) -> dict[str, object]:
+def _part(item: TakenRecord) -> dict[str, object]:
     return {
         "address": str(item.address),
         "record": item.identity,

@@ -27,7 +27,7 @@ from reconciler.result_formats.table import find_format
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenRecord:
     """What became of one folder. ``identity`` is the record's id, ``validity`` LoadGen's word on a performance run."""
 
     address: Address
@@ -48,7 +48,7 @@ class ImportRecorder:
     context: ImportContext
     made: dict[str, str] = field(default_factory=dict)
 
-    def run(self, cell: Cell, found: FoundRun) -> tuple[Taken, ...]:
+    def run(self, cell: Cell, found: FoundRun) -> tuple[TakenRecord, ...]:
         """Records a run, and the score that came with it. LogError when it is not what the cell asks for."""
         resource = self._resource(RunAddress(cell, found.mode).address)
         detail = self.desired.detail(resource.address)
@@ -71,12 +71,12 @@ class ImportRecorder:
                 fix=f"{found.format.DECLARE}, or import {wanted.LEAVES}",
             )
 
-    def test(self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun) -> Taken:
+    def test(self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun) -> TakenRecord:
         """Records a compliance test's folder as it is; ``found``: the run beside which it stands."""
         address = Address(Kind.COMPLIANCE_TEST, f"{cell}/{name}")
         return self._store(import_test(address, files, found.made, self.context))
 
-    def redeclare(self, cell: Cell) -> tuple[Taken, ...]:
+    def redeclare(self, cell: Cell) -> tuple[TakenRecord, ...]:
         """Says more of runs that were imported before. ReconcilerError when the cell has none."""
         names: dict[str, str] = {}
         taken = []
@@ -103,8 +103,10 @@ class ImportRecorder:
 
     def _upstream(self, detail: Detail, found: FoundRun) -> dict[str, str]:
         """Input name → record id; what nobody has recorded gets a record that stands for it."""
-        ups = ((item.name, item.upstream) for item in detail.inputs if item.upstream is not None)
-        return {name: self._known(address, found) for name, address in ups if address.kind is not Kind.RUN}
+        ups = [(item.name, item.upstream) for item in detail.inputs if item.upstream is not None]
+        runs = [(name, self.desired.by_address[at].key) for name, at in ups if at.kind is Kind.RUN]
+        known = {name: self.made[key] for name, key in runs if key in self.made}
+        return known | {name: self._known(address, found) for name, address in ups if address.kind is not Kind.RUN}
 
     def _known(self, address: Address, found: FoundRun) -> str:
         resource = self.desired.by_address[address]
@@ -117,7 +119,7 @@ class ImportRecorder:
             self._store(replace(made, record=replace(made.record, upstream=self._upstream(detail, found))))
         return self.made[resource.key]
 
-    def _store(self, made: Import) -> Taken:
+    def _store(self, made: Import) -> TakenRecord:
         """Files first, then the record that names them. The user's files are copied: the store's never change."""
         stored = {}
         for number, item in enumerate(made.kept):
@@ -133,10 +135,10 @@ class ImportRecorder:
         return _taken(made, identity)
 
 
-def _taken(made: Import, identity: str) -> Taken:
+def _taken(made: Import, identity: str) -> TakenRecord:
     record = made.record
     metric = record.values.get("metric")
-    return Taken(
+    return TakenRecord(
         record.address,
         identity,
         validity=str(record.values.get("validity", "")),

@@ -41,17 +41,7 @@ def _lines(
     left_out: Mapping[str, str],
     published: Mapping[str, Any],
 ) -> Iterator[str]:
-    yield f"# Adopted from a submission tree of round {tree.ruleset.round}. Its runs are recorded as imported: what no"
-    yield "# log can prove of them is unknown, until `reconcile import --cell CELL --declare NAME=VALUE` says it."
-    if left_out:
-        yield "#"
-        yield "# Not adopted:"
-        yield from (f"# - {name}: {' '.join(why.split())}" for name, why in sorted(left_out.items()))
-    yield ""
-    yield "apiVersion: mlperf-reconciler/v1"
-    yield "kind: Submission"
-    yield f"metadata: {{name: {render_value(_name(tree.submitter))}}}"
-    yield "spec:"
+    yield from render_head(f"a submission tree of round {tree.ruleset.round}", tree.submitter, left_out)
     yield f"  round: {ruleset.round}"
     yield f"  submitter: {render_value(tree.submitter)}"
     if tree.rehearsal:
@@ -72,15 +62,34 @@ def _lines(
     yield from _divisions(cells, ruleset)
 
 
+def render_head(what: str, submitter: str, left_out: Mapping[str, str]) -> Iterator[str]:
+    """Down to `spec:`. ``what``: was adopted."""
+    yield f"# Adopted from {what}. Its runs are recorded as imported: what no"
+    yield "# log can prove of them is unknown, until `reconcile import --cell CELL --declare NAME=VALUE` says it."
+    if left_out:
+        yield "#"
+        yield "# Not adopted:"
+        yield from (f"# - {name}: {' '.join(why.split())}" for name, why in sorted(left_out.items()))
+    yield ""
+    yield "apiVersion: mlperf-reconciler/v1"
+    yield "kind: Submission"
+    yield f"metadata: {{name: {render_value(_name(submitter))}}}"
+    yield "spec:"
+
+
 def _system(name: str, values: Mapping[str, Any], original: str) -> Iterator[str]:
     yield f"    {render_value(name)}:"
     yield f"      category: {render_value(normalise_category(str(values['system_type'])))}"
     yield f"      status: {render_value(str(values.get('status', '')).lower())}"
     if original:
         yield f"      original: {render_value(original)}      # kept byte for byte as long as it says the same"
+    yield from render_description({field: values[field] for field in sorted(values) if field not in _ELSEWHERE})
+
+
+def render_description(values: Mapping[str, Any]) -> Iterator[str]:
     yield "      description:"
-    for field in sorted(set(values) - set(_ELSEWHERE)):
-        yield f"        {render_value(field)}: {_scalar(values[field])}"
+    for field, value in values.items():
+        yield f"        {render_value(field)}: {_scalar(value)}"
 
 
 def _benchmark(name: str, cells: list[TakenCell], source: str) -> Iterator[str]:

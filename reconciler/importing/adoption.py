@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from reconciler.desired.checks import check
 from reconciler.errors import ReconcilerError, SpecError
-from reconciler.importing.adopted_records import ImportRecorder, Taken
-from reconciler.importing.adopted_spec import render_spec
-from reconciler.importing.read_tree import TakenTree
+from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
 from reconciler.importing.run_reader import TakenCell
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
@@ -19,11 +17,41 @@ from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.loading import load_sources
 
 
+class Taken(Protocol):
+    """What was read of a submission: ``TakenTree`` or ``TakenCurves``."""
+
+    @property
+    def submitter(self) -> str: ...
+
+    @property
+    def ruleset(self) -> Ruleset: ...
+
+    @property
+    def cells(self) -> tuple[TakenCell, ...]: ...
+
+    @property
+    def problems(self) -> tuple[str, ...]: ...
+
+    @property
+    def rehearsal(self) -> bool: ...
+
+    @property
+    def folders(self) -> Mapping[str, Path]:
+        """Where the submitter's folders are, by where a rendering has them."""
+
+    def holds(self, path: Path) -> bool:
+        """Whether a file of it may be read."""
+
+
+# (cells to declare, cell or file → why it is not) → the spec
+RenderSpec = Callable[[list[TakenCell], Mapping[str, str]], str]
+
+
 @dataclass(frozen=True, slots=True)
 class DeclaredTree:
     """``left_out``: cell or file → why it is not in the spec."""
 
-    tree: TakenTree
+    tree: Taken
     text: str
     cells: tuple[TakenCell, ...]
     left_out: Mapping[str, str]
@@ -37,18 +65,18 @@ class Adoption:
     text: str
     cells: int
     systems: int
-    taken: tuple[Taken, ...]
+    taken: tuple[TakenRecord, ...]
     left_out: Mapping[str, str]
     another_round: str = ""
 
 
-def declare(tree: TakenTree, ruleset: Ruleset, name: str, root: Path, published: Mapping[str, Any]) -> DeclaredTree:
+def declare(tree: Taken, ruleset: Ruleset, name: str, root: Path, render: RenderSpec) -> DeclaredTree:
     """The spec of as many cells as the round takes. ``name``: of the spec file, relative to the repository."""
     left_out = {problem.partition(": ")[0]: problem.partition(": ")[2] for problem in tree.problems}
-    left_out |= {str(item.cell): "; ".join(item.problems) for item in tree.cells if not item.runs and not item.source}
+    left_out |= {str(item.cell): "; ".join(item.problems) for item in tree.cells if item.is_nothing}
     cells = [item for item in tree.cells if str(item.cell) not in left_out]
     while cells:
-        text = render_spec(tree, ruleset, cells, left_out, published)
+        text = render(cells, left_out)
         wrong = _refused(text, ruleset, name, root, cells) or _rehearsed(tree, cells)
         if not wrong:
             return DeclaredTree(tree, text, tuple(cells), left_out)
@@ -61,7 +89,7 @@ def declare(tree: TakenTree, ruleset: Ruleset, name: str, root: Path, published:
     )
 
 
-def _rehearsed(tree: TakenTree, cells: list[TakenCell]) -> dict[str, str]:
+def _rehearsed(tree: Taken, cells: list[TakenCell]) -> dict[str, str]:
     """What calls itself a rehearsal stays one."""
     why = "its tree says that it is a rehearsal, which `--rehearsal` adopts as what it is"
     return {} if tree.rehearsal else {str(item.cell): why for item in cells if item.rehearsal}
@@ -82,7 +110,8 @@ def _refused(text: str, ruleset: Ruleset, name: str, root: Path, cells: list[Tak
 
 def _touched(path: str, cells: list[Cell]) -> list[Cell]:
     exact = [c for c in cells if f"{path}.".startswith(f"spec.divisions.{str(c).replace('/', '.')}.")]
-    return exact or [
+    curve = [c for c in cells if f"{path}.".startswith(f"spec.divisions.{c.division}.{c.system}.{c.benchmark}.")]
+    return exact or curve or [
         c for c in cells
         if f"{path}.".startswith((f"spec.benchmarks.{c.benchmark}.", f"spec.systems.{c.system}."))
     ]  # fmt: skip
@@ -90,7 +119,7 @@ def _touched(path: str, cells: list[Cell]) -> list[Cell]:
 
 def adopt_runs(declared: DeclaredTree, recorder: ImportRecorder) -> Adoption:
     """Records every run that is what its cell asks for; the others are named, and `plan` shows them as due."""
-    taken: list[Taken] = []
+    taken: list[TakenRecord] = []
     left_out = dict(declared.left_out)
     for item in declared.cells:
         for problem in item.problems:
@@ -100,6 +129,8 @@ def adopt_runs(declared: DeclaredTree, recorder: ImportRecorder) -> Adoption:
                 taken += recorder.run(item.cell, run)
             except ReconcilerError as error:
                 left_out[f"{item.cell} ({run.mode} run)"] = error.message
+                if run.format.TIES_ACCURACY:
+                    break  # the accuracy run belongs to the performance run before it
         if item.runs:
             for name, files in item.tests.items():
                 recorder.test(item.cell, name, files, item.runs[-1])

@@ -14,7 +14,6 @@ from reconciler.importing.run_reader import TakenCell
 from reconciler.mlperf.loadgen.settings import list_settings, name_loadgen_scenario
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
-from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.places import SubmitterPlace
 from reconciler.tree.reading.survey import Survey, survey_tree
@@ -36,6 +35,11 @@ class TakenTree:
     rehearsal: bool = False
     strange: Mapping[Path, str] = field(default_factory=dict)
 
+    @property
+    def folders(self) -> dict[str, Path]:
+        """By where a rendering has it."""
+        return {f"{place.division}/{place.submitter}": place.path for place in self.places}
+
     def holds(self, path: Path) -> bool:
         """Whether a path of the tree, and all above it, may be read."""
         return not any(path.is_relative_to(entry) for entry in self.strange)
@@ -43,11 +47,6 @@ class TakenTree:
 
 def read_tree(path: Path, submitter: str = "") -> TakenTree:
     """ReconcilerError when there is no tree, more than one, or several submitters and none is named."""
-    if is_endpoints_submission(path):
-        raise ReconcilerError(
-            f"{path} is a submission of MLPerf Endpoints, and only trees of MLPerf Inference can be adopted",
-            fix="`reconcile check` and `reconcile verify-tree` examine it; its spec is written by hand",
-        )
     found = survey_tree(path)
     if len(found) != 1:
         raise ReconcilerError(f"{path} holds {len(found)} trees", fix="name the root of one")

@@ -58,6 +58,7 @@ class TakenCell:
     """One scenario folder. ``settings``: what its performance log says a spec must ask for.
 
     ``harness``: what a spec must say of what made the runs. ``problems``: what could not be taken of it, and why.
+    ``needed``: it is declared though none of its runs could be taken, since others would not stand without it.
     ``source``: the cell whose logs these are. ``power``: files of a power measurement by their path below performance/.
     ``rehearsal``: its tree says that it is one."""
 
@@ -72,6 +73,12 @@ class TakenCell:
     harness: Mapping[str, str] = field(default_factory=dict)
     power: Mapping[str, Path] = field(default_factory=dict)
     rehearsal: bool = False
+    needed: bool = False
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether a spec can do without it."""
+        return not self.runs and self.source is None and not self.needed
 
 
 class RunReader(Protocol):

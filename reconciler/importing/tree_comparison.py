@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from reconciler.files import hash_bytes
 from reconciler.foreign import walk_files
+from reconciler.mlperf.documents import parse_yaml_mapping
 from reconciler.tree.content import Content, LogRef, hash_content
 from reconciler.tree.documents import read_statements
 
@@ -17,8 +18,8 @@ from reconciler.tree.documents import read_statements
 class Reproduced:
     """Paths of the adopted tree, each sorted. ``same``: equal bytes, under that name or the proper one.
 
-    ``equal``: JSON with equal values, written otherwise. ``differing``: rendered with other content. ``missing``: not
-    derived at all."""
+    ``equal``: JSON or YAML with equal values, written otherwise. ``differing``: rendered with other content.
+    ``missing``: not derived at all."""
 
     same: tuple[str, ...]
     equal: tuple[str, ...]
@@ -64,8 +65,18 @@ def _verdict(path: Path, content: Content | None, read: Callable[[LogRef], bytes
     data = path.read_bytes()
     if hash_bytes(data) == hash_content(content):
         return "same"
+    own = read(content) if isinstance(content, LogRef) else content
+    if path.suffix == ".yaml":
+        return "equal" if (found := _read_yaml(data)) is not None and found == _read_yaml(own) else "differing"
     if path.suffix != ".json":
         return "differing"
-    own = read(content) if isinstance(content, LogRef) else content
     stated = read_statements(data)
     return "equal" if stated is not None and stated == read_statements(own) else "differing"
+
+
+def _read_yaml(data: bytes) -> object:
+    """None for what is no mapping."""
+    try:
+        return parse_yaml_mapping(data).values
+    except (ValueError, RecursionError):
+        return None

@@ -69,9 +69,12 @@ def build_client_config(asked: Mapping[str, Any], places: ClientPlaces) -> dict[
     return config
 
 
-def find_config_differences(config: ResultDocument, asked: Mapping[str, Any]) -> Iterator[str]:
-    """Every value of config.yaml, as the client resolved it, that is not the one that was asked for."""
-    for path, wanted in _leaves(_collect_asked(asked), ()):
+def find_config_differences(
+    config: ResultDocument, asked: Mapping[str, Any], *, foreign: bool = False
+) -> Iterator[str]:
+    """Every value of config.yaml, as the client resolved it, that is not the one that was asked for. ``foreign``:
+    somebody else ran it, whom nobody asked for what only this project sets."""
+    for path, wanted in _leaves(_collect_foreign(asked) if foreign else _collect_asked(asked), ()):
         found = config.within(*path)
         if not _equal(wanted, found):
             line = config.lines.get(path[-1], 0)
@@ -139,6 +142,21 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _collect_foreign(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run made elsewhere must have had: the model, the seeds, the load, and the bounds that are declared. One
+    configuration stands for both runs of a point in a submission, that of the performance run."""
+    whole = _collect_asked(asked)
+    runtime = whole["settings"]["runtime"]
+    if asked["mode"] != PERFORMANCE:
+        runtime = {name: value for name, value in runtime.items() if name.endswith("_seed")}
+    model = {name: value for name, value in whole["model_params"].items() if name != "streaming"}
+    settings = {"runtime": runtime, "load_pattern": whole["settings"]["load_pattern"]}
+    if count := int(asked.get("client.warmup") or 0):
+        settings["warmup"] = {"enabled": True, "n_requests": count}
+    api = {"endpoint_config": whole["endpoint_config"]} if asked.get("client.api") else {}
+    return {"model_params": model, "settings": settings, **api}
+
+
 def _warmup(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Salted, since the client warms up with samples of the performance dataset, and drained, so that nothing of it is
     answered while the clock runs."""
@@ -183,7 +201,9 @@ def _below(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Decimals are kept as text in a spec; the client reads numbers."""
-    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value):
+        return value
+    return float(value) if "." in value else int(value)
 
 
 def _whole(values: Mapping[str, Any]) -> dict[str, int]:

@@ -108,12 +108,12 @@ def _find_logged(logged: LoggedRun, point: MeasuredPoint, run: RunFiles) -> Iter
 
 
 def find_point_contradictions(
-    files: Mapping[str, bytes], inputs: Mapping[str, object], seconds: float = 0.0
+    files: Mapping[str, bytes], inputs: Mapping[str, object], seconds: float = 0.0, *, foreign: bool = False
 ) -> Iterator[str]:
     """Every field in which the results are not those of the run that was asked. ``seconds``: the client took them.
-    ValueError for what cannot be read."""
+    ``foreign``: somebody else ran it. ValueError or UnreadablePointError for what cannot be read."""
     config = _config(files)
-    yield from find_config_differences(config, inputs)
+    yield from find_config_differences(config, inputs, foreign=foreign)
     if inputs["mode"] == PERFORMANCE:
         point = _parse(files)
         yield from (finding.text for finding in find_differences(point, _collect_asked(inputs)))
@@ -250,7 +250,7 @@ def recheck_run(
     rules: RuleContext,  # noqa: ARG001 - what is ruled of a point stands among its inputs
     *,
     timed: bool,
-    foreign: bool,  # noqa: ARG001 - the client is elsewhere anyway
+    foreign: bool,
     rehearsal: bool,
 ) -> Recheck:
     own = RESULT_SUMMARY if timed else ACCURACY_RESULTS
@@ -258,7 +258,7 @@ def recheck_run(
         return Recheck(own, missing=lost)
     return Recheck(
         own,
-        differing=tuple(find_point_contradictions(files, inputs)),
+        differing=tuple(find_point_contradictions(files, inputs, foreign=foreign)),
         shown=f"{CONFIG} shows every setting, and the seeds",
         values=measure_point(files, inputs, rehearsal=rehearsal) if timed else {},
     )

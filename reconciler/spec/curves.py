@@ -6,11 +6,12 @@ has, and which of them have an accuracy run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.regions import (
+    BANDS,
     Regions,
     choose_accuracy_points,
     derive_regions,
@@ -25,6 +26,8 @@ from reconciler.spec.layers import Block, LayeredSetting
 
 PREFIX = "c"  # before the concurrency, in the name of a point's cell
 SEED_SET = "seed_set"
+ACCURACY_POINTS = "accuracy_points"
+ELSEWHERE = "external"  # code of a benchmark whose runs are made elsewhere and imported
 _SPARE = 125  # percent of the shortest duration: the steady-state window must span it, and ramps are no part of one
 _MILLISECONDS = 1000
 _CLIENT_COMMAND = (
@@ -52,12 +55,14 @@ class CurveProblem:
 
 @dataclass(frozen=True, slots=True)
 class PlacedCurve:
-    """``regions`` of its ``points``; ``accuracy``: those with an accuracy run of their own."""
+    """``regions`` of its ``points``; ``accuracy``: those with an accuracy run of their own, ``declared`` in the spec or
+    chosen by the rules."""
 
     points: tuple[int, ...]
     regions: Regions
     accuracy: frozenset[int]
     owners: Mapping[str, int] = field(default_factory=dict)
+    declared: bool = False
 
     def find_source(self, concurrency: int) -> int:
         """The point of the same region whose accuracy run stands for it, else the nearest one below or above."""
@@ -71,8 +76,9 @@ def name_point(concurrency: int) -> str:
     return f"{PREFIX}{concurrency}"
 
 
-def place_curve(written: tuple[str, ...], c_max: int, rules: CurveRules) -> PlacedCurve:
-    """``written``: numbers, or the word auto. Raises ReconcilerError where the rules cannot place it."""
+def place_curve(written: tuple[str, ...], c_max: int, rules: CurveRules, scored: Collection[int] = ()) -> PlacedCurve:
+    """``written``: numbers, or the word auto. ``scored``: points that are declared to have an accuracy run, in place of
+    those that the rules choose. Raises ReconcilerError where the rules cannot place it."""
     automatic = AUTO in written
     if automatic and len(written) > 1:
         fix = "write 'points: auto', or numbers alone"
@@ -80,8 +86,8 @@ def place_curve(written: tuple[str, ...], c_max: int, rules: CurveRules) -> Plac
     points = place_points(c_max, rules) if automatic else tuple(sorted({int(word) for word in written}))
     regions = derive_regions(points, c_max, rules)
     elected = c_max if c_max in points else None
-    owners = choose_accuracy_points(points, regions, rules, elected=elected)
-    return PlacedCurve(points, regions, frozenset(owners.values()), owners)
+    owners = choose_accuracy_points(scored or points, regions, rules, elected=elected)
+    return PlacedCurve(points, regions, frozenset(scored or owners.values()), owners, declared=bool(scored))
 
 
 def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[CurveProblem]:
@@ -104,17 +110,34 @@ def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[Curv
     if placed.regions.c_max not in placed.points:
         message = f"no point is at {placed.regions.c_max}, which is elected as the Offline point"
         yield CurveProblem("points", message, f"add {placed.regions.c_max}")
+    if placed.declared:
+        yield from _find_accuracy_problems(placed)
+
+
+def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[CurveProblem]:
+    """Of points that are declared to have an accuracy run: each region needs one, and so does the Offline point."""
+    for point in sorted(placed.accuracy - set(placed.points)):
+        yield CurveProblem(ACCURACY_POINTS, f"{point} is not a point of the curve", "add it to points, or take it out")
+    for band in (band for band in BANDS if band not in placed.owners):
+        region = placed.regions.get(band)
+        message = f"no point with an accuracy run lies in {band.replace('_', ' ')} ({region})"
+        yield CurveProblem(ACCURACY_POINTS, message, f"add a point in {region}; one point counts for one region")
+    if placed.regions.c_max in placed.points and placed.regions.c_max not in placed.accuracy:
+        message = f"{placed.regions.c_max} is elected as the Offline point, and has no accuracy run"
+        yield CurveProblem(ACCURACY_POINTS, message, f"add {placed.regions.c_max}")
 
 
 def find_point_problems(settings: Block, *, rehearsal: bool) -> Iterator[tuple[str, str, str]]:
     """(name of a setting, message, fix) of what a point's run cannot be without. ``rehearsal``: durations are its
     own."""
-    if CLIENT_CODE not in settings:
-        fix = "write 'client: {code: ${MLPERF_ENDPOINTS_CLIENT}}', a checkout of mlcommons/endpoints"
-        yield "client.code", "nothing says where the official client is", fix
     if "harness.model_name" not in settings:
         fix = "write 'client: {model_name: NAME}'; GET /v1/models of the server lists the names"
         yield "client.model_name", "nothing says which model the endpoint serves", fix
+    if is_elsewhere(settings):
+        return
+    if CLIENT_CODE not in settings:
+        fix = "write 'client: {code: ${MLPERF_ENDPOINTS_CLIENT}}', a checkout of mlcommons/endpoints"
+        yield "client.code", "nothing says where the official client is", fix
     if "dataset.path" not in settings:
         fix = "write 'dataset: {path: …}' in the benchmark"
         yield "dataset.path", "nothing says what the performance dataset is", fix
@@ -138,6 +161,11 @@ def find_point_problems(settings: Block, *, rehearsal: bool) -> Iterator[tuple[s
         yield "min_duration", message, "remove min_duration, or set `rehearsal: true` (never packaged)"
 
 
+def is_elsewhere(settings: Block) -> bool:
+    """Whether the runs of a point are made elsewhere, and imported."""
+    return _text(settings, "benchmark.code") == ELSEWHERE
+
+
 def complete_point(
     settings: Block,
     concurrency: int,
@@ -153,14 +181,17 @@ def complete_point(
     region = placed.regions.find(concurrency)
     seconds = rules.find_least_seconds(region, concurrency, agentic=False)
     ruled = Origin(f"Endpoints rules {rules.version}")
-    implied: dict[str, object] = {
-        COMMAND: (*_CLIENT_COMMAND, *_words(settings, "client.arguments")),
-        "harness.results": "points",
-        "harness.env.PYTHONPATH": "src",
-        "harness.outputs": _KEPT,
-        "engine.backend": "command",
-        "benchmark.code": "command",
-    }
+    implied: dict[str, object] = {"harness.results": "points"}
+    if is_elsewhere(settings):
+        implied["engine.backend"] = ELSEWHERE
+    else:
+        implied |= {
+            COMMAND: (*_CLIENT_COMMAND, *_words(settings, "client.arguments")),
+            "harness.env.PYTHONPATH": "src",
+            "harness.outputs": _KEPT,
+            "engine.backend": "command",
+            "benchmark.code": "command",
+        }
     seeds = rules.find_seed_set(_text(settings, SEED_SET) or sorted(rules.seed_sets)[-1])
     by_rules: dict[str, object] = {
         SEED_SET: seeds.id,

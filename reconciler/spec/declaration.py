@@ -20,6 +20,8 @@ from reconciler.spec.benchmark_defaults import add_facts, add_types
 from reconciler.spec.checks import check_cell, make_problem
 from reconciler.spec.commands import check_harness
 from reconciler.spec.curves import (
+    ACCURACY_POINTS,
+    ELSEWHERE,
     SEED_SET,
     complete_point,
     find_curve_problems,
@@ -108,6 +110,9 @@ class Declaring:
         for name, group in groups.items():
             block = flatten(group, self._node("spec", name), f"spec.{name}", f"{name}.")
             found |= {flat: layers[0].value for flat, layers in block.items() if layers[0].value.value is not None}
+        if "documents.folder" in found and not self._curves:
+            fix = "name single documents: calibration, bandwidth"
+            self._complain(("spec", "documents", "folder"), "only an Endpoints submission has a folder docs/", fix)
         if self.spec.tree is not None and (name := find_variable(str(self.spec.tree))):
             unset = explain_unset(name)
             self._complain_of_value(("spec", "tree"), unset.message, unset.fix)
@@ -210,8 +215,8 @@ class Declaring:
             add_facts(name, block, facts)
             self._add_places(block, where, find_benchmark_files(facts.code, name))
         block.setdefault("benchmark.official", (implied,))
-        if self._curves:
-            pass  # each point says how it is measured
+        if self._curves:  # each point says how it is measured, but for those that are measured elsewhere
+            block |= {"benchmark.code": written} if written and written[0].value.value == ELSEWHERE else {}
         elif written is None:
             self._imply_code(name, where, block, implied, facts)
         elif str(written[0].value.value).endswith(".py"):
@@ -307,13 +312,15 @@ class Declaring:
         if not curve.points or curve.max_supported_concurrency is None:
             return
         try:
-            placed = place_curve(tuple(curve.points), curve.max_supported_concurrency, rules)
+            scored = curve.accuracy_points or ()
+            placed = place_curve(tuple(curve.points), curve.max_supported_concurrency, rules, scored)
         except ReconcilerError as error:
             self._complain_of_value((*where, MAXIMUM), error.message, error.fix)
             return
         for problem in find_curve_problems(placed, rules):
             self._complain((*where, problem.name), problem.message, problem.fix)
         shared, rehearsal = self._layer(curve, where), bool(self.spec.rehearsal)
+        shared.pop(ACCURACY_POINTS, None)  # said to each point in another way
         at = LayeredSetting(Value(named[2], find_position(self._root, where)[0]), ".".join(where))
         for concurrency in placed.points:
             own = (

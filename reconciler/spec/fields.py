@@ -211,6 +211,11 @@ Concurrency = Annotated[
     check_fitting(scalars.parse_concurrency),
     WithJsonSchema({"type": "string", "pattern": "^([1-9][0-9]*|auto)$"}),
 ]
+Concurrencies = Annotated[
+    tuple[int, ...] | None,
+    check_fitting(scalars.parse_concurrencies),
+    WithJsonSchema({"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1}),
+]
 StopSignal = Annotated[
     str | None,
     check_fitting(parse_one_of(STOP_SIGNALS, "signal to stop a service with")),

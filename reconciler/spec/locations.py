@@ -21,6 +21,7 @@ _LOCATIONS = (
     ("spec", "tree"),
     ("spec", "documents", "calibration"),
     ("spec", "documents", "bandwidth"),
+    ("spec", "documents", "folder"),
     ("spec", "systems", "*", "original"),
     ("spec", "systems", "*", "nameplate"),
     ("spec", "stores", "*", "url"),

@@ -216,7 +216,8 @@ class BenchmarkGroup(SettingsGroup):
     client: EndpointsClient = Field(EndpointsClient(), description="With program endpoints: the official client.")
     disclosure: Options = Field(
         {},
-        description="With program endpoints: fields of point.yaml that nothing here can tell, such as link_to_model.",
+        description="With program endpoints: fields of point.yaml that nothing here can tell, such as link_to_model, "
+        "and of system_desc.json what may differ from point to point, such as tensor_parallel.",
     )
     endpoint: Endpoint = Field(
         Endpoint(),
@@ -273,7 +274,8 @@ class System(Group):
     nameplate: fields.Location = Field(
         None,
         description="What its power supplies can give: published as systems/<name>_power.yaml, from round v6.1 on. A "
-        "number alone is system_power_capacity of its description.",
+        "number alone is system_power_capacity of its description. With program endpoints: its system_power.json, "
+        "which else is made from its description.",
     )
 
 
@@ -295,23 +297,37 @@ Cells = Annotated[
 ]
 
 
+class PointGroup(SettingsGroup):
+    """One point of a curve: settings that the others do not have."""
+
+    client: EndpointsClient = Field(EndpointsClient(), description="The official client, for this point.")
+    disclosure: Options = Field({}, description="Fields of point.yaml and system_desc.json that only this point has.")
+
+
 class CurveGroup(SettingsGroup):
     """The points of one benchmark on one system, with program endpoints. What is set beside `points` holds for each."""
 
     max_supported_concurrency: fields.Count = Field(
         None, description="The most requests at a time that the system supports (C_max), more than 32."
     )
-    points: Annotated[dict[fields.Concurrency, SettingsGroup], ByConcurrency, Empty] = Field(
+    points: Annotated[dict[fields.Concurrency, PointGroup], ByConcurrency, Empty] = Field(
         {},
         description="Requests at a time of each point, such as [1, 8, 40], or by number with settings of their own; "
         "auto: as many as the rules ask, placed by region.",
         json_schema_extra=or_list,
     )
+    accuracy_points: fields.Concurrencies = Field(
+        None,
+        description="Points with an accuracy run of their own, such as [1, 3, 10, 64]: one in each region at least. "
+        "Default: as the rules place them.",
+    )
     seed_set: fields.OptionalName = Field(
         None, description="The published set of seeds that the curve is bound to, such as A; default: the newest."
     )
     client: EndpointsClient = Field(EndpointsClient(), description="The official client.")
-    disclosure: Options = Field({}, description="Fields of point.yaml that nothing here can tell.")
+    disclosure: Options = Field(
+        {}, description="Fields of point.yaml and system_desc.json that hold for all points and nothing here can tell."
+    )
     endpoint: Endpoint = Field(Endpoint(), description="An endpoint that is not started here.")
 
 
@@ -341,6 +357,9 @@ class Documents(Group):
     )
     bandwidth: fields.Location = Field(
         None, description="Published as documentation/bandwidth with the file's own ending, in every division."
+    )
+    folder: fields.Location = Field(
+        None, description="With program endpoints: folder whose files are published below docs/ of the submission."
     )
 
 

@@ -151,7 +151,8 @@ def _shown(settings: CellSettings) -> dict[str, str]:
 
 
 def _documents(submission: SubmissionSettings, root: Path) -> dict[str, bytes]:
-    found = {}
+    folder = submission.text("documents.folder")
+    found = list_published_files([root / folder]) if folder else {}
     if calibration := submission.text("documents.calibration"):
         found[CALIBRATION] = choose_published_file(root / calibration, "documents.calibration")
     if bandwidth := submission.text("documents.bandwidth"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reconciler.errors import ReconcilerError
+from reconciler.mlperf.documents import parse_json_object
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, RESULT_SUMMARY
 from reconciler.tree.content import CellContent, Content, PointFacts, SubmissionContent, SystemContent
@@ -64,7 +66,7 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
         seed_set=facts.seed_set,
         target_cohort=str(facts.disclosed.get(_TARGET) or seeds.published),
         implementation=first.cell.benchmark,
-        points=tuple(_point(content) for content in cells),
+        points=tuple(_point(content, rules) for content in cells),
         disclosed={name: value for name, value in facts.disclosed.items() if name != _TARGET},
         description=_describe(system),
         power=_power(system, _DIVISIONS[first.cell.division], rules),
@@ -72,8 +74,8 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
     )
 
 
-def _point(content: CellContent) -> PointContent:
-    facts = _facts(content)
+def _point(content: CellContent, rules: CurveRules) -> PointContent:
+    facts, own = _facts(content), rules.words("per_point_description")
     assert content.configuration is not None
     warmup = facts.measured.warmup
     return PointContent(
@@ -81,6 +83,8 @@ def _point(content: CellContent) -> PointContent:
         config=content.configuration,
         summary=content.performance[RESULT_SUMMARY],
         accuracy=content.accuracy[ACCURACY_RESULTS] if facts.own_accuracy else None,
+        deployment={name: value for name, value in facts.disclosed.items() if name in own},
+        disclosed={name: value for name, value in facts.disclosed.items() if name not in own},
         offline=ELECTED if facts.measured.concurrency == facts.max_concurrency else "",
         warmup=WarmupContent(
             issued=warmup.requests,
@@ -93,9 +97,20 @@ def _point(content: CellContent) -> PointContent:
 
 
 def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str, Any]:
-    """Where the division needs it, or where something is declared of it."""
+    """As the spec's own file says, or as its description, where the division needs it or something is declared of
+    it."""
+    if system.nameplate:
+        return _read_power(system)
     wanted = division not in rules.words("power_optional") or POWER_FIELDS & set(system.description)
     return make_power(system.name, system.description) if wanted else {}
+
+
+def _read_power(system: SystemContent) -> dict[str, Any]:
+    try:
+        return dict(parse_json_object(system.nameplate).values)
+    except (ValueError, RecursionError) as error:
+        message = f"nameplate of {system.name} is no system_power.json: {' '.join(str(error).split())}"
+        raise ReconcilerError(message, fix="write JSON as the rules' appendix E has it") from error
 
 
 def _describe(system: SystemContent) -> dict[str, Any]:

@@ -86,12 +86,14 @@ _OTHER_NAMES = {
     "benchmark.disclosure": "disclosure",
     "client.model_name": "harness.model_name",
     "client.arguments": "harness.command",
+    "accuracy_points": "accuracy_from",
     **{name: f"{name}.any" for name in _FREE},
 }
 # Shared files of the tree show these; the submission's inputs are whole mappings, not single settings.
 _RENDERED = (
     *("submitter", "round", "system.category", "system.status", "system.description", "system.original"),
     *("benchmark.source", "benchmark.excluded_code", "documents.calibration", "documents.bandwidth"),
+    *("documents.folder", "system.nameplate"),
 )
 _LABELS = dict.fromkeys(TESTS, "Compliance test") | {f"{test} verdict": "Verdict" for test in TESTS}
 _ORDER = (

@@ -29,7 +29,8 @@ class WarmupContent:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointContent:
     """One r<N> folder. ``config``, ``summary`` and ``accuracy`` are the client's own files, byte for byte. ``offline``:
-    "" or how the point stands for Offline. ``deployment``: fields of system_desc.json that this point has of its own.
+    "" or how the point stands for Offline. ``deployment``: fields of system_desc.json that this point has of its own,
+    ``disclosed``: those of point.yaml, over the curve's.
     ``nodes``: nodes engaged, by system_node_ensemble_id. ``shortfall``: (replicas run, replicas that fit, reason)."""
 
     measured: MeasuredPoint
@@ -39,6 +40,7 @@ class PointContent:
     offline: str = ""
     warmup: WarmupContent = field(default_factory=WarmupContent)
     deployment: Mapping[str, object] = field(default_factory=dict)
+    disclosed: Mapping[str, object] = field(default_factory=dict)
     server_configs: Files = field(default_factory=dict)
     nodes: Mapping[int, int] = field(default_factory=dict)
     shortfall: tuple[int, int, str] | None = None

@@ -37,7 +37,8 @@ def collect_point_fields(
         "max_supported_concurrency": curve.max_concurrency,
         "model_name": curve.model,
     }
-    fields.update((name, curve.disclosed[name]) for name in _DISCLOSED if curve.disclosed.get(name) not in (None, ""))
+    disclosed = {**curve.disclosed, **point.disclosed}
+    fields.update((name, disclosed[name]) for name in _DISCLOSED if disclosed.get(name) not in (None, ""))
     fields["shared_src"] = f"{SOURCES}/{curve.implementation}"
     fields["shared_docs"] = DOCUMENTS
     fields["seed_set"] = curve.seed_set

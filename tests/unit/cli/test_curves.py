@@ -51,8 +51,3 @@ def test_a_plot_of_a_cell_is_none_of_a_curve(root: Path, capsys: pytest.CaptureF
     assert "latency is a plot of a cell" in capsys.readouterr().err
     assert run("plot", "bert", "-o", root / "a.svg", "--of", "pareto") == 1
     assert "name the folder of a submission" in capsys.readouterr().err
-
-
-def test_a_submission_of_curves_is_not_adopted(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("adopt", root) == 1
-    assert "only trees of MLPerf Inference can be adopted" in capsys.readouterr().err

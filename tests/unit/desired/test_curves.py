@@ -99,6 +99,43 @@ def test_the_regions_and_the_offline_point_have_an_accuracy_run_and_the_others_s
             assert resource.upstream[1].cell in own
 
 
+def list_scored(keys: dict[str, str]) -> list[int]:
+    return [int(name.split("/")[3].removeprefix("c")) for name in keys if name.endswith("/accuracy")]
+
+
+def test_accuracy_is_measured_where_the_spec_says() -> None:
+    before = list_keys(EXPLICIT)
+    assert list_scored(before) == [1, 3, 17, 256]
+    after = list_keys(("points: auto", f"{EXPLICIT[1]}, accuracy_points: [256, 7, 1, 17, 39]"))
+    assert list_scored(after) == [1, 7, 17, 39, 256]
+    performance = {name for name in before if name.endswith("/performance")}
+    assert not performance & list_stale(before, after)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ("[1, 17, 256]", "no point with an accuracy run lies in low concurrency (2-"),
+        ("[1, 7, 17, 100]", "256 is elected as the Offline point, and has no accuracy run"),
+        ("[1, 7, 17, 50, 256]", "50 is not a point of the curve"),
+        ("auto", "points with an accuracy run are named one by one"),
+    ],
+)
+def test_declared_accuracy_points_must_cover_the_regions(declared: str, message: str) -> None:
+    found = find_problems(("points: auto", f"{EXPLICIT[1]}, accuracy_points: {declared}"))
+    assert any(message in problem.message for problem in found)
+    assert all(problem.path.endswith("oss.accuracy_points") for problem in found)
+
+
+def test_a_curve_measured_elsewhere_needs_neither_client_nor_server() -> None:
+    """Its runs are imported; what a run was told still counts."""
+    benchmark = SPEC[SPEC.index("      model: {path") : SPEC.index("  divisions:")]
+    elsewhere = "      code: external\n      client: {model_name: gpt-oss-120b, parameters: {temperature: 1}}\n"
+    before = list_keys((benchmark, elsewhere))
+    stale = list_stale(before, list_keys((benchmark, elsewhere.replace("temperature: 1", "temperature: 0"))))
+    assert {name for name in before if name.startswith("Run:")} <= stale
+
+
 def test_an_accuracy_run_belongs_to_the_performance_run_of_its_point() -> None:
     longer = ("points: auto", "points: auto, min_duration: 2 h")
     stale = list_stale(list_keys(), list_keys(longer))

@@ -1,0 +1,210 @@
+"""Reads the folder of an Endpoints submission into what a spec would declare of it, point by point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from reconciler.errors import LogError, ReconcilerError
+from reconciler.foreign import strange_entries
+from reconciler.importing.point_folder import PointRun, find_runs
+from reconciler.importing.run_reader import TakenCell
+from reconciler.mlperf.documents import ResultDocument
+from reconciler.mlperf.endpoints_accuracy import parse_number
+from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
+from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.quantities import is_whole
+from reconciler.resource.kinds import ACCURACY, CURVE_DIVISIONS, Cell
+from reconciler.resource.records import REHEARSAL
+from reconciler.result_formats import points
+from reconciler.spec.curves import name_point
+from reconciler.tree.curve.content import PENDING
+from reconciler.tree.curve.layout import DOCUMENTS, POWER, RESULTS, SOURCES
+from reconciler.tree.curve.reading import CurveFolder, PointFolder, SubmissionFolder, find_submissions
+from reconciler.tree.layout import is_portable
+
+VERSION = "v1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class TakenCurve:
+    """One system's curve of one model. ``points``: their concurrencies; ``scored``: those with an accuracy result.
+    ``description``: system_desc.json of its first point."""
+
+    division: str
+    system: str
+    benchmark: str
+    official: str
+    implementation: str
+    max_concurrency: int
+    points: tuple[int, ...]
+    scored: tuple[int, ...]
+    description: Mapping[str, Any]
+    statements: Mapping[str, Any] = field(default_factory=dict)
+
+    def name_cell(self, concurrency: int) -> Cell:
+        return Cell(self.division, self.system, self.benchmark, name_point(concurrency))
+
+
+@dataclass(frozen=True, slots=True)
+class TakenCurves:
+    """Of one submission. ``strange``: what of the folder is not read, and what it is. ``stated``: cell → what its
+    point.yaml and system_desc.json say of this point."""
+
+    submitter: str
+    ruleset: Ruleset
+    path: Path
+    curves: tuple[TakenCurve, ...]
+    cells: tuple[TakenCell, ...]
+    stated: Mapping[Cell, Mapping[str, Any]]
+    problems: tuple[str, ...] = ()
+    rehearsal: bool = False
+    strange: Mapping[Path, str] = field(default_factory=dict)
+
+    @property
+    def folders(self) -> dict[str, Path]:
+        """By where a rendering has it."""
+        return {f"{self.submitter}/{PENDING}": self.path}
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path of the folder, and all above it, may be read."""
+        return not any(path.is_relative_to(entry) for entry in self.strange)
+
+    def find_files(self) -> dict[str, Path]:
+        """What a repository keeps beside its spec, by where: code, documents, and the power of each system."""
+        found: dict[str, Path] = {}
+        for curve in self.curves:
+            own = self.path / SOURCES / curve.implementation
+            found |= dict(self._below(own, f"{SOURCES}/{curve.benchmark}")) if curve.implementation else {}
+            power = self.path / RESULTS / curve.system / POWER
+            if self.holds(power) and power.is_file():
+                found[f"systems/{curve.system}_power.json"] = power
+        return found | dict(self._below(self.path / DOCUMENTS, DOCUMENTS))
+
+    def _below(self, folder: Path, shown: str) -> Iterator[tuple[str, Path]]:
+        for path in sorted(folder.rglob("*")) if self.holds(folder) and folder.is_dir() else ():
+            names = path.relative_to(folder).parts
+            if self.holds(path) and path.is_file() and all(map(is_portable, names)):
+                yield "/".join((shown, *names)), path
+
+
+def read_curves(path: Path, submitter: str = "") -> TakenCurves:
+    """ReconcilerError where there are several submissions, unless ``submitter`` has one of them."""
+    found = find_submissions(path)
+    chosen = [item for item in found if not submitter or item.submitter == submitter]
+    if len(found) == 1:
+        chosen = list(found)  # the folder above it need not be called after the submitter
+    if len(chosen) != 1:
+        listed = ", ".join(sorted({f"{item.submitter} ({item.path.name})" for item in found}))
+        raise ReconcilerError(f"{path} holds {len(found)} submissions: {listed}", fix="name the folder of one")
+    return _take(chosen[0], submitter or chosen[0].submitter)
+
+
+def _take(folder: SubmissionFolder, submitter: str) -> TakenCurves:
+    strange = dict(strange_entries(folder.path))
+    ruleset = load_ruleset(f"{ROUND_PREFIX}{VERSION}")
+    curves: list[TakenCurve] = []
+    cells: list[TakenCell] = []
+    stated: dict[Cell, Mapping[str, Any]] = {}
+    problems = [f"{path}: {what}, which is not read" for path, what in strange.items()]
+    for item in (curve for system in folder.systems for curve in system.curves if curve.points):
+        if any(entry == item.path or item.path.is_relative_to(entry) for entry in strange):
+            continue
+        taken, why = _curve(item, [curve.benchmark for curve in curves if curve.official != item.model])
+        if taken is None:
+            problems.append(f"{item.shown}: {why}; none of its points is adopted")
+            continue
+        read = [(point, _point(point, taken)) for point in item.points]
+        left = {point.shown: cell.problems[0] for point, cell in read if not _is_declared(point)}
+        problems += [f"{shown}: {why}" for shown, why in left.items()]
+        own = [(point, cell) for point, cell in read if point.shown not in left]
+        scored = tuple(point.named for point, cell in own if any(run.mode == ACCURACY for run in cell.runs))
+        curves.append(replace(taken, points=tuple(point.named for point, _ in own), scored=scored))
+        cells += [cell for _, cell in own]
+        stated |= {cell.cell: _state(point) for point, cell in own}
+    return TakenCurves(
+        submitter, ruleset, folder.path, tuple(curves), tuple(cells), stated, tuple(problems), strange=strange
+    )
+
+
+def _curve(folder: CurveFolder, taken: list[str]) -> tuple[TakenCurve | None, str]:
+    """``taken``: names that benchmarks of other models have. None, with the reason, for what a spec cannot declare."""
+    description = folder.description
+    division = folder.division.strip().lower()
+    if division not in CURVE_DIVISIONS:
+        return None, f"its system_desc.json says of the division {folder.division!r}"
+    stated = [point.state("max_supported_concurrency") for point in folder.stated]
+    maximum = next((value for value in (*stated, description.get("max_supported_concurrency")) if is_whole(value)), 0)
+    if not maximum:
+        return None, "nothing says what max_supported_concurrency is"
+    if description.get("c_min_override") is not None:
+        return None, "it declares c_min_override, which a spec cannot"
+    source = next((str(value) for point in folder.stated if (value := point.state("shared_src"))), "")
+    implementation = source.strip().strip("/").rpartition("/")[2]
+    implementation = implementation if is_portable(implementation) else ""
+    name = implementation if implementation and implementation not in taken else folder.model
+    statements = {name: value for point in folder.stated[:1] for name, value in _statements(point).items()}
+    curve = TakenCurve(
+        division, folder.system, name, folder.model, implementation, maximum, (), (), description, statements
+    )
+    return curve, ""
+
+
+def _is_declared(point: PointFolder) -> bool:
+    """Whether a spec can have this point at all."""
+    config = point.config.value
+    return config is None or config.within("settings", "load_pattern", "type") != OFFLINE_PATTERN
+
+
+def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
+    rehearsal = point.state(REHEARSAL) is True
+    taken = TakenCell(curve.name_cell(point.named), curve.official, {}, {}, rehearsal=rehearsal, needed=True)
+    if not _is_declared(point):
+        return replace(taken, problems=("a dedicated Offline run, which a spec cannot declare yet",))
+    config = point.config.value
+    if config is None:
+        return replace(taken, problems=(f"run: {point.config.problem or 'there is no config.yaml'}",))
+    model = str(config.within("model_params", "name") or "")
+    taken = replace(taken, settings=_read_settings(config), harness={"results": points.NAME, "model_name": model})
+    try:
+        runs: tuple[PointRun, ...] = find_runs(point.path)
+    except LogError as error:
+        return replace(taken, problems=(f"run: {error.message}",))
+    if runs[0].mode == ACCURACY:
+        return replace(taken, problems=("performance run: it left no results",))
+    return replace(taken, runs=runs)
+
+
+def _read_settings(config: ResultDocument) -> dict[str, Any]:
+    """What a spec must say of the run, by flat name; times in ms."""
+    runtime = {
+        "min_duration": ("settings", "runtime", "min_duration_ms"),
+        "max_duration": ("settings", "runtime", "max_duration_ms"),
+        "min_query_count": ("settings", "runtime", "n_samples_to_issue"),
+        "target_qps": ("settings", "load_pattern", "target_qps"),
+    }
+    found: dict[str, Any] = {n: value for n, at in runtime.items() if (value := parse_number(config.within(*at)))}
+    found.setdefault("min_duration", 0)
+    if config.within("settings", "warmup", "enabled") is True:
+        requests = parse_number(config.within("settings", "warmup", "n_requests"))
+        found |= {"client.warmup": int(requests)} if requests else {}
+    api = config.within("endpoint_config", "api_type")
+    found |= {"client.api": api} if api not in (None, "openai") else {}
+    model = config.get("model_params")
+    for name, value in model.items() if isinstance(model, Mapping) else ():
+        if name not in ("name", "streaming", "tokenizer_name") and isinstance(value, (str, int, float, bool)):
+            found[f"client.parameters.{name}"] = value
+    return found
+
+
+def _state(point: PointFolder) -> dict[str, Any]:
+    described = point.description.value
+    return {**(described.values if described else {}), **_statements(point)}
+
+
+def _statements(point: PointFolder) -> Mapping[str, Any]:
+    return point.point.value.values if point.point.value else {}

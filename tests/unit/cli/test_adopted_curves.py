@@ -1,0 +1,140 @@
+"""`reconcile adopt` of an Endpoints submission: a curve becomes a spec and records, and is rendered again from them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.cli.main import main
+from tests.unit.cli.conftest import git
+from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
+
+CELL = "standardized/box/vllm"
+POINTS = (1, 2, 3, 5, 10, 25, 64)
+FOLDER = "ACME/pending-submission-id/results/box/gpt-oss-120b"
+Adopt = Callable[..., tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture
+def sent(tmp_path: Path) -> Path:
+    """A submission, as a colleague would send it."""
+    return write_submission(tmp_path / "sent", make_submission(make_curve()))
+
+
+@pytest.fixture
+def adopt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Adopt:
+    """Into an empty repository, which stays the working directory."""
+
+    def run(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
+        root = tmp_path / "mine"
+        root.mkdir()
+        git(root, "init", "--quiet")
+        monkeypatch.chdir(root)
+        code = main(["adopt", str(folder), "--json", *words])
+        said = capsys.readouterr()
+        return code, json.loads(said.out) if said.out.strip() else {"error": said.err}
+
+    return run
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_nothing_is_left_to_run_and_the_rendering_gives_the_folder_again(sent: Path, adopt: Adopt) -> None:
+    code, report = adopt(sent)
+    assert (code, report["left_out"], report["cells"]) == (0, {}, 7)
+    assert len(report["records"]) == 7 + 2 * 4, "seven performance runs, and accuracy in each region"
+    assert main(["plan"]) == 0
+    assert main([]) == 0
+    assert main(["plan"]) == 0
+    tree = Path(".reconcile/tree")
+    files = [path.relative_to(sent.parents[1]) for path in sent.rglob("*") if path.is_file()]
+    assert len(files) == 35
+    other = {str(path) for path in files if (tree / path).read_bytes() != (sent.parents[1] / path).read_bytes()}
+    assert (
+        other == {f"{FOLDER}/r{point}/system_desc.json" for point in POINTS} == set(report["reproduced"]["differing"])
+    )
+
+
+def test_a_point_whose_files_are_of_another_run_is_refused_with_its_reason(sent: Path, adopt: Adopt) -> None:
+    """It stays declared, and `plan` shows it as due; the others are adopted."""
+    edit(sent / "results/box/gpt-oss-120b/r5/config.yaml", "target_concurrency: 5", "target_concurrency: 6")
+    (sent / "results/box/gpt-oss-120b/r2/result_summary.json").write_text("{")
+    code, report = adopt(sent)
+    assert code == 2
+    reasons = report["left_out"]
+    assert "target_concurrency: expected 5, config.yaml says 6" in reasons[f"{CELL}/c5 (performance run)"]
+    assert set(reasons) == {f"{CELL}/c5 (performance run)", f"{CELL}/c2 (run)"}
+    assert len([item for item in report["records"] if "performance" in item["address"]]) == 5
+    assert main(["plan"]) == 2
+
+
+def test_other_seeds_than_those_of_the_bound_set_are_refused(sent: Path, adopt: Adopt) -> None:
+    for point in POINTS:
+        config = sent / f"results/box/gpt-oss-120b/r{point}/config.yaml"
+        edit(config, "scheduler_random_seed: 10487924139932647040", "scheduler_random_seed: 42")
+    code, report = adopt(sent)
+    assert (code, report["records"]) == (2, [])
+    assert all("scheduler_random_seed: expected 10487924139932647040" in why for why in report["left_out"].values())
+
+
+def test_what_a_spec_cannot_declare_is_left_out(tmp_path: Path, adopt: Adopt) -> None:
+    dedicated = write_submission(tmp_path / "sent", make_submission(make_curve(dedicated=True)))
+    code, report = adopt(dedicated)
+    assert code == 2
+    assert list(report["left_out"].values()) == ["a dedicated Offline run, which a spec cannot declare yet"]
+    assert next(iter(report["left_out"])).endswith("results/box/gpt-oss-120b/r192")
+
+
+def test_accuracy_may_be_measured_at_other_points_than_the_rules_would_choose(sent: Path, adopt: Adopt) -> None:
+    """Here at the second of its region, too."""
+    top = sent / "results/box/gpt-oss-120b"
+    shutil.copyfile(top / "r3/accuracy_results.json", top / "r25/accuracy_results.json")
+    code, report = adopt(sent)
+    assert (code, report["left_out"]) == (0, {})
+    assert f"Run:{CELL}/c25/accuracy" in {item["address"] for item in report["records"]}
+    assert "accuracy_points: [1, 3, 10, 25, 64]" in next(Path("specs").glob("*.yaml")).read_text()
+    assert main(["plan"]) == 0
+
+
+def test_points_may_differ_in_what_they_disclose(sent: Path, adopt: Adopt) -> None:
+    described = sent / "results/box/gpt-oss-120b/r64/system_desc.json"
+    edit(described, '"tensor_parallel": 8', '"tensor_parallel": 4')
+    edit(sent / "results/box/gpt-oss-120b/r5/point.yaml", "model_precision: FP8", "model_precision: FP4")
+    assert adopt(sent)[0] == 0
+    assert main([]) == 0
+    top = Path(".reconcile/tree") / FOLDER
+    assert (top / "r5/point.yaml").read_bytes() == (sent / "results/box/gpt-oss-120b/r5/point.yaml").read_bytes()
+    found = {
+        name: json.loads((top / name / "system_desc.json").read_text())["tensor_parallel"] for name in ("r25", "r64")
+    }
+    assert found == {"r25": 8, "r64": 4}
+
+
+def test_a_rehearsal_stays_one(tmp_path: Path, adopt: Adopt) -> None:
+    sent = write_submission(tmp_path / "sent", make_submission(make_curve(rehearsal=True)))
+    code, report = adopt(sent)
+    assert code == 1
+    assert "--rehearsal" in report["error"]
+    assert not list(Path("specs").glob("*")) if Path("specs").is_dir() else True
+    shutil.rmtree(Path.cwd())
+    code, report = adopt(sent, "--rehearsal")
+    assert (code, report["left_out"]) == (0, {})
+    assert main([]) == 0
+    point = (Path(".reconcile/tree") / FOLDER / "r5/point.yaml").read_bytes()
+    assert point == (sent / "results/box/gpt-oss-120b/r5/point.yaml").read_bytes()
+    assert b"rehearsal: true" in point
+
+
+def test_there_is_one_version_of_the_rules_to_declare_for(sent: Path, adopt: Adopt) -> None:
+    code, report = adopt(sent, "--round", "v6.1")
+    assert code == 1
+    assert "curves can be declared for v1.0 alone" in report["error"]

@@ -43,8 +43,8 @@ class TakenCurve:
     max_concurrency: int
     points: tuple[int, ...]
     scored: tuple[int, ...]
-    description: Mapping[str, Any]
-    statements: Mapping[str, Any] = field(default_factory=dict)
+    description: Mapping[str, object]
+    statements: Mapping[str, object] = field(default_factory=dict)
 
     def name_cell(self, concurrency: int) -> Cell:
         return Cell(self.division, self.system, self.benchmark, name_point(concurrency))
@@ -60,7 +60,7 @@ class TakenCurves:
     path: Path
     curves: tuple[TakenCurve, ...]
     cells: tuple[TakenCell, ...]
-    stated: Mapping[Cell, Mapping[str, Any]]
+    stated: Mapping[Cell, Mapping[str, object]]
     problems: tuple[str, ...] = ()
     rehearsal: bool = False
     strange: Mapping[Path, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ def _take(folder: SubmissionFolder, submitter: str) -> TakenCurves:
     ruleset = load_ruleset(f"{ROUND_PREFIX}{VERSION}")
     curves: list[TakenCurve] = []
     cells: list[TakenCell] = []
-    stated: dict[Cell, Mapping[str, Any]] = {}
+    stated: dict[Cell, Mapping[str, object]] = {}
     problems = [f"{path}: {what}, which is not read" for path, what in strange.items()]
     for item in (curve for system in folder.systems for curve in system.curves if curve.points):
         if any(entry == item.path or item.path.is_relative_to(entry) for entry in strange):
@@ -206,5 +206,5 @@ def _state(point: PointFolder) -> dict[str, Any]:
     return {**(described.values if described else {}), **_statements(point)}
 
 
-def _statements(point: PointFolder) -> Mapping[str, Any]:
+def _statements(point: PointFolder) -> Mapping[str, object]:
     return point.point.value.values if point.point.value else {}

@@ -13,6 +13,7 @@ EDGES = (
     "reconciler.desired.cache_file",
     "reconciler.execute.attempt",
     "reconciler.importing.adopted_spec",
+    "reconciler.importing.curve_spec",
     "reconciler.launch.nodes",
     "reconciler.mlperf.benchmark_facts",
     "reconciler.mlperf.benchmark_files",

@@ -10,7 +10,7 @@ from typing import Protocol
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
 from reconciler.diff.conditions import summarise_cells
 from reconciler.files import RepositoryPaths
-from reconciler.mlperf.rules.endpoints_ruleset import is_endpoints_round
+from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.observed.loadgen_library import explain_install, find_loadgen_library, read_seeds
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
@@ -125,9 +125,9 @@ def list_early_remarks(seen: PlanResult) -> list[str]:
     details = [detail for address in runs if "rehearsal" not in (detail := seen.desired.detail(address)).marks]
     if not details:
         return found
-    round_name = seen.desired.submission.round
-    library = None if is_endpoints_round(round_name) else find_loadgen_library()
-    carried, asked = read_seeds(library) if library is not None else {}, details[0].values()
+    asked, round_name = details[0].values(), seen.desired.submission.round
+    library = find_loadgen_library() if RESULTS not in asked else None  # another client is told the seeds
+    carried = read_seeds(library) if library is not None else {}
     if any(name in asked and int(str(asked[name])) != seed for name, seed in carried.items()):
         what = f"The installed LoadGen does not carry the seeds of round {round_name}: its runs are refused."
         found.append(f"{what} {explain_install(round_name)}")

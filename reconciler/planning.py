@@ -5,13 +5,13 @@ On a warm cache it imports no YAML library, no pydantic and no git, and nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from reconciler.collector import pause_collector
-from reconciler.desired.state import Desired, Detail
+from reconciler.desired.state import Desired
 from reconciler.desired_cache import DesiredCache, load_desired
 from reconciler.diff.change import Change, Difference, Finding, InputChange, Work
 from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
@@ -30,6 +30,7 @@ from reconciler.observed.observe import (
 )
 from reconciler.observed.probed_nodes import read_probed_nodes
 from reconciler.observed.state import Observed
+from reconciler.plan.expectation import Expectation
 from reconciler.plan.make import PlanContext, Policy, make_plan
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
@@ -40,7 +41,7 @@ from reconciler.resource.decisions import NONE, Decisions, find_freeze
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.pins import PinKind
 from reconciler.resource.records import Recorded
-from reconciler.resource.settings import Trial
+from reconciler.resource.settings import Settings, Trial
 from reconciler.trial_paths import TrialPaths
 
 _FIELDS = ("division", "system", "benchmark", "scenario")
@@ -243,15 +244,13 @@ def make_plan_of(
     def explain(change: Change) -> tuple[InputChange, ...]:
         return explain_change(paths, desired, change)
 
-    def seconds(address: Address) -> tuple[float | None, str]:
-        return predict_seconds(address, desired, recorded)
-
+    expectation = make_expectation(desired, recorded)
     policy = Policy(
         select=parse(options.select),
         exclude=parse_repeated(options.exclude),
         only=frozenset(options.only),
     )
-    context = PlanContext(desired.by_address, blocked, seconds, explain, frozen)
+    context = PlanContext(desired.by_address, blocked, expectation.predict, explain, frozen)
     return make_plan(desired.name, desired.digest, recorded.digest, difference, policy, context)
 
 
@@ -266,18 +265,13 @@ def explain_change(paths: RepositoryPaths, desired: Desired, change: Change) -> 
     return list_input_changes(desired.detail(change.address).inputs, before)
 
 
-def predict_seconds(address: Address, desired: Desired, recorded: Recorded) -> tuple[float | None, str]:
-    """How long a step will take: as long as last time, else as its harness has it; None when neither can say."""
-    known = [s for s in recorded.by_address.get(address, ()) if s.seconds > 0]
-    if address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
-        formula = _predict_run(desired.detail(address))
-        if formula is not None and (not known or formula >= 60):
-            return formula, "formula"
-    return (known[-1].seconds, "history") if known else (None, "")
+def make_expectation(desired: Desired, recorded: Recorded) -> Expectation:
+    """How long steps will take, by what is recorded and by what the harness of each run does."""
+    return Expectation(desired, recorded, _predict_run)
 
 
-def _predict_run(detail: Detail) -> float | None:
+def _predict_run(settings: Settings, inputs: Mapping[str, object]) -> float | None:
     """By what the run's harness does; None where only an earlier run can tell."""
     from reconciler.result_formats import durations
 
-    return durations.predict_seconds(detail.settings, detail.values())
+    return durations.predict_seconds(settings, inputs)

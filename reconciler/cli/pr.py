@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import click
 
 from reconciler import git
-from reconciler.cli.shared.options import reporting_options, takes
+from reconciler.cli.shared.options import complete_refs, reporting_options, takes
 from reconciler.cli.shared.output import choose_paint, say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.impact import Impact, Remark
@@ -20,14 +21,23 @@ from reconciler.history.forgeries import find_forgeries
 from reconciler.history.pull_request import compute_impact
 from reconciler.history.review import review, review_specs
 from reconciler.history.snapshot import Shared, Snapshot, read_snapshot
-from reconciler.planning import predict_seconds
+from reconciler.plan.expectation import Expectation
+from reconciler.planning import make_expectation
 from reconciler.render import pull_request as views
 from reconciler.resource.embargo import explain_refusal, make_embargo
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
 
-_BASE = click.Option(["--base"], required=True, metavar="REF", help="The branch or commit that would be merged into.")
-_HEAD = click.Option(["--head"], default="HEAD", metavar="REF", help="The commit to merge. Default: HEAD.")
+_BASE = click.Option(
+    ["--base"],
+    required=True,
+    metavar="REF",
+    shell_complete=complete_refs,
+    help="The branch or commit that would be merged into.",
+)
+_HEAD = click.Option(
+    ["--head"], default="HEAD", metavar="REF", shell_complete=complete_refs, help="The commit to merge. Default: HEAD."
+)
 _MARKDOWN = click.Option(
     ["--markdown"], type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a comment as Markdown."
 )
@@ -106,7 +116,7 @@ def compare_commits(paths: RepositoryPaths, base: str, head: str) -> Compared:
         before = _nothing(after, base_commit)
         remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {_first(error)}"))
     shared.reader.save()
-    found = compute_impact(before, after, _predict, (*remarks, *find_forgeries(root, base_commit, after)))
+    found = compute_impact(before, after, _predict(), (*remarks, *find_forgeries(root, base_commit, after)))
     why = check_embargo_of_page(root, before, after)
     if not why:
         return Compared(found, found)
@@ -148,10 +158,18 @@ def _nothing(after: Snapshot, base: str) -> Snapshot:
     return Snapshot(base, {}, empty, after.recorded, type(after.difference)(changes=()), after.committed)
 
 
-def _predict(address: Address, at: Snapshot) -> float | None:
-    return predict_seconds(address, at.desired, at.recorded)[0]
+def _predict() -> Callable[[Address, Snapshot], float | None]:
+    """What a commit's records tell of what is like a step is looked up once."""
+    known: dict[str, Expectation] = {}
+
+    def predict(address: Address, at: Snapshot) -> float | None:
+        if at.commit not in known:
+            known[at.commit] = make_expectation(at.desired, at.recorded)
+        return known[at.commit].predict(address)[0]
+
+    return predict
 
 
 def _predict_by_formula(address: Address, at: Snapshot) -> float | None:
     """How long a run took tells how fast it was."""
-    return predict_seconds(address, at.desired, Recorded())[0]
+    return make_expectation(at.desired, Recorded()).predict(address)[0]

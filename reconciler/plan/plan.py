@@ -12,8 +12,8 @@ from reconciler.resource.kinds import Address, Cell
 @dataclass(frozen=True, slots=True)
 class Step:
     """One thing to do. ``shared``: further addresses with the same key, satisfied by the same outcome. ``seconds``:
-    predicted, None when it is unknown; ``basis`` "history" or "formula". ``blocked``: why it cannot be done here
-    now, and ``fix``."""
+    predicted, None when it is unknown; ``basis`` "history", "formula" or "alike". ``blocked``: why it cannot be done
+    here now, and ``fix``."""
 
     change: Change
     shared: tuple[Address, ...] = ()

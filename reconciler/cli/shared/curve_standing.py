@@ -9,7 +9,7 @@ from reconciler.mlperf.endpoints_program.pareto import CurvePoint, find_dominate
 from reconciler.mlperf.endpoints_program.regions import BAND_TITLES, BANDS, Regions, derive_regions, place_denser
 from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX, is_endpoints_round
-from reconciler.planning import PlanResult, predict_seconds
+from reconciler.planning import PlanResult, make_expectation
 from reconciler.record.index import load_record
 from reconciler.render.curves import BandStanding, CurveStanding
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
@@ -76,6 +76,7 @@ def _band(
 
 def _cost(points: dict[int, Cell], seen: PlanResult) -> float | None:
     """As long as the longest of those that are declared: a point more has no accuracy run of its own."""
+    expectation = make_expectation(seen.desired, seen.recorded)
     runs = (RunAddress(cell, PERFORMANCE).address for cell in points.values())
-    known = [seconds for run in runs if (seconds := predict_seconds(run, seen.desired, seen.recorded)[0]) is not None]
+    known = [seconds for run in runs if (seconds := expectation.predict(run)[0]) is not None]
     return max(known, default=None)

@@ -11,7 +11,7 @@ from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
 from reconciler.errors import Problem, SpecError
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.planning import predict_seconds
+from reconciler.planning import make_expectation
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
 from reconciler.spec.files import Source, compute_blob_id
@@ -193,7 +193,7 @@ def test_what_is_disclosed_only_renders_anew() -> None:
 def test_the_plan_knows_how_long_a_point_takes_before_it_was_ever_measured() -> None:
     desired = compile_curve()
     lasting = {
-        cell: predict_seconds(Address.parse(f"Run:{CELL}/{cell}/performance"), desired, Recorded())
+        cell: make_expectation(desired, Recorded()).predict(Address.parse(f"Run:{CELL}/{cell}/performance"))
         for cell in ("c1", "c256")
     }
     assert lasting == {"c1": (750.0, "formula"), "c256": (1500.0, "formula")}

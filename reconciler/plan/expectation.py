@@ -1,0 +1,82 @@
+"""How long a step takes: as it took before, else by the formulas of what its run's harness does, else as what is like
+it took. Pure.
+
+A formula rests on a rate or latency that the spec declares. One that nobody wrote is the round's, the same for every
+machine, and may be hundreds of times off: then only the minimum duration tells anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+from reconciler.desired.state import Desired, Detail
+from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
+from reconciler.resource.kinds import ACCURACY, Address, Kind
+from reconciler.resource.records import Ended, Recorded, Summary
+from reconciler.resource.settings import Settings
+
+Formula = Callable[[Settings, Mapping[str, object]], float | None]
+START = 2.0  # seconds until the child of a run has loaded what it needs, as short runs show
+_LONG = 60.0  # seconds: of a run this long, a changed target tells more than an earlier run
+_PACED = "Server"  # LoadGen asks at its rate, whoever wrote it
+_TARGETS = ("target_qps", "target_latency")
+_RUNS = (Kind.RUN, Kind.COMPLIANCE_TEST)
+# What takes about as long in another scenario of the same benchmark on the same system: with accuracy runs.
+_ALIKE = (Kind.ENGINE, Kind.SCORE)
+_Likeness = tuple[str, str, str]
+
+
+class Expectation:
+    """``formula``: seconds of a run by its settings and identity inputs, None where only an earlier one can tell."""
+
+    def __init__(self, desired: Desired, recorded: Recorded, formula: Formula) -> None:
+        self._desired, self._recorded, self._formula = desired, recorded, formula
+
+    def predict(self, address: Address) -> tuple[float | None, str]:
+        """Seconds, and by what: "history", "formula" or "alike"; (None, "") where nothing can tell."""
+        known = [s for s in self._recorded.by_address.get(address, ()) if _tells(s)]
+        key = self._desired.by_address[address].key
+        if same := [summary for summary in known if summary.key == key]:
+            return same[-1].seconds, "history"
+        if address.kind in _RUNS:
+            detail = self._desired.detail(address)
+            seconds = predict_first(detail, self._formula)
+            if seconds is not None and (not known or seconds >= _LONG):
+                return seconds, "formula"
+        if known:
+            return known[-1].seconds, "history"
+        alike = self._alike.get(_describe(address)) if _has_alike(address) else None
+        return (alike, "alike") if alike is not None else (None, "")
+
+    @cached_property
+    def _alike(self) -> dict[_Likeness, float]:
+        """Asked of the first step that has no other prediction: it goes through all records."""
+        found: dict[_Likeness, float] = {}
+        for address, summaries in self._recorded.by_address.items():
+            if _has_alike(address) and (last := next((s for s in reversed(summaries) if _tells(s)), None)):
+                found[_describe(address)] = last.seconds
+        return found
+
+
+def predict_first(detail: Detail, formula: Formula) -> float | None:
+    """Of a run that was never made."""
+    values = detail.values()
+    seconds = formula(detail.settings, values)
+    declared = any(item.name in _TARGETS and item.origin.line for item in detail.inputs)
+    if seconds is not None and not declared and name_loadgen_scenario(str(values["scenario"])) != _PACED:
+        seconds = int(str(values.get("min_duration") or 0)) / 1000 or None
+    return seconds + START if seconds is not None and seconds < _LONG else seconds
+
+
+def _tells(summary: Summary) -> bool:
+    return summary.ended is Ended.DONE and summary.seconds > 0
+
+
+def _has_alike(address: Address) -> bool:
+    return address.kind in _ALIKE or address.mode == ACCURACY
+
+
+def _describe(address: Address) -> _Likeness:
+    cell = address.cell
+    return (address.label, cell.system, cell.benchmark) if cell is not None else (address.label, "", address.name)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import click
 
 from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.log_follow import follow
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_at_once, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
@@ -34,6 +35,9 @@ from reconciler.tuning.records import list_summaries
 _PRINT = click.Option(
     ["--print", "name"], metavar="NAME", help='Write that log to standard output: "performance/mlperf_log_summary.txt".'
 )
+_FOLLOW = click.Option(
+    ["-f", "--follow", "follow_runs"], is_flag=True, help="Write what its runs print, until the pass ends."
+)
 _TRIALS = click.Option(["--trials"], is_flag=True, help="The logs of trials instead: `try` and `tune` made them.")
 # When several attempts have a log of that name and no folder is given: what went wrong first, then what is published.
 _PREFERRED = ("failed", "performance", "accuracy", "score")
@@ -53,13 +57,22 @@ class CellLog:
 
 
 @click.command("logs")
-@takes([cell_argument(), _PRINT, _TRIALS, spec_option(), json_option()])
-def command(cell: str, name: str | None, trials: bool, specs: tuple[str, ...], as_json: bool) -> int:
-    """List the logs of CELL with their paths, those of the last failed attempt too; --print writes one out."""
+@takes([cell_argument(), _PRINT, _FOLLOW, _TRIALS, spec_option(), json_option()])
+def command(cell: str, name: str | None, follow_runs: bool, trials: bool, specs: tuple[str, ...], as_json: bool) -> int:
+    """List the logs of CELL with their paths, those of the last failed attempt too; --print writes one out.
+
+    --follow writes what a pass, trial or job of a queue that is under way prints of CELL, and how far it is on standard
+    error, until Ctrl-C or its end.
+    """
+    if follow_runs and (name is not None or as_json):
+        raise click.UsageError("--follow writes what is printed now; leave --print and --json out")
     paths, options = find_asked_cells(specs)
     seen = compute_plan(paths, options)
     by_cell = trace_lineages(seen.desired)
     chosen = find_cell(cell, by_cell)
+    if follow_runs:
+        follow(paths, chosen, trials=trials)
+        return IN_SYNC
     if trials:
         logs, paths = list_trial_logs(paths, chosen), TrialPaths(paths.root)
     else:

@@ -1,0 +1,65 @@
+"""`reconcile logs CELL --follow`: what runs of a cell print while they are under way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from reconciler.cli.shared.output import say, say_at_once
+from reconciler.execute.following import LogFollower, Printed
+from reconciler.execute.under_way import list_under_way
+from reconciler.files import RepositoryPaths
+from reconciler.observed.pass_in_progress import find_pass_in_progress
+from reconciler.render.causes import label
+from reconciler.render.lines import EVERY
+from reconciler.render.progress import render_progress_of
+from reconciler.resource.kinds import Address, Cell
+from reconciler.trial_paths import TrialPaths
+
+_PAUSE = 0.5  # seconds between two looks
+
+
+def follow(paths: RepositoryPaths, cell: Cell, *, trials: bool) -> None:
+    """Until no pass is under way, and no job of the cell is in a queue. Ctrl-C ends it at any time."""
+    trial_paths = TrialPaths(paths.root)
+    folders = (trial_paths.attempts,) if trials else (paths.attempts, trial_paths.attempts)
+
+    def goes_on() -> bool:
+        waiting = find_pass_in_progress(paths) is not None
+        return waiting or any(item.address.cell == cell for item in list_under_way(paths))
+
+    tell(LogFollower(folders, lambda address: address.cell == cell), goes_on, lambda: time.sleep(_PAUSE))
+
+
+def tell(
+    follower: LogFollower,
+    goes_on: Callable[[], bool],
+    pause: Callable[[], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """What is printed goes to standard output, what is told of it to standard error."""
+    told: dict[Address, float] = {}
+    seen = False
+    while True:
+        last = not goes_on()  # before the look, so that what was printed until then is seen
+        for printed in follower.look():
+            seen = True
+            _show(printed, told, clock())
+        if last:
+            break
+        pause()
+    follower.close()
+    say("No pass is under way any more." if seen else "No pass is under way, and nothing of this cell is.", err=True)
+
+
+def _show(printed: Printed, told: dict[Address, float], now: float) -> None:
+    name = label(printed.address)
+    if printed.began:
+        say(f"{name}: {printed.log}", err=True)
+        told[printed.address] = now
+    if printed.data:
+        say_at_once(printed.data.decode("utf-8", "surrogateescape").removesuffix("\n"))
+        told[printed.address] = now
+    elif printed.progress is not None and now - told.get(printed.address, now) >= EVERY:
+        say(f"{name}: {render_progress_of(printed.progress)}", err=True)
+        told[printed.address] = now

@@ -1,0 +1,102 @@
+"""What runs under way print, as somebody sees it who looks on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.progress import Counter
+from reconciler.cli.shared.log_follow import tell
+from reconciler.execute.attempt import Attempt, Intent, create
+from reconciler.execute.following import LogFollower
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+
+CELL = Cell.parse("open/box/digits/Offline")
+RUN = RunAddress(CELL, PERFORMANCE).address
+
+
+def begin(folder: Path, number: int, address: Address = RUN, shared: tuple[Address, ...] = ()) -> Attempt:
+    intent = Intent(f"2026-{number}", address, "k" * 64, 1, "2026", {}, shared=shared)
+    return create(folder, intent)
+
+
+def write(attempt: Attempt, text: str) -> None:
+    with attempt.log.open("a") as stream:
+        stream.write(text)
+
+
+def look(follower: LogFollower) -> list[tuple[str, bool, bytes]]:
+    return [(printed.log.parent.name, printed.began, printed.data) for printed in follower.look()]
+
+
+def make_follower(folder: Path) -> LogFollower:
+    return LogFollower((folder,), lambda address: address.cell == CELL)
+
+
+def test_lines_are_seen_once_and_whole(tmp_path: Path) -> None:
+    attempt, follower = begin(tmp_path, 1), make_follower(tmp_path)
+    assert look(follower) == [("2026-1", True, b"")]
+    write(attempt, "loading\nwarm")
+    assert look(follower) == [("2026-1", False, b"loading\n")]
+    write(attempt, "ing up\n")
+    assert look(follower) == [("2026-1", False, b"warming up\n")]
+    assert look(follower) == [("2026-1", False, b"")]
+    follower.close()
+
+
+def test_the_end_of_a_log_is_seen_though_its_attempt_was_recorded_and_removed(tmp_path: Path) -> None:
+    attempt, follower = begin(tmp_path, 1), make_follower(tmp_path)
+    write(attempt, "a\n")
+    look(follower)
+    write(attempt, "b\nno end of line")
+    shutil.rmtree(attempt.folder)
+    assert look(follower) == [("2026-1", False, b"b\nno end of line")]
+    assert look(follower) == []
+
+
+def test_other_cells_are_left_out_and_what_is_shared_with_this_one_is_not(tmp_path: Path) -> None:
+    other = Address(Kind.ENGINE, "open/box/digits/Server")
+    begin(tmp_path, 1, other)
+    begin(tmp_path, 2, other, shared=(Address(Kind.ENGINE, str(CELL)),))
+    follower = make_follower(tmp_path)
+    assert [name for name, _, _ in look(follower)] == ["2026-2"]
+    assert [name for name, _, _ in look(follower)] == ["2026-2"]
+    follower.close()
+
+
+def test_a_folder_whose_intent_is_written_later_is_found_then(tmp_path: Path) -> None:
+    follower = make_follower(tmp_path)
+    (tmp_path / "2026-1").mkdir()
+    assert look(follower) == []
+    shutil.rmtree(tmp_path / "2026-1")
+    begin(tmp_path, 1)
+    assert look(follower) == [("2026-1", True, b"")]
+    follower.close()
+
+
+def test_what_is_told_ends_with_the_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    attempt = begin(tmp_path, 1)
+    write(attempt, "loading \x1b[2Jweights\n")
+    counter = Counter(attempt.counter)
+    counter.stage("running", 1000)
+    now = [0.0]
+
+    def pause() -> None:
+        now[0] += 6.0
+
+    states = iter([True, True, True, True, False])
+    tell(make_follower(tmp_path), lambda: next(states), pause, lambda: now[0])
+    captured = capsys.readouterr()
+    assert captured.out.startswith("loading ")
+    assert "\x1b[2J" not in captured.out  # a log does not steer the terminal
+    first, *between, last = captured.err.splitlines()
+    assert first == f"Run perf: {attempt.log}"
+    assert between == ["Run perf: running, 0 of 1,000"] * 2
+    assert last == "No pass is under way any more."
+
+
+def test_where_nothing_is_under_way_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tell(make_follower(tmp_path), lambda: False, lambda: None)
+    assert capsys.readouterr() == ("", "No pass is under way, and nothing of this cell is.\n")

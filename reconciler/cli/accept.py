@@ -21,7 +21,7 @@ from reconciler.cli.shared.decisions import (
     say_next,
     today,
 )
-from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.codec import make_versioned
@@ -39,7 +39,7 @@ from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.wording import show_acceptance, show_accepted, show_accepted_input
 
 _DAYS = 30
-_CELL = click.Argument(["cell"], required=False, metavar="[CELL]")
+_CELL = cell_argument(required=False)
 _LIST = click.Option(["--list", "listing"], is_flag=True, help="List every acceptance, and whether it still holds.")
 _REVOKE = click.Option(["--revoke"], is_flag=True, help="Take back what was accepted for CELL.")
 

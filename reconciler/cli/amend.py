@@ -17,7 +17,7 @@ from reconciler.cli.shared.decisions import (
     say_next,
     today,
 )
-from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.codec import make_versioned
@@ -34,8 +34,10 @@ from reconciler.render.documents import render_document
 from reconciler.resource.decisions import FORMAT, Amendment, KeyChange
 from reconciler.resource.kinds import Cell
 
-_CELL = click.Argument(["cell"], required=False, metavar="[CELL]")
-_SINCE = click.Option(["--since"], metavar="COMMIT", help="The commit that was submitted.")
+_CELL = cell_argument(required=False)
+_SINCE = click.Option(
+    ["--since"], metavar="COMMIT", shell_complete=complete_refs, help="The commit that was submitted."
+)
 _OBJECTION = click.Option(["--objection"], metavar="TEXT", help="Where the objection is filed, or what it says.")
 _LIST = click.Option(["--list", "listing"], is_flag=True, help="List every amendment.")
 

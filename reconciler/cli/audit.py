@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from reconciler import git
-from reconciler.cli.shared.options import busy_option, reporting_options, takes
+from reconciler.cli.shared.options import busy_option, complete_refs, reporting_options, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.cli.shared.run_pass import stop_cleanly
@@ -40,7 +40,9 @@ _SIGNERS = click.Option(
     metavar="FILE",
     help="Allowed signers of records, instead of those that the spec or git names.",
 )
-_AT = click.Option(["--at"], default="HEAD", metavar="COMMIT", help="The commit to audit. Default: HEAD.")
+_AT = click.Option(
+    ["--at"], default="HEAD", metavar="COMMIT", shell_complete=complete_refs, help="The commit to audit. Default: HEAD."
+)
 
 
 @click.command("audit")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from reconciler import git
-from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.options import complete_refs, json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.timeline import ResultComparison, Side
@@ -20,9 +20,12 @@ from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.timeline import render_comparison_text
 from reconciler.resource.kinds import Cell
 
+_ONE = click.Argument(["one"], metavar="A", shell_complete=complete_refs)
+_OTHER = click.Argument(["other"], metavar="B", required=False, shell_complete=complete_refs)
+
 
 @click.command("compare")
-@takes([click.Argument(["one"], metavar="A"), click.Argument(["other"], metavar="B", required=False), json_option()])
+@takes([_ONE, _OTHER, json_option()])
 def command(one: str, other: str | None, as_json: bool) -> int:
     """Compare the results of A and B. Each is a submission tree, a system of this repository, or a commit.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from reconciler import git
-from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.options import complete_refs, json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
@@ -18,8 +18,8 @@ from reconciler.render.timeline import render_changes_text
 @click.command("diff")
 @takes(
     [
-        click.Argument(["commits"], metavar="A[..B]"),
-        click.Argument(["other"], metavar="[B]", required=False),
+        click.Argument(["commits"], metavar="A[..B]", shell_complete=complete_refs),
+        click.Argument(["other"], metavar="[B]", required=False, shell_complete=complete_refs),
         json_option(),
     ]
 )

@@ -21,7 +21,7 @@ from reconciler.cli.shared.decisions import (
     say_next,
     today,
 )
-from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.codec import make_versioned
@@ -38,7 +38,7 @@ _LIST = click.Option(["--list", "listing"], is_flag=True, help="List every freez
 
 def cell_or_all() -> list[click.Parameter]:
     return [
-        click.Argument(["cell"], required=False, metavar="[CELL]"),
+        cell_argument(required=False),
         click.Option(["--all", "everything"], is_flag=True, help="The whole submission."),
     ]
 

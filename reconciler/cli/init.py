@@ -16,7 +16,7 @@ from reconciler.cli.shared.new_submission import (
     list_documents,
     prepare_submission,
 )
-from reconciler.cli.shared.options import takes
+from reconciler.cli.shared.options import complete_rounds, takes
 from reconciler.cli.shared.output import say
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
 from reconciler.files import replace
@@ -34,7 +34,10 @@ _NAME = click.Option(["--name"], metavar="NAME", help="Name of the submission; b
 
 _SUBMISSION = (
     click.Option(
-        ["--round", "round_name"], metavar="ROUND", help="Of a whole submission: its round; default: the latest."
+        ["--round", "round_name"],
+        metavar="ROUND",
+        shell_complete=complete_rounds,
+        help="Of a whole submission: its round; default: the latest.",
     ),
     click.Option(["--division"], type=click.Choice(DIVISIONS), default="closed", help="Its division; default: closed."),
     click.Option(

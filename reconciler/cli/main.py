@@ -32,9 +32,9 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
         context.exit(IN_SYNC)
 
 
-def _go_to(context: click.Context, _: click.Parameter, folder: str | None) -> None:
+def _go_to(_: click.Context, __: click.Parameter, folder: str | None) -> None:
     """Like `git -C`: everything, completion included, happens as if started there."""
-    if folder is not None and not context.resilient_parsing:
+    if folder is not None:
         os.chdir(folder)
 
 

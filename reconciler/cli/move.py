@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from reconciler.cli.shared.cells import find_cell
-from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.desired.checks import check
@@ -36,7 +36,7 @@ from reconciler.spec.move import move
 
 _TO = click.Option(["--to"], required=True, type=click.Choice(DIVISIONS), help="The division to enter it in.")
 _DRY = click.Option(["--dry-run"], is_flag=True, help="Only say what would change.")
-_CELL = click.Argument(["cell"], metavar="CELL")
+_CELL = cell_argument()
 
 
 @click.command("move")

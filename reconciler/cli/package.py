@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from reconciler import git
-from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.options import complete_refs, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.packaging import (
     PackedSubmission,
@@ -53,6 +53,7 @@ _AMENDS = click.Option(
     ["--amends"],
     default="",
     metavar="COMMIT",
+    shell_complete=complete_refs,
     help="Pack a corrected submission: the one of COMMIT, of which only what `amend` explains may differ.",
 )
 

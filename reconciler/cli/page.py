@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from reconciler.cli.pr import render_pages
-from reconciler.cli.shared.options import spec_option, takes
+from reconciler.cli.shared.options import complete_refs, spec_option, takes
 from reconciler.cli.shared.output import say
 from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.cli.shared.plan_options import find_asked_cells
@@ -58,7 +58,11 @@ _EXPORT = click.Option(
     help="Write it as files that need no server.",
 )
 _BASE = click.Option(
-    ["--base"], default="", metavar="REF", help="Of an export: also what merging HEAD into REF would do."
+    ["--base"],
+    default="",
+    metavar="REF",
+    shell_complete=complete_refs,
+    help="Of an export: also what merging HEAD into REF would do.",
 )
 _COMPARE = click.Option(
     ["--compare", "compared"],

@@ -17,7 +17,7 @@ from reconciler.cli.shared.new_repository import (
     propose_this_machine,
     write_repository,
 )
-from reconciler.cli.shared.options import busy_option, json_option, takes
+from reconciler.cli.shared.options import busy_option, complete_rounds, json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.packaging import find_refusals, load_packed_submission
 from reconciler.cli.shared.repository import find_root
@@ -61,6 +61,7 @@ _SIZE = click.Option(
 )
 _ROUND = click.Option(
     ["--round", "round_name"],
+    shell_complete=complete_rounds,
     default="",
     help="Default: the newest round; benchmarks that it has no more go to the open division.",
 )

@@ -9,7 +9,7 @@ import click
 
 from reconciler import git
 from reconciler.cli.shared.cells import find_cell
-from reconciler.cli.shared.options import cell_argument, json_option, takes
+from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
@@ -20,7 +20,13 @@ from reconciler.quantities import show_count
 from reconciler.render.documents import render_document
 from reconciler.render.response import render_response
 
-_AT = click.Option(["--at"], default="HEAD", metavar="COMMIT", help="The commit that was submitted. Default: HEAD.")
+_AT = click.Option(
+    ["--at"],
+    default="HEAD",
+    metavar="COMMIT",
+    shell_complete=complete_refs,
+    help="The commit that was submitted. Default: HEAD.",
+)
 _OBJECTION = click.Option(
     ["--objection"], default="", metavar="TEXT", help="What is objected to, or where it was filed; quoted in README.md."
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.options import complete_rounds, json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
 from reconciler.mlperf.rules.comparison import diff_rounds, find_conflicts
@@ -25,7 +25,7 @@ from reconciler.render.rounds import (
 
 
 def _round(name: str = "round_name", metavar: str = "ROUND", required: bool = True) -> click.Argument:
-    return click.Argument([name], metavar=metavar, required=required)
+    return click.Argument([name], metavar=metavar, required=required, shell_complete=complete_rounds)
 
 
 @click.group("rounds", invoke_without_command=True)

@@ -52,6 +52,7 @@ SLOW: dict[str, str] = {
     "importlib.metadata": "only for --version",
     "matplotlib": "comes with an extra, only where a plot is drawn",
     "nibabel": "only where volumes are prepared: a run reads prepared ones",
+    "reconciler.cli.shared.completion": "only where a shell completes words",
     "reconciler.cli.shared.crash_report": "only where there is a bug to report",
     "reconciler.desired.checks": "rules, only when the spec changed",
     "reconciler.desired.compile": "rules, only when the spec changed",

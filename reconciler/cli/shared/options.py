@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, hold_back, say_held, say_json
 from reconciler.errors import SpecError
 from reconciler.resource.kinds import Kind
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _KINDS = [kind.value for kind in Kind]
@@ -71,6 +74,7 @@ def selection_options() -> list[click.Parameter]:
             ["--exclude"],
             multiple=True,
             metavar="SELECTOR",
+            shell_complete=_complete_selectors,
             help="Leave out what matches, such as scenario=Server. Repeated, each leaves out more.",
         ),
         click.Option(
@@ -100,6 +104,7 @@ def running_options() -> list[click.Parameter]:
             ["--rerun"],
             multiple=True,
             metavar="SELECTOR",
+            shell_complete=_complete_selectors,
             help="Make what matches again although nothing changed. Repeated, each adds more.",
         ),
         click.Option(["--commit"], is_flag=True, help="Commit the new records, and nothing else, to git."),
@@ -141,8 +146,40 @@ def pass_options() -> list[click.Parameter]:
     return [*selection_options(), *running_options(), *queue_options(), quick_option(), *reporting_options()]
 
 
-def cell_argument() -> click.Argument:
-    return click.Argument(["cell"], metavar="CELL")
+def cell_argument(*, required: bool = True) -> click.Argument:
+    metavar = "CELL" if required else "[CELL]"
+    return click.Argument(["cell"], required=required, metavar=metavar, shell_complete=_complete_cells)
+
+
+def complete_refs(_: click.Context, __: click.Parameter, beginning: str) -> list[CompletionItem]:
+    """Of arguments and options that name a commit."""
+    from reconciler.cli.shared import completion
+
+    return completion.complete_refs(beginning)
+
+
+def complete_rounds(_: click.Context, __: click.Parameter, beginning: str) -> list[CompletionItem]:
+    from reconciler.cli.shared import completion
+
+    return completion.complete_rounds(beginning)
+
+
+def _complete_cells(context: click.Context, _: click.Parameter, beginning: str) -> list[CompletionItem]:
+    from reconciler.cli.shared import completion
+
+    return completion.complete_cells(beginning, context.params.get("specs") or ())
+
+
+def _complete_selectors(_: click.Context, __: click.Parameter, beginning: str) -> list[CompletionItem]:
+    from reconciler.cli.shared import completion
+
+    return completion.complete_selectors(beginning)
+
+
+def _complete_words(context: click.Context, _: click.Parameter, beginning: str) -> list[CompletionItem]:
+    from reconciler.cli.shared import completion
+
+    return completion.complete_words(beginning, context.params.get("words") or ())
 
 
 def spec_option() -> click.Option:
@@ -158,7 +195,7 @@ def spec_option() -> click.Option:
 
 def split_words(metavar: str = "[SPEC|SELECTOR]...") -> click.Argument:
     """Spec files, and selectors such as benchmark=resnet: told apart by the "="."""
-    return click.Argument(["words"], nargs=-1, metavar=metavar)
+    return click.Argument(["words"], nargs=-1, metavar=metavar, shell_complete=_complete_words)
 
 
 def _telling_problems(function: _Function) -> _Function:

@@ -1,0 +1,77 @@
+"""What the shell completes: cells, selectors, rounds, branches and tags. Imported only when it asks.
+
+Completion never fails aloud: where a spec cannot be read there is nothing to complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from click.shell_completion import CompletionItem
+
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.cli.shared.repository import find_root
+from reconciler.errors import ReconcilerError
+from reconciler.planning import PlanCache
+from reconciler.resource.kinds import Cell, Kind
+
+_FIELDS = ("division", "system", "benchmark", "scenario")
+
+
+def complete_cells(beginning: str, specs: Sequence[str] = ()) -> list[CompletionItem]:
+    """Declared cells that begin so, or of which a part does."""
+    text = beginning.lower()
+    cells = [str(cell) for cell in list_declared(specs)]
+    whole = [name for name in cells if name.lower().startswith(text)]
+    parts = (name for name in cells if any(part.startswith(text) for part in name.lower().split("/")))
+    return [CompletionItem(name) for name in whole or parts]
+
+
+def complete_selectors(beginning: str, before: Sequence[str] = ()) -> list[CompletionItem]:
+    """ "benchmark=digits", or a cell. A shell may break words at "=": ``before`` ends in what stands in front then."""
+    values = list(_list_terms(list_declared()))
+    split = [word for word in before[-2:] if word != "="]
+    if before and (before[-1] == "=" or before[-1] in _FIELDS):
+        wanted = [value for field, value in values if field == split[-1]] if split else []
+        return [CompletionItem(value) for value in wanted if value.lower().startswith(beginning.lower())]
+    terms = (f"{field}={value}" for field, value in values)
+    found = [CompletionItem(term) for term in terms if term.lower().startswith(beginning.lower())]
+    return [*found, *(complete_cells(beginning) if "=" not in beginning else ())]
+
+
+def complete_words(beginning: str, before: Sequence[str]) -> list[CompletionItem]:
+    """Selectors, and specs, which the shell itself finds."""
+    return [*complete_selectors(beginning, before), CompletionItem(beginning, type="file")]
+
+
+def complete_rounds(beginning: str) -> list[CompletionItem]:
+    from reconciler.mlperf.rules.rounds import list_rounds
+
+    return [CompletionItem(name) for name in reversed(list_rounds()) if name.startswith(beginning)]
+
+
+def complete_refs(beginning: str) -> list[CompletionItem]:
+    """Branches and tags, the newest first; behind A.. for the second of two."""
+    from reconciler.git import list_refs
+
+    root = find_root(Path.cwd())
+    first, dots, second = beginning.rpartition("..")
+    names = dict.fromkeys(("HEAD", *(list_refs(root) if root is not None else ())))
+    return [CompletionItem(f"{first}{dots}{name}") for name in names if name.startswith(second)]
+
+
+def list_declared(specs: Sequence[str] = ()) -> tuple[Cell, ...]:
+    try:
+        paths, options = find_asked_cells(specs)
+        desired = PlanCache.of(paths).desired(options)
+    except (ReconcilerError, OSError):
+        return ()
+    return tuple(r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None)
+
+
+def _list_terms(cells: Iterable[Cell]) -> Iterator[tuple[str, str]]:
+    """(field, value), each once, field by field."""
+    known = list(cells)
+    for field in _FIELDS:
+        yield from ((field, value) for value in dict.fromkeys(str(getattr(cell, field)) for cell in known))

@@ -48,6 +48,7 @@ _ENDING, _ENDING_LENGTH = re.compile(rb'"pid": (\d++), "tid": \d++\}\}\s*+\Z'), 
 _NO_FLAGS, _TAIL = b'"metadata": {"is_error": false, "is_warning": false, ', 256
 
 # strict=False: a git log message that LoadGen records may hold control characters.
+_DIGITS = 9  # of a release
 _LARGEST_EXPONENT = 400  # beyond what LoadGen's doubles hold; an integer of a million digits would take minutes
 
 
@@ -262,6 +263,12 @@ class DetailLog:
     def version(self) -> str:
         """LoadGen's release and revision, as in "6.0.17 @ d6147c7eb7"; empty when not logged."""
         return str(self.get("loadgen_version", ""))
+
+    @property
+    def release(self) -> int:
+        """The first number of LoadGen's release; 0 for those before 2, which call themselves ".5a1"."""
+        first = self.version.partition(".")[0]
+        return int(first[:_DIGITS]) if first.isdecimal() and first.isascii() else 0
 
     @property
     def scenario(self) -> str:

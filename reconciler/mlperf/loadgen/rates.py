@@ -42,7 +42,7 @@ def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
         return
     derived = each * queries * SECOND / slowest
     # Releases before 5 divide by when the last sample in their order was done, which need not be the slowest.
-    most = derived * (2 if log.version.startswith(("3.", "4.")) else 1 + _DIGITS)
+    most = derived * (2 if log.release < 5 else 1 + _DIGITS)
     if not derived * (1 - _DIGITS) <= stated <= most:
         why = f"{each * queries:f} samples in {slowest / SECOND:.6g} s are {derived:.6g}"
         yield Inconsistency("result_samples_per_second", f"{stated:f}", why, log.number("result_samples_per_second"))

@@ -83,14 +83,14 @@ def _name(first: Facts, second: Facts) -> str:
 
 
 def _may_share(one: Facts, two: Facts, inferable: Pairs) -> bool:
-    """One system's variants of one benchmark (-99, -99.9), or scenarios of which one may be inferred from the other."""
+    """One system's variants of one benchmark (-99, -99.9), scenarios of which one may be inferred from the other, or
+    both at once."""
     (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
-    if system != system2:
+    if system != system2 or _family(one.official or benchmark) != _family(two.official or benchmark2):
         return False
-    if benchmark == benchmark2:
-        pair = {scenario, scenario2}
-        return any({made, measured} == pair for made, measured in inferable)
-    return scenario == scenario2 and _family(one.official or benchmark) == _family(two.official or benchmark2)
+    if scenario == scenario2:
+        return benchmark != benchmark2
+    return any({made, measured} == {scenario, scenario2} for made, measured in inferable)
 
 
 def _parts(facts: Facts) -> list[str]:

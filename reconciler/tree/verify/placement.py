@@ -56,13 +56,15 @@ def verify_tests(view: CellView) -> Complaints:
 
 
 def verify_measurements(view: CellView) -> Complaints:
-    """Legacy: the file's name ends in its scenario, and begins with its system."""
+    """Legacy: the file's name ends in its scenario, or in the one that its result is inferred from."""
     name = view.files.measurements_name
     if not view.files.legacy or not name:
         return
     stem = name.removesuffix(".json").lower()
     named = next((s for s in SCENARIOS if stem.endswith(f"_{s.lower()}")), "")
-    if named and named != view.cell.scenario:
+    run = view.performance
+    inferred_from = run.log.scenario if run is not None and run.inferred else ""
+    if named and named not in (view.cell.scenario, inferred_from):
         place = Place(view.files.measurements.file)
         yield Complaint(place, f"a file for {named}", f"one for {view.cell.scenario}", cause="copied from another cell")
 

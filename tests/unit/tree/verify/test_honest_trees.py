@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,14 @@ def test_an_equal_number_elsewhere_is_no_cause(tree: Path) -> None:
     write(conf, re.sub(r"target_qps = \S+", "target_qps = 200000", conf.read_text()))
     (finding,) = found(tree, "user-conf.contradicts")
     assert "MultiStream" not in finding.complaint.cause
+
+
+def test_a_variant_may_share_what_its_twin_infers(tree: Path) -> None:
+    """The Offline result of -99, inferred from SingleStream, and the SingleStream result of -99.9 are one run."""
+    top = tree / "closed/Acme/results/sys1"
+    shutil.copytree(top / "resnet/SingleStream", top / "3d-unet-99/Offline")
+    shutil.copytree(top / "resnet/SingleStream", top / "3d-unet-99.9/SingleStream")
+    shutil.copytree(top / "resnet/SingleStream", top / "bert-99/Offline")
+    shared = {item.cell for item in found(tree, "placement.copied")}
+    assert "closed/sys1/3d-unet-99.9/SingleStream" not in shared
+    assert "closed/sys1/bert-99/Offline" in shared

@@ -2,7 +2,7 @@
 form. Whatever is wrong with one is a RoundFileError that names its file and line, and what to write instead.
 
 A round that ``extends`` another is that one with its own values in place of those that changed; ``removed`` names what
-is gone.
+is gone. It may also extend a later round: what it names as removed was not there yet.
 """
 
 from __future__ import annotations
@@ -51,7 +51,11 @@ def list_rounds() -> tuple[str, ...]:
     """Every round that ships, oldest first."""
     names = (entry.name for entry in _FOLDER.iterdir())
     rounds = (name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
-    return tuple(sorted(rounds, key=lambda name: [int(part) for part in re.findall(r"\d+", name)]))
+    return tuple(sorted(rounds, key=_number))
+
+
+def _number(name: object) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", str(name))]
 
 
 @functools.cache
@@ -132,10 +136,18 @@ def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str
 
     ``removed`` names places of ``base`` as paths with slashes; RoundFileError when there is nothing at one.
     """
-    kept = base
+    later = _number(base.get("round")) > _number(own.get("round"))
+    kept = _without_stated(base, own) if later else base
     for path in own.get("removed", ()):
-        kept = _keep_as_earlier(_without(kept, path.split("/"), path), base, path)
+        without = _without(kept, path.split("/"), path)
+        kept = without if later else _keep_as_earlier(without, base, path)
     return merge_fields(kept, {key: value for key, value in own.items() if key not in ("extends", "removed")})
+
+
+def _without_stated(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a later round calls a benchmark of earlier ones is one of this round where it states it."""
+    earlier = {name: entry for name, entry in base.get("earlier", {}).items() if name not in own.get("benchmarks", {})}
+    return {**base, "earlier": earlier} if "earlier" in base else base
 
 
 def _keep_as_earlier(kept: Mapping[str, Any], base: Mapping[str, Any], path: str) -> Mapping[str, Any]:

@@ -41,6 +41,7 @@ SEED_FIELDS = SEEDS
 DEMAND_FIELDS = (
     "least_min_duration",
     "least_query_count",
+    "least_runs",
     "least_performance_sample_count",
     "least_samples_per_query",
     "exact_accuracy_sample_count",
@@ -73,7 +74,7 @@ TEST_PARTS = ("compared_with", "files", "expects", "performance_checks")  # what
 _GROUPED = re.compile(
     r"accuracy\.\w+\.(least|most)"
     r"|generation\.(both|accuracy|performance)\.\w+"
-    rf"|tests\.\w+\.({'|'.join(TEST_PARTS)}|(settings|limits)\.\w+)"
+    rf"|tests\.[\w-]+\.({'|'.join(TEST_PARTS)}|(settings|limits)\.\w+)"
 )
 _EXEMPTION = ("ignored", "because")
 

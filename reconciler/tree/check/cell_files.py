@@ -43,7 +43,8 @@ def check_documents(view: CellView) -> Complaints:
         if size is None:
             yield Complaint(Place(f"{folder.shown}/{name}"), "missing", "a file that is not empty")
         elif size == 0:
-            yield Complaint(Place(f"{folder.shown}/{name}"), "empty", "a file that is not empty")
+            mild = None if view.binds("filled_values") else Severity.WARNING
+            yield Complaint(Place(f"{folder.shown}/{name}"), "empty", "a file that is not empty", severity=mild)
 
 
 def check_measurements(view: CellView) -> Complaints:
@@ -63,7 +64,11 @@ def check_measurements_fields(view: CellView) -> Complaints:
         elif not found.value.get(name):
             value = found.value.get(name)
             place = Place(found.file, found.value.lines.get(name, 0))
-            yield Complaint(place, f"{name} is {show_value(value) or 'empty'}", "a value that says something")
+            said, mild = (
+                f"{name} is {show_value(value) or 'empty'}",
+                None if view.binds("filled_values") else Severity.WARNING,
+            )
+            yield Complaint(place, said, "a value that says something", severity=mild)
 
 
 def check_readable(view: CellView) -> Complaints:

@@ -115,7 +115,11 @@ def check_samples_per_query(run: RunView) -> Complaints:
 
 
 def check_early_stopping(run: RunView) -> Complaints:
-    """Also where it proves nothing (Offline): LoadGen itself logs it as met there."""
+    """Also where it proves nothing (Offline): LoadGen itself logs it as met there. Rounds before it asked for a number
+    of queries."""
+    if not run.cell.binds("early_stopping"):
+        yield from _least(run, "effective_min_query_count", "least_query_count", " queries")
+        return
     met = read_value(run.log, "early_stopping_met")
     needed = run.scenario != "Offline"
     if (met is not True and needed) or met is False:

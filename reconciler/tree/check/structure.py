@@ -120,34 +120,46 @@ class _WalkedEntry:
     depth: int
 
 
+def _choose_severity(files: SubmitterFiles) -> Severity | None:
+    """Of what a file system or git stumbles over: rounds whose checker did not look accepted it."""
+    return None if files.binds("portable_files") else Severity.WARNING
+
+
 def check_names(files: SubmitterFiles) -> Complaints:
+    mild = _choose_severity(files)
     for item in _walk(files.place.path, files.place.shown):
         name = item.entry.name
         if name == "__pycache__":
-            yield Complaint(Place(item.shown), "a folder of compiled Python", "none", fix="remove it")
+            yield Complaint(Place(item.shown), "a folder of compiled Python", "none", fix="remove it", severity=mild)
         elif name.startswith(".") and name != ".gitkeep":
-            yield Complaint(Place(item.shown), f"hidden name {name}", "names without a dot in front", fix="remove it")
+            said = f"hidden name {name}"
+            yield Complaint(Place(item.shown), said, "names without a dot in front", fix="remove it", severity=mild)
         elif " " in name:
-            yield Complaint(Place(item.shown), f"a space in {name}", "names without spaces", fix="rename it")
+            said = f"a space in {name}"
+            yield Complaint(Place(item.shown), said, "names without spaces", fix="rename it", severity=mild)
 
 
 def check_links(files: SubmitterFiles) -> Complaints:
     for item in _walk(files.place.path, files.place.shown):
         if item.entry.is_symlink() and not Path(item.entry.path).exists():
-            yield Complaint(Place(item.shown), "a broken link", "files", fix="put the file there")
+            mild = _choose_severity(files)
+            yield Complaint(Place(item.shown), "a broken link", "files", fix="put the file there", severity=mild)
 
 
 def check_sizes(files: SubmitterFiles) -> Complaints:
     for item in _walk(files.place.path, files.place.shown):
         size = item.entry.stat(follow_symlinks=False).st_size
         if size > _LARGE and not item.entry.is_dir(follow_symlinks=False):
-            yield Complaint(Place(item.shown), f"{size:,} bytes", f"at most {_LARGE:,} bytes")
+            most = f"at most {_LARGE:,} bytes"
+            yield Complaint(Place(item.shown), f"{size:,} bytes", most, severity=_choose_severity(files))
 
 
 def check_empty_folders(files: SubmitterFiles) -> Complaints:
     for item in _walk(files.place.path, files.place.shown):
         if item.entry.is_dir(follow_symlinks=False) and not list_entries(Path(item.entry.path)):
-            yield Complaint(Place(item.shown), "an empty folder", "folders that hold something", fix="remove it")
+            mild = _choose_severity(files)
+            wanted = "folders that hold something"
+            yield Complaint(Place(item.shown), "an empty folder", wanted, fix="remove it", severity=mild)
 
 
 def check_depth(files: SubmitterFiles) -> Complaints:

@@ -15,7 +15,7 @@ from reconciler.errors import ReconcilerError
 def test_the_list_names_each_with_its_rounds() -> None:
     told = CliRunner().invoke(command, [], standalone_mode=False)
     (row,) = [line for line in told.output.splitlines() if line.startswith("resnet50")]
-    assert "v4.1 to v6.1" in row
+    assert "v0.7 to v6.1" in row
     document = json.loads(CliRunner().invoke(command, ["--json"], standalone_mode=False).output)
     assert document["benchmarks"][0]["rounds"]["v4.1"]["datacenter"] == ["Server", "Offline"]
 

@@ -12,7 +12,10 @@ from tests.unit.cli.conftest import Reconcile
 def test_rounds_lists_them_oldest_first(reconcile: Reconcile) -> None:
     code, out, err = reconcile("rounds")
     assert (code, err) == (0, "")
-    assert [line.split()[0] for line in out.splitlines()] == ["v4.1", "v5.0", "v5.1", "v6.0", "v6.1"]
+    assert [line.split()[0] for line in out.splitlines()] == [
+        *("v0.7", "v1.0", "v2.1", "v3.0", "v3.1", "v4.0"),
+        *("v4.1", "v5.0", "v5.1", "v6.0", "v6.1"),
+    ]
     report = json.loads(reconcile("rounds", "--json")[1])
     assert report["report"] == "rounds"
     assert report["rounds"][-1]["benchmarks"][0] == "resnet"
@@ -49,8 +52,8 @@ def test_show_as_json(reconcile: Reconcile) -> None:
     [
         (("show", "v6.2"), "unknown round 'v6.2'", "did you mean v6."),
         (("show", "v6.1", "resnt"), "round v6.1 has no benchmark 'resnt'", "did you mean resnet?"),
-        (("diff", "v6.0", "6.1"), "unknown round '6.1'", "known rounds: v4.1"),
-        (("conflicts", "v1"), "unknown round 'v1'", "known rounds: v4.1"),
+        (("diff", "v6.0", "6.1"), "unknown round '6.1'", "known rounds: v0.7"),
+        (("conflicts", "v1"), "unknown round 'v1'", "known rounds: v0.7"),
     ],
 )
 def test_unknown_names_are_errors_with_a_hint(

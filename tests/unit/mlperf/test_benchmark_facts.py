@@ -95,9 +95,11 @@ def test_measurements_tell_the_types_that_a_cell_computes_in(tmp_path: Path) -> 
 
 
 def test_every_benchmark_of_the_rounds_is_listed() -> None:
-    """What works here is said of each; none is left out."""
+    """What works here is said of each; none is left out. Of rounds before v4.1 trees are only read: their benchmarks
+    that no later round had need no harness."""
     known = {official for found in load_benchmark_facts().values() for official in found.names.values()}
-    rulesets = [load_ruleset(name) for name in list_rounds()]
+    rounds = list_rounds()
+    rulesets = [load_ruleset(name) for name in rounds[rounds.index("v4.1") :]]
     assert {name for ruleset in rulesets for name in ruleset.benchmarks} - known == set()
 
 

@@ -189,12 +189,24 @@ def test_a_division_that_takes_any_scenario_takes_benchmarks_of_earlier_rounds()
 @pytest.mark.parametrize("name", list_rounds())
 def test_benchmarks_of_earlier_rounds_have_what_a_run_needs_and_no_other_rounds_name(name: str) -> None:
     ruleset = load_ruleset(name)
-    assert {"ssd-large", "rnnt"} <= set(ruleset.earlier)
+    assert {"ssd-large", "rnnt"} <= {*ruleset.earlier, *ruleset.benchmarks}
     assert not set(ruleset.earlier) & set(ruleset.benchmarks)
     for rules in ruleset.earlier.values():
         assert rules.bars()
         assert rules.value("performance_sample_count") is not None
         assert rules.metric("Offline").key
+
+
+def test_a_round_told_backwards_has_what_a_later_one_calls_earlier_and_nothing_that_came_later() -> None:
+    later = _document()
+    later["benchmarks"]["new"] = later["benchmarks"]["b"]
+    later["earlier"] = {"old": later["benchmarks"]["b"], "older": later["benchmarks"]["b"]}
+    own = {"round": "v0.0", "removed": ["benchmarks/new"], "benchmarks": {"old": later["benchmarks"]["b"]}}
+    ruleset = parse_ruleset(extend_round(later, own))
+    assert sorted(ruleset.benchmarks) == ["b", "old"]
+    assert list(ruleset.earlier) == ["older"]
+    assert load_ruleset("v3.0").find_rules("open", "gptj-99") is None
+    assert load_ruleset("v3.0").find_rules("open", "ssd-large") is not None
 
 
 def test_a_benchmark_that_comes_back_is_one_of_the_round_again() -> None:

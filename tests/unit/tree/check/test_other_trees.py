@@ -46,6 +46,8 @@ def test_a_measurements_file_for_another_scenario(tree: Path) -> None:
     folder = as_legacy(tree) / "closed/Acme/measurements/sys1/resnet/Offline"
     (folder / "sys1.json").rename(folder / "sys1_impl_Server.json")
     assert "placement.measurements" in contradictions(tree)
+    set_log(tree / "closed/Acme/results/sys1/resnet/Offline/performance/run_1", "effective_scenario", '"Server"')
+    assert "placement.measurements" not in contradictions(tree), "that of the run from which the result is inferred"
 
 
 @pytest.mark.parametrize("scenario", ["Server", "Interactive"])
@@ -198,3 +200,27 @@ def test_what_only_later_checkers_ask_for_refuses_nothing_before(round_name: str
     (tree / "closed/Acme/systems/more.json").write_text("{}")
     found = {f.rule.id: f.severity for f in check_tree(tree, round_name=round_name).findings}
     assert (found["submitter.calibration"], found["submitter.systems"]) == (severity, severity)
+
+
+@pytest.mark.parametrize(("round_name", "severity"), [("v2.1", "warning"), ("v3.1", "error")])
+def test_names_and_empty_values_were_not_always_looked_at(round_name: str, severity: str, tree: Path) -> None:
+    top = as_legacy(tree) / "closed/Acme"
+    (top / "documentation/a b.txt").write_text("x")
+    (top / "documentation/nothing").mkdir()
+    (top / "measurements/sys1/resnet/Offline/README.md").write_text("")
+    found = {f.rule.id: f.severity for f in check_tree(tree, round_name=round_name).findings}
+    assert {found[rule] for rule in ("submitter.names", "submitter.empty", "files.document")} == {severity}
+
+
+def test_before_early_stopping_a_number_of_queries_was_asked_for(tree: Path) -> None:
+    folder = tree / "closed/Acme/results/sys1/resnet/SingleStream/performance/run_1"
+
+    def complaints() -> list[tuple[str, str]]:
+        found = [f.complaint for f in check_tree(tree, round_name="v1.0").findings if f.rule.id == "run.early-stopping"]
+        return [(item.found, item.wanted) for item in found if "/SingleStream/perf" in item.place.file]
+
+    set_log(folder, "early_stopping_met", "false")
+    set_log(folder, "effective_min_query_count", 1023)
+    assert complaints() == [("1023 queries", "at least 1024 queries")]
+    set_log(folder, "effective_min_query_count", 1024)
+    assert not complaints()

@@ -108,6 +108,11 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
         raise HarnessError(
             str(error), "input", "parent and child must be of one version of mlperf-reconciler"
         ) from error
+    if wanted := getattr(request, "slices", ()):
+        # Before anything asks CUDA, which reads once what it may show.
+        from harness.slices import take_slices
+
+        take_slices(wanted, anywhere=verb == BuildRequest.verb)
     # Each verb is loaded alone: a probe must work where the libraries of a run are missing.
     execute: Callable[[Any, GiveUp], Result] = importlib.import_module(f"harness.{verb}").execute
     return execute(request, ending.fail)

@@ -102,7 +102,7 @@ class BuildRequest(FileMessage):
     ``settings`` are the identity settings of the resource (preprocessing, quantization, builder settings; for an
     Engine also batch_size and precision). ``inputs`` maps an upstream kind in lower case (dataset, model) to a folder
     that holds its files. ``source`` is the file or folder the spec names. ``caches`` maps a name (timing) to a file
-    that may be read and replaced and that is not part of the artifact.
+    that may be read and replaced and that is not part of the artifact. ``slices``: see RunRequest.
     """
 
     verb: ClassVar[str] = "build"
@@ -115,6 +115,7 @@ class BuildRequest(FileMessage):
     inputs: dict[str, str] = field(default_factory=dict)
     source: str | None = None
     caches: dict[str, str] = field(default_factory=dict)
+    slices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,9 @@ class RunRequest(FileMessage):
     Of a backend that generates tokens: ``generation`` is what the round rules of answers (min_new_tokens,
     max_new_tokens); ``sources`` what the spec names as the path of the model; ``service_url`` and ``service_log`` where
     the server answers that the pass started, and the folder of what it prints; ``secrets`` as of a CommandRequest.
+
+    ``slices``: profiles of the slices of GPUs (MIG) that CUDA shows the child and what it starts, such as 1g.10gb; none
+    where whole GPUs compute.
     """
 
     verb: ClassVar[str] = "run"
@@ -149,6 +153,7 @@ class RunRequest(FileMessage):
     service_url: str = ""
     service_log: str = ""
     secrets: dict[str, str] = field(default_factory=dict)
+    slices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +182,8 @@ class CommandRequest(FileMessage):
     ``secrets`` maps a variable of the command to the variable of this process that holds its value. ``user_conf`` is
     held against ``user_conf_sha256`` afterwards; with that "", it is copied from ``user_conf_at``, or from beside the
     logs. ``place_audit`` stands as audit.config in ``cwd`` meanwhile, under ``lock``. ``timeout`` in seconds, or 0.
-    ``service_log``: folder of what the server prints that the run asks; a copy goes with the run.
+    ``service_log``: folder of what the server prints that the run asks; a copy goes with the run. ``slices``: see
+    RunRequest.
     """
 
     verb: ClassVar[str] = "command"
@@ -201,6 +207,7 @@ class CommandRequest(FileMessage):
     code: str = ""
     results: Literal["loadgen", "endpoints", "points"] = "loadgen"
     service_log: str = ""
+    slices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +291,7 @@ class ServiceRequest(FileMessage):
     A result in ``ready`` says that it is ready, with the facts of it; the child's own result says how it ended. What it
     prints lies in ``log``, a folder that ``harness.output`` reads and writes. ``stop_signal`` by name, then
     ``stop_grace`` seconds until what is left of it is killed. ``hides``: variables whose values the server is not
-    given, and which nothing may show that it prints.
+    given, and which nothing may show that it prints. ``slices``: see RunRequest.
     """
 
     verb: ClassVar[str] = "serve"
@@ -300,6 +307,7 @@ class ServiceRequest(FileMessage):
     stop_grace: float = 30.0
     code: str = ""
     hides: tuple[str, ...] = ()
+    slices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +315,7 @@ class ProbeRequest(FileMessage):
     """Read this machine and, when asked, the seeds that the installed LoadGen carries (by a one-query run).
 
     ``hardware``: also read what a system description tells. ``quiet``: see who else uses the processors, looking at
-    loaded ones for so many seconds, and the first ``gpus`` GPUs; negative: do not look.
+    loaded ones for so many seconds, and the first ``gpus`` GPUs; negative: do not look. ``slices``: see RunRequest.
     """
 
     verb: ClassVar[str] = "probe"
@@ -315,6 +323,7 @@ class ProbeRequest(FileMessage):
     hardware: bool = False
     quiet: float = -1.0
     gpus: int = 0
+    slices: tuple[str, ...] = ()
     counter: str = ""
 
 

@@ -14,6 +14,7 @@ from harness.contract import BACKENDS, Counter, RunRequest
 from harness.errors import HarnessError, require
 from harness.loadgen import Prepared, Responder
 from harness.qsl import Arrays, SampleLibrary
+from harness.slices import list_taken
 from harness.sut import Driven, Guard
 from harness.tokens import (
     GenerationPlan,
@@ -38,6 +39,9 @@ def load_generator(
     if not benchmark.tokens:
         fix = "choose another backend, or another benchmark"
         raise HarnessError(f"{benchmark.name} has no tokens for {request.backend} to generate", "input", fix)
+    if len(taken := list_taken()) > 1:
+        fix = "start a server on each slice as `harness.service`, asked by the backend openai; or declare one slice"
+        raise HarnessError(f"{request.backend} computes on one slice of a GPU, not on {len(taken)}", "input", fix)
     told = prepared.settings.use_token_latencies
     streaming = told and request.scenario != "Offline"
     if not told and not prepared.settings.infer_token_latencies:

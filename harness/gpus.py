@@ -5,11 +5,14 @@ Every function takes the module ``pynvml`` after ``nvmlInit``; what a device or 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 _MOST_LINKS = 32
 _ENABLED = 1
+_MIB = 2**20
+_PROFILE = re.compile(r" MIG (?P<profile>\S+)$")  # at the end of the name of a slice
 
 # Fact -> how a handle is asked.
 _ASKED: dict[str, Callable[[Any, Any], Any]] = {
@@ -26,6 +29,7 @@ _ASKED: dict[str, Callable[[Any, Any], Any]] = {
     "sm_mhz": lambda nvml, h: int(nvml.nvmlDeviceGetMaxClockInfo(h, nvml.NVML_CLOCK_SM)),
     "power_limit_watts": lambda nvml, h: nvml.nvmlDeviceGetEnforcedPowerLimit(h) / 1e3,
     "nvlink": lambda nvml, h: _links(nvml, h),
+    "slices": lambda nvml, h: [_describe_slice(nvml, part) for part in _list_slices(nvml, h)] or None,
 }
 
 
@@ -57,21 +61,50 @@ def _links(nvml: Any, handle: Any) -> dict[str, int] | None:
     return {"links": active, "version": version} if active else None
 
 
+def _list_slices(nvml: Any, handle: Any) -> list[Any]:
+    """Handles of the slices (MIG) of a device, in NVML's order, which leaves numbers out."""
+    most = _try(nvml, lambda: int(nvml.nvmlDeviceGetMaxMigDeviceCount(handle))) or 0
+    found = (_try(nvml, lambda n=n: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, n)) for n in range(most))
+    return [part for part in found if part is not None]
+
+
+def _describe_slice(nvml: Any, part: Any) -> dict[str, Any]:
+    uuid = _try(nvml, lambda: decode_text(nvml.nvmlDeviceGetUUID(part)))
+    memory = _try(nvml, lambda: int(nvml.nvmlDeviceGetMemoryInfo(part).total))
+    return {"uuid": uuid or "", "profile": _find_profile(nvml, part), "memory_bytes": memory or 0}
+
+
+def _find_profile(nvml: Any, part: Any) -> str:
+    """From its name, such as "NVIDIA H100 80GB HBM3 MIG 1g.10gb"; else made from what it has, as such names are."""
+    named = _PROFILE.search(_try(nvml, lambda: decode_text(nvml.nvmlDeviceGetName(part))) or "")
+    if named:
+        return named["profile"]
+    has = _try(nvml, lambda: nvml.nvmlDeviceGetAttributes(part))
+    if has is None:
+        return ""
+    instance, compute = int(has.gpuInstanceSliceCount), int(has.computeInstanceSliceCount)
+    own = f"{compute}c." if compute != instance else ""
+    return f"{own}{instance}g.{-(-int(has.memorySizeMB) * _MIB // 2**30)}gb"
+
+
 def list_computing(nvml: Any, count: int, chosen: str | None = None) -> Iterator[tuple[int, int]]:
-    """(device, process id) of what computes on the first ``count`` devices that CUDA shows; ``chosen``: the variable
-    CUDA_VISIBLE_DEVICES."""
+    """(device, process id) of what computes on the first ``count`` devices that CUDA shows, each process once;
+    ``chosen``: the variable CUDA_VISIBLE_DEVICES. Of a device that is cut, whatever computes on any slice counts: they
+    share its clocks and its power."""
     for index in list_visible(nvml, chosen)[:count]:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        for process in _processes(nvml, handle):
-            yield index, int(process.pid)
+        # Of a device that is cut, only who may administer it is told of all slices at once.
+        parts = (handle, *_list_slices(nvml, handle))
+        for pid in dict.fromkeys(int(process.pid) for part in parts for process in _processes(nvml, part)):
+            yield index, pid
 
 
 def list_visible(nvml: Any, chosen: str | None) -> list[int]:
     """NVML's numbers of the devices that CUDA shows, in CUDA's order: all of them unless some are chosen, by numbers or
-    by the beginnings of their UUIDs. What fits no device ends the list, as for CUDA; parts of devices (MIG) are not
-    told apart, so that all devices count."""
+    by the beginnings of their UUIDs. What fits no device ends the list, as for CUDA. A slice (MIG) stands for its
+    device, which is named once."""
     here = list(range(nvml.nvmlDeviceGetCount()))
-    if chosen is None or "MIG-" in chosen:
+    if chosen is None:
         return here
     found: list[int] = []
     for word in chosen.split(","):
@@ -79,14 +112,20 @@ def list_visible(nvml: Any, chosen: str | None) -> list[int]:
         if len(fits) != 1:
             break
         found += fits
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _is(nvml: Any, number: int, word: str) -> bool:
     if word.isdecimal():
         return int(word) == number
-    uuid = _try(nvml, lambda: decode_text(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(number))))
-    return bool(word and uuid and uuid.startswith(word))
+    handle = nvml.nvmlDeviceGetHandleByIndex(number)
+    handles, owner = [handle], word
+    if word.startswith("MIG-GPU-"):  # as drivers before 470 named a slice: its device, then two numbers
+        owner = word.removeprefix("MIG-").partition("/")[0]
+    elif word.startswith("MIG-"):
+        handles = _list_slices(nvml, handle)
+    uuids = [_try(nvml, lambda h=h: decode_text(nvml.nvmlDeviceGetUUID(h))) for h in handles]
+    return any(owner and uuid and uuid.startswith(owner) for uuid in uuids)
 
 
 def decode_text(value: str | bytes) -> str:

@@ -22,6 +22,8 @@ from harness.loadgen import Prepared, Responder, Test, collect_loadgen_facts, pr
 from harness.loops import load_loops, warm_rows
 from harness.machine import collect_machine_notes
 from harness.qsl import Arrays, SampleLibrary
+from harness.slice_session import SliceSession
+from harness.slices import list_taken
 from harness.sut import Completer, Driven, Guard, OfflineSut, ServerSut, StreamSut
 from harness.telemetry import Telemetry, find_flags
 
@@ -91,14 +93,19 @@ def load_session(
     responder = Responder(with_data=prepared.logs_responses, tokens=benchmark.tokens)
     completer = Completer(responder, benchmark.postprocess, counter, guard)
     plan = _load_plan(request, benchmark, completer)
-    session = load_loops(
-        backend.load,
-        plan,
-        benchmark.loop,
-        parts=benchmark.parts,
-        at_once=benchmark.at_once,
-        step_threads=benchmark.step_threads,
-    )
+    slices = list_taken()
+    session: Session
+    if len(slices) > 1 and request.scenario in ("Offline", "Server"):  # else a query keeps one of them busy
+        session = SliceSession(request.backend, request.benchmark, plan, slices)
+    else:
+        session = load_loops(
+            backend.load,
+            plan,
+            benchmark.loop,
+            parts=benchmark.parts,
+            at_once=benchmark.at_once,
+            step_threads=benchmark.step_threads,
+        )
     library = SampleLibrary(arrays, session.place, guard.record, performance_count=request.performance_sample_count)
     counter.stage("warming up")
     warm_up(session, arrays, benchmark)
@@ -183,6 +190,7 @@ def _load_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Complet
         outputs=benchmark.outputs,
         options={
             **{name: settings[name] for name in BACKENDS[request.backend].run if name in settings},
+            **({"devices": 1} if list_taken() else {}),
             **(served if request.service_url else {}),
         },
         completed=completer.completed,

@@ -180,7 +180,8 @@ def test_computing_processes_by_device() -> None:
         ("GPU-b, 0", [1, 0]),
         ("1,7,0", [1]),
         ("GPU-", []),  # fits several
-        ("MIG-GPU-b/1/0", [0, 1, 2]),
+        ("MIG-GPU-b/1/0", [1]),  # of a driver before 470
+        ("MIG-c", []),  # there is no slice
     ],
 )
 def test_devices_that_cuda_shows(chosen: str | None, found: list[int]) -> None:

@@ -1,0 +1,151 @@
+"""The process on one slice of a GPU: ``python -P -m harness.slice_worker DESCRIPTOR``, for ``slice_session``."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from harness.backends import LoadPlan, Outputs, Session, Token, load_backend
+from harness.benchmarks import load_benchmark
+from harness.contract import BACKENDS
+from harness.errors import HarnessError, explain
+from harness.loops import load_loops
+from harness.orphan import die_with_parent
+from harness.shared_samples import Layout, map_samples
+from harness.slice_session import WorkerLoaded, WorkerStart
+
+_LANES = 2
+
+
+class Worker:
+    """Answers questions one after the other; batches are completed meanwhile, from any thread."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe, self._lock = pipe, threading.Lock()
+
+    def serve(self) -> None:
+        """Until the other side closes the pipe."""
+        session = self._answer(lambda: self._load(self._pipe.recv()))
+        if session is None:
+            return
+        self._tell("answer", _describe(*session))
+        loaded = session[0]
+        does: Mapping[str, Callable[..., Any]] = {
+            "place": lambda layout: self._place(loaded, layout),
+            "compute": lambda rows: _keep(loaded.compute(rows)),
+            "drain": loaded.drain,
+            "close": lambda: _close(loaded),
+        }
+        kind = ""
+        while kind != "close":
+            kind, *said = self._pipe.recv()
+            if kind == "submit":
+                self._submit(loaded, *said)
+            else:
+                self._answer(partial(self._reply, does[kind], *said))
+
+    def _load(self, start: WorkerStart) -> tuple[Session, LoadPlan, WorkerStart]:
+        benchmark = load_benchmark(start.benchmark)
+        plan = LoadPlan(**start.plan, completed=self._completed, failed=self._failed)
+        session = load_loops(
+            load_backend(start.backend).load,
+            plan,
+            benchmark.loop,
+            parts=benchmark.parts,
+            at_once=benchmark.at_once,
+            step_threads=benchmark.step_threads,
+        )
+        return session, plan, start
+
+    def _place(self, session: Session, layout: Layout) -> None:
+        descriptor = reduction.recv_handle(self._pipe)
+        try:
+            session.place(map_samples(layout, descriptor))
+        finally:
+            os.close(descriptor)
+
+    def _reply(self, work: Callable[..., Any], *said: Any) -> None:
+        self._tell("answer", work(*said))
+
+    def _submit(self, session: Session, rows: Any, token: Token) -> None:
+        try:
+            session.submit(rows, token)
+        except Exception as error:
+            self._failed(token, error)
+
+    def _completed(self, token: Token, outputs: Outputs) -> None:
+        self._tell("completed", token[0], _keep(outputs))
+
+    def _failed(self, token: Token, error: BaseException) -> None:
+        self._tell("failed", token[0], *_explain(error))
+
+    def _answer(self, work: Callable[[], Any]) -> Any:
+        """What it gives; None where it fails, which is told."""
+        try:
+            return work()
+        except (EOFError, BrokenPipeError):
+            raise
+        except Exception as error:
+            self._tell("problem", *_explain(error))
+            return None
+
+    def _tell(self, *message: Any) -> None:
+        with self._lock:
+            self._pipe.send(message)
+
+
+def _explain(error: BaseException) -> tuple[str, str, str]:
+    """As what is raised on the other side; of what nobody foresaw the log has the traceback."""
+    if not isinstance(error, HarnessError | MemoryError | OSError | ImportError):
+        traceback.print_exception(error)
+        return f"{type(error).__name__}: {error}", "backend", "the traceback is in the log of this run"
+    known = explain(error)
+    return known.problem, known.problem_class, known.fix
+
+
+def _close(session: Session) -> dict[str, Any]:
+    session.close()
+    return dict(session.notes)
+
+
+def _keep(outputs: Outputs) -> list[np.ndarray]:
+    """A session may write to its outputs again, but not before they are on their way."""
+    return [np.ascontiguousarray(output) for output in outputs]
+
+
+def _describe(session: Session, plan: LoadPlan, start: WorkerStart) -> WorkerLoaded:
+    notes = dict(session.notes)
+    lanes = "lanes" in BACKENDS[start.backend].run
+    depth = plan.streams * int(plan.options.get("lanes", _LANES)) if lanes else plan.depth
+    return WorkerLoaded(
+        batch_size=session.batch_size,
+        sizes=session.sizes,
+        depth=int(notes.get("samples_at_once", depth)),
+        notes=notes,
+        evidence=dict(getattr(session, "evidence", {})),
+    )
+
+
+def main(arguments: list[str]) -> None:
+    die_with_parent()
+    faulthandler.enable()
+    with suppress(EOFError, OSError):  # whoever asked is gone
+        Worker(Connection(int(arguments[0]))).serve()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # without unloading native libraries
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,159 @@
+"""A process for each slice: every batch is answered once, by a process that sees one slice, whatever ends it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.backends import LoadPlan, Outputs, Token
+from harness.contract import Benchmark
+from harness.errors import HarnessError
+from harness.qsl import Ragged
+from harness.slice_session import SliceSession
+from tests.unit.harness.children import Children
+from tests.unit.harness.conftest import Artifacts
+from tests.unit.harness.naming import LETHAL, WRONG
+from tests.unit.harness.tiny import labels
+
+NAMING = Benchmark(name="naming", path=str(Path(__file__).with_name("naming.py")))
+
+
+class Told:
+    """What a session called back."""
+
+    def __init__(self) -> None:
+        self.answers: dict[int, str] = {}
+        self.failures: dict[int, BaseException] = {}
+
+    def completed(self, token: Token, outputs: Outputs) -> None:
+        assert token[0] not in self.answers
+        self.answers[token[0]] = outputs[0].tobytes().decode()
+
+    def failed(self, token: Token, error: BaseException) -> None:
+        assert token[0] not in self.failures
+        self.failures[token[0]] = error
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def session(told: Told, tmp_path: Path) -> Iterator[SliceSession]:
+    plan = LoadPlan(
+        engine=None,
+        scenario="Offline",
+        batch_size=1,
+        streams=1,
+        threads=0,
+        outputs=(),
+        options={},
+        completed=told.completed,
+        failed=told.failed,
+        folder=tmp_path,
+    )
+    made = SliceSession("null", NAMING, plan, ["MIG-a", "MIG-b"])
+    yield made
+    for worker in made.workers:
+        worker.end()
+
+
+def place(session: SliceSession, firsts: Sequence[int]) -> None:
+    session.place({"x": Ragged([np.arange(first, first + 1 + first % 3) for first in firsts])})
+
+
+def submit_all(session: SliceSession, count: int) -> None:
+    for row in range(count):
+        session.submit(slice(row, row + 1), [100 + row])
+    session.drain()
+
+
+def test_each_process_sees_one_slice_and_both_answer(session: SliceSession, told: Told) -> None:
+    place(session, range(12))
+    submit_all(session, 12)
+    assert told.answers.keys() == set(range(100, 112))
+    assert told.failures == {}
+    for row, answer in enumerate(told.answers[100 + row] for row in range(12)):
+        name, values = answer.split(" ", 1)
+        assert name in ("MIG-a", "MIG-b")
+        assert values == str(list(range(row, row + 1 + row % 3)))
+    assert {answer.split()[0] for answer in told.answers.values()} == {"MIG-a", "MIG-b"}
+    (alone,) = session.compute(slice(4, 5))
+    assert alone.tobytes() == b"MIG-a [4, 5]"
+    assert session.notes["workers"] == 2
+    session.close()
+
+
+def test_samples_that_come_later_replace_those_before(session: SliceSession, told: Told) -> None:
+    place(session, [1])
+    place(session, [5, 9])
+    submit_all(session, 2)
+    assert [told.answers[number].split(" ", 1)[1] for number in (100, 101)] == ["[5, 6, 7]", "[9]"]
+
+
+def test_what_a_process_meets_is_told_for_its_batch_alone(session: SliceSession, told: Told) -> None:
+    place(session, [1, WRONG, 2])
+    submit_all(session, 3)
+    assert told.answers.keys() == {100, 102}
+    (problem,) = told.failures.values()
+    assert str(problem) == "ValueError: seventeen"
+
+
+def test_a_process_that_is_killed_fails_what_it_had_and_nothing_waits(session: SliceSession, told: Told) -> None:
+    place(session, [1, LETHAL, 2, 3])
+    submitting = threading.Thread(target=submit_until_lost, args=(session, told), daemon=True)
+    submitting.start()
+    submitting.join(60)
+    assert not submitting.is_alive()
+    assert told.answers.keys() | told.failures.keys() == set(range(100, 104))
+    assert isinstance(told.failures[101], HarnessError)
+    assert str(told.failures[101]).startswith("the process on slice MIG-")
+    with pytest.raises(HarnessError, match="the process on slice"):
+        session.drain()
+
+
+def submit_until_lost(session: SliceSession, told: Told) -> None:
+    for row in range(4):
+        try:
+            session.submit(slice(row, row + 1), [100 + row])
+        except HarnessError as error:
+            told.failed([100 + row], error)
+    with pytest.raises(HarnessError):
+        session.drain()
+
+
+def test_what_keeps_a_process_from_loading_is_raised(tmp_path: Path, told: Told) -> None:
+    plan = LoadPlan(
+        engine=tmp_path / "none",
+        scenario="Offline",
+        batch_size=1,
+        streams=1,
+        threads=0,
+        outputs=(),
+        options={},
+        completed=told.completed,
+        failed=told.failed,
+        folder=tmp_path,
+    )
+    missing = Benchmark(name="missing", path=str(tmp_path / "missing.py"))
+    with pytest.raises(HarnessError, match="no benchmark file"):
+        SliceSession("null", missing, plan, ["MIG-a", "MIG-b"])
+
+
+def test_a_run_over_two_slices_answers_as_the_model_does(
+    children: Children, artifacts: Artifacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = artifacts.inputs("onnxruntime")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a,MIG-b")
+    settings = {"batch_size": 8, "streams": 2}
+    ended = children.run("Offline", "accuracy", backend="onnxruntime", inputs=inputs, settings=settings)
+    assert ended.result.done, ended.output
+    assert ended.result.facts["backend.workers"].value == 2
+    wanted = labels()
+    found = {index: int(np.frombuffer(data, np.int32)[0]) for index, data in ended.answers}
+    assert found == dict(enumerate(wanted.tolist()))

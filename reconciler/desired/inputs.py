@@ -18,7 +18,15 @@ from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
 from reconciler.resource.kinds import PERFORMANCE, Address
 from reconciler.resource.pins import Pin, PinKind, make_source_pin
 from reconciler.resource.records import TRIAL
-from reconciler.resource.settings import ACCURACY_FROM, ANALYZER, DIRECTOR, MAXIMUM, STATE_EXPECT
+from reconciler.resource.settings import (
+    ACCURACY_FROM,
+    ANALYZER,
+    DIRECTOR,
+    MAXIMUM,
+    SLICES,
+    STATE_EXPECT,
+    read_slices,
+)
 from reconciler.result_formats.table import find_declared_format
 
 STALL_TIMEOUT = "run.stall_timeout"
@@ -148,7 +156,16 @@ def collect_engine_inputs(reader: Reader, model: Input) -> list[Input]:
     """An engine belongs to a device model, not to a system: two boxes with the same accelerator share it."""
     device = reader.take("hardware.accelerator", "hardware.cpu")
     own = [*_collect_computing_inputs(reader), *reader.under("engine.options")]
-    return [model, *own, *device, *collect_launcher_inputs(reader)]
+    return [model, *own, *device, *_collect_slice_inputs(reader), *collect_launcher_inputs(reader)]
+
+
+def _collect_slice_inputs(reader: Reader) -> list[Input]:
+    """What an engine is made for where GPUs are cut: the profiles, of however many slices."""
+    found = reader.get(SLICES)
+    if found is None:
+        return []
+    profiles = sorted(set(read_slices(str(found.value))))
+    return [Input("mig.profiles", ", ".join(profiles), found.origin)]
 
 
 def _collect_generation_inputs(reader: Reader, mode: str) -> list[Input]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.contract import SOURCE_NOTE, CommandRequest
 from reconciler.execute.attempt import Attempt
+from reconciler.execute.request_parts import select_slices
 from reconciler.files import RepositoryPaths, hash_bytes, hash_file, make_machine_lock, replace
 from reconciler.mlperf.endpoints_client import ClientPlaces, build_client_config
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
@@ -77,6 +78,7 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
         lock=str(make_machine_lock(f"folder-{hash_bytes(str(cwd).encode())[:16]}").path) if placed else "",
         code=find_location(settings, "harness.code" if "harness.code" in settings else CLIENT_CODE, values, paths.root),
         service_log=attempt.intent.server.log if attempt.intent.server else "",
+        slices=select_slices(settings) if attempt.intent.server is None else (),  # the server has them
     )
 
 
@@ -138,6 +140,7 @@ def make_command_build(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping
         since=attempt.intent.clock,
         outputs=fill_all(settings.words(f"{BUILD}.outputs"), values),
         code=find_part_location(settings, BUILD, "code", values, paths.root),
+        slices=select_slices(settings)[-1:],
     )
 
 
@@ -228,7 +231,8 @@ def _made(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str], k
 
 
 def _devices(hardware: Hardware) -> str:
-    return ",".join(map(str, range(hardware.count or 1))) if hardware.accelerator else "cpu"
+    count = len(hardware.slices) or hardware.count or 1
+    return ",".join(map(str, range(count))) if hardware.accelerator else "cpu"
 
 
 def collect_environment(

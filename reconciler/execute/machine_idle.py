@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.contract import Busy, ProbeRequest
 from reconciler.errors import ReconcilerError
+from reconciler.execute.request_parts import select_slices
 from reconciler.files import RepositoryPaths
 from reconciler.launch.nodes import find_first_busy, probe_nodes
 from reconciler.resource.settings import CellSettings
@@ -19,7 +20,9 @@ def find_busy(settings: CellSettings, paths: RepositoryPaths, *, look: float = L
     """
     if settings.is_queued:
         return None  # a job of a timed run has its nodes alone
-    request = ProbeRequest(quiet=look, gpus=list_gpus(settings))
+    # Of GPUs that are cut, those whose slices it takes.
+    slices = select_slices(settings)
+    request = ProbeRequest(quiet=look, gpus=len(slices) or list_gpus(settings), slices=slices)
     try:
         nodes = probe_nodes(request, settings.launcher, paths.work, (paths.root.resolve(),))
     except ReconcilerError:

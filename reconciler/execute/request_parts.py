@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.contract import (
+    BACKENDS,
     BuildRequest,
     CommandRequest,
     FileMessage,
@@ -14,12 +15,19 @@ from harness.contract import (
     ServiceRequest,
     StateRequest,
 )
+from reconciler.resource.settings import Settings
 
 
 def list_secrets(request: FileMessage) -> Mapping[str, str]:
     """Name, as the child calls it → the variable of the environment that holds it."""
     asking = CommandRequest | LaunchRequest | RunRequest | ServiceRequest | StateRequest
     return request.secrets if isinstance(request, asking) else {}
+
+
+def select_slices(settings: Settings) -> tuple[str, ...]:
+    """Profiles of the slices of GPUs that a child takes; none where its backend computes on processors."""
+    facts = BACKENDS.get(settings.text("engine.backend"))
+    return () if facts is not None and facts.drives == "cpu" else settings.hardware.slices
 
 
 def list_locations(request: FileMessage) -> Iterator[Path]:

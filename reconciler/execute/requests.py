@@ -17,6 +17,7 @@ from harness.contract import (
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import has_command, make_command_build, make_command_run, make_command_score
 from reconciler.execute.power_state import hold_state
+from reconciler.execute.request_parts import select_slices
 from reconciler.files import RepositoryPaths, replace
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario, select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
@@ -75,6 +76,8 @@ def _build(attempt: Attempt, paths: RepositoryPaths) -> BuildRequest:
         inputs=_inputs(attempt),
         source=str((paths.root / source).resolve()) if source else None,
         caches=caches,
+        # One is enough, of the smallest profile: what fits it fits the others.
+        slices=select_slices(intent.settings)[-1:] if kind is Kind.ENGINE else (),
     )
 
 
@@ -156,6 +159,7 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
         service_url=server.url if server else "",
         service_log=server.log if server else "",
         secrets={"api_key": str(key)} if key else {},
+        slices=select_slices(intent.settings),
     )
 
 

@@ -37,6 +37,7 @@ from reconciler.execute.commands import (
 )
 from reconciler.execute.executors.executor import Executor, Handle, Submission
 from reconciler.execute.perform import AttemptContext, Finished, begin
+from reconciler.execute.request_parts import select_slices
 from reconciler.files import Lock, RepositoryPaths, make_machine_lock, remove
 from reconciler.plan.plan import Step
 from reconciler.resource.records import Summary
@@ -179,6 +180,7 @@ def make_service_request(attempt: Attempt, paths: RepositoryPaths) -> ServiceReq
         stop_grace=settings.seconds(f"{SERVICE}.stop.timeout", _STOP),
         code=find_part_location(settings, SERVICE, "code", values, paths.root),
         hides=(key,) if (key := settings.text("run.options.api_key_env")) else (),
+        slices=select_slices(settings),
     )
 
 

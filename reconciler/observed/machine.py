@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.catalog import installing
 from reconciler.observed.state import Obstacle
 from reconciler.resource.queues import QueueFacts
-from reconciler.resource.settings import Hardware
+from reconciler.resource.settings import Hardware, write_slices
 
 
 def read_cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
@@ -54,8 +54,9 @@ def find_unlike(hardware: Hardware) -> Obstacle | None:
         count = hardware.count or 1
         if len(matching) < count:
             have = f"{len(here)} x {here[0]}" if here else "no NVIDIA GPU"
+            cut = f" cut into {write_slices(hardware.slices)}" if hardware.slices else ""
             return Obstacle(
-                f"the system declares {count} x {wanted}; this machine has {have}", "run it on that machine"
+                f"the system declares {count} x {wanted}{cut}; this machine has {have}", "run it on that machine"
             )
     cpu = hardware.cpu
     if cpu and cpu.lower() not in read_cpu_model().lower():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from harness.catalog import BACKENDS
 from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.files import RepositoryPaths, hash_bytes, read_checked, write_checked
 from reconciler.observed.state import Obstacle
-from reconciler.resource.settings import Hardware, Settings
+from reconciler.resource.settings import Hardware, Settings, write_slices
 
 _FILE = "nodes.json"
 _MILLIWATTS = 1000
@@ -40,7 +41,8 @@ def needs_probe(settings: Settings) -> bool:
     reaches a machine that only a queue gives out."""
     if settings.is_queued:
         return False
-    return bool(settings.launcher.words) or (settings.runs_here and bool(settings.hardware.power_limit))
+    hardware = settings.hardware
+    return bool(settings.launcher.words) or (settings.runs_here and bool(hardware.power_limit or hardware.slices))
 
 
 def name_nodes(settings: Settings) -> str:
@@ -71,7 +73,7 @@ def summarise_node(node: Mapping[str, Any]) -> dict[str, Any]:
     """What counts of a node's facts."""
     machine = node.get("machine", {})
     kept = ("name", "driver", "power_limit_watts", "memory_bytes")
-    gpus = [{name: gpu[name] for name in kept if name in gpu} for gpu in node.get("accelerators", ())]
+    gpus = [{name: gpu[name] for name in kept if name in gpu} | _summarise_slices(gpu) for gpu in _list_gpus(node)]
     return {
         "host": machine.get("machine.host", ""),
         "kernel": machine.get("machine.kernel", ""),
@@ -82,6 +84,17 @@ def summarise_node(node: Mapping[str, Any]) -> dict[str, Any]:
         "backends": dict(node.get("backends", {})),
         "loadgen": node.get("loadgen", ""),
     }
+
+
+def _list_gpus(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = node.get("accelerators", ())
+    return found
+
+
+def _summarise_slices(gpu: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether it may be cut, and the profiles of its slices."""
+    found = {"mig": gpu["mig"]} if "mig" in gpu else {}
+    return {**found, "slices": [part["profile"] for part in gpu["slices"]]} if gpu.get("slices") else found
 
 
 def list_distributions_there(seen: NodeFacts) -> dict[str, str]:
@@ -101,7 +114,7 @@ def find_unlike_nodes(settings: Settings, seen: NodeFacts) -> Obstacle | None:
         have = f"{len(seen.nodes)} node{'s' if len(seen.nodes) != 1 else ''}"
         return Obstacle(f"the system declares {declared} nodes; its launcher reaches {have}", "correct one of them")
     alone = settings.runs_here
-    checks = (_unlike_gpus, _unlike_cpu, _unlike_power)
+    checks = (_unlike_gpus, _unlike_slices, _unlike_cpu, _unlike_power)
     found = (check(settings.hardware, node, _where(node, alone=alone)) for node in seen.nodes for check in checks)
     return next((obstacle for obstacle in found if obstacle is not None), None)
 
@@ -120,6 +133,20 @@ def _unlike_gpus(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obs
         return None
     have = f"{len(names)} x {names[0]}" if names else "no NVIDIA GPU"
     return Obstacle(f"the system declares {count} x {wanted}; {where} has {have}", "run it on that machine")
+
+
+def _unlike_slices(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
+    """Slices of a profile may be more than are declared: others may run there."""
+    here = Counter(profile for gpu in node["gpus"] for profile in gpu.get("slices", ()))
+    wanted = Counter(hardware.slices)
+    if wanted <= here:
+        return None
+    have = write_slices(here.elements())
+    if not have:
+        modes = {gpu.get("mig") for gpu in node["gpus"]}
+        have = "no slices" if True in modes else "GPUs that are not cut" if False in modes else "GPUs without MIG"
+    declared = f"the system declares {write_slices(hardware.slices)} of MIG"
+    return Obstacle(f"{declared}; {where} has {have}", "make them there: `reconcile mig create`; or run it elsewhere")
 
 
 def _unlike_cpu(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:

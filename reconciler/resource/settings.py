@@ -3,7 +3,8 @@ flat names that records and the reference have ("engine.batch_size"); who reads 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.launch.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
@@ -25,6 +26,7 @@ MAXIMUM = "max_supported_concurrency"  # of the system behind a curve of points
 ACCURACY_FROM = "accuracy_from"  # of a cell without an accuracy run: the scenario beside it whose run stands for it
 
 
+SLICES = "hardware.mig"  # of accelerators that are cut
 DIRECTOR, NTP, KIT, ANALYZER = "power.director", "power.ntp", "power.kit", "power.analyzer"  # of a power meter
 METERED = (DIRECTOR, NTP, KIT, ANALYZER)
 STATE = "power_state"  # in which the runs of a system are made; what it reads is identity, how it is set is not
@@ -39,6 +41,18 @@ def is_placing(name: str) -> bool:
     return name in (*LAUNCHING, *METERED) or name.startswith((f"{EXECUTOR}.", f"{STATE}."))
 
 
+def read_slices(text: str) -> tuple[str, ...]:
+    """The profile of each slice, of what ``write_slices`` wrote."""
+    parts = (part.partition("x ") for part in filter(None, text.split(", ")))
+    return tuple(profile for count, _, profile in parts for _ in range(int(count)))
+
+
+def write_slices(profiles: Iterable[str]) -> str:
+    """As people read it: "1x 3g.40gb, 4x 1g.10gb", the largest first; "" for none."""
+    counted = Counter(profiles)
+    return ", ".join(f"{counted[profile]}x {profile}" for profile in sorted(counted, reverse=True))
+
+
 _MILLISECONDS = 1000
 NO_HARDWARE = frozenset({"", "none", "n/a", "0"})  # what people write where there is none
 
@@ -46,13 +60,15 @@ NO_HARDWARE = frozenset({"", "none", "n/a", "0"})  # what people write where the
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """``accelerator``, ``cpu``: "" where none is declared. ``count``: of accelerators on each node, ``nodes``: 0 where
-    undeclared. ``power_limit``: of each accelerator, in mW, 0 for none."""
+    undeclared. ``power_limit``: of each accelerator, in mW, 0 for none. ``slices``: where accelerators are cut (MIG),
+    the profile of each slice that a node offers."""
 
     accelerator: str = ""
     cpu: str = ""
     count: int = 0
     nodes: int = 0
     power_limit: int = 0
+    slices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +135,7 @@ class Settings:
             count=self.number("hardware.count"),
             nodes=self.number("hardware.nodes"),
             power_limit=self.number("hardware.power_limit"),
+            slices=read_slices(self.text(SLICES)),
         )
 
 

@@ -204,6 +204,9 @@ class Declaring:
             message = f"count is 0, and {hardware.accelerator} is declared"
             fix = "write how many each node has, such as 8, or take accelerator out"
             self._complain_of_value((*where, "hardware", "count"), message, fix)
+        if hardware.mig and (hardware.accelerator or "none").lower() in NO_HARDWARE:
+            message = f"{hardware.mig} of no accelerator"
+            self._complain_of_value((*where, "hardware", "mig"), message, "write which it is: accelerator: NVIDIA A30")
 
     def _benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:
         where = ("spec", "benchmarks", name)

@@ -23,7 +23,8 @@ them. Only what some layer sets is there, except for benchmark.official and benc
                                     starting_weights_filename, weight_transformations
     system.<field>                  category ("datacenter", "edge", "datacenter,edge"), status; launcher (a tuple of
                                     words) and python, of the machine its commands run on
-    hardware.<field>                accelerator, count, cpu, nodes, power_limit (integer milliwatts)
+    hardware.<field>                accelerator, count, cpu, nodes, power_limit (integer milliwatts), mig (text, such as
+                                    "1x 3g.40gb, 4x 1g.10gb")
     executor.slurm                  True: jobs of Slurm are asked for; partition, account, qos, constraint, nodes,
                                     exclusive, time (integer milliseconds), machines, retries, options.<name> lie below
     executor.ray                    True: jobs of Ray are asked for; address, resources.<name>, labels.<name>, gpus,

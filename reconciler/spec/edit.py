@@ -20,7 +20,7 @@ from reconciler.errors import SpecError
 from reconciler.spec.nodes import Number, convert_plain, parse, resolve
 
 Scalar = str | int | bool | Decimal
-New = Scalar | Mapping[str, Any]
+New = Scalar | Mapping[str, Any] | Sequence[Any]
 
 _SAFE = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+() -]*")
 _RAW = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
@@ -34,7 +34,8 @@ def set_value(text: str, path: str | Sequence[str], value: New) -> str:
     """``text`` with the value at ``path`` replaced, or added with the groups it needs.
 
     ``path`` is a sequence of names, or dotted; a name that holds dots itself is found when it is in the text already.
-    A mapping is written in one line, as ``{name: value}``. Raises EditError, and SpecError for a text that is no YAML.
+    A mapping or a list is written in one line, as ``{name: value}``. Raises EditError, and SpecError for a text that is
+    no YAML.
     """
     before = read(text)
     root = compose(text)
@@ -55,6 +56,8 @@ def render_value(value: New) -> str:
     """A value as YAML in one line; text is quoted only where it would be read as something else."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{render_value(str(name))}: {render_value(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(map(render_value, value)) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, Decimal, Number)):
@@ -202,4 +205,6 @@ def convert_plain_value(value: Any) -> Any:
     """A new value as reading it back gives it."""
     if isinstance(value, Mapping):
         return {str(name): convert_plain_value(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [convert_plain_value(item) for item in value]
     return value if isinstance(value, bool) else str(value)

@@ -95,6 +95,20 @@ Power = Annotated[
     check_fitting(parse_power),
     WithJsonSchema({"type": "string", "pattern": f"^{_NUMBER} ?(mW|W|kW)$", "examples": ["300 W", "1.2 kW"]}),
 ]
+_SLICES = {
+    "type": "object",
+    "properties": {
+        "profile": {"type": "string", "pattern": f"^{scalars.PROFILE.pattern}$", "description": "Such as 1g.10gb."},
+        "count": {**_count_schema(1, 1024), "description": "Slices of this profile on each node; default: 1."},
+    },
+    "required": ["profile"],
+    "additionalProperties": False,
+}
+Slices = Annotated[
+    str | None,
+    check_fitting(scalars.parse_slices),
+    WithJsonSchema({"oneOf": [_SLICES, {"type": "array", "items": _SLICES, "minItems": 1}]}),
+]
 Digest = Annotated[
     str | None,
     check_fitting(scalars.parse_sha256),

@@ -30,7 +30,7 @@ REQUIRED = tuple(DESCRIPTION_FIELDS)[: list(DESCRIPTION_FIELDS).index("power_man
 class Proposal:
     """``hardware`` and ``description`` as they would stand in the spec; ``unread``: fields that could not be read."""
 
-    hardware: Mapping[str, str | int]
+    hardware: Mapping[str, Any]
     description: Mapping[str, str]
     unread: tuple[str, ...]
 
@@ -51,8 +51,11 @@ def propose(node: Mapping[str, Any], nodes: int = 1) -> Proposal:
     }
     description = {name: found[name] for name in DESCRIPTION_FIELDS if found.get(name)}
     unread = tuple(name for name in REQUIRED if name not in description)
-    hardware: dict[str, str | int] = {"accelerator": str(gpus[0].get("name", ""))} if gpus else {}
+    hardware: dict[str, Any] = {"accelerator": str(gpus[0].get("name", ""))} if gpus else {}
     hardware["count"] = len(gpus)
+    cut = [{"profile": profile, "count": count} for profile, (count, _) in _slices(gpus).items()]
+    if cut:
+        hardware["mig"] = cut if len(cut) > 1 else cut[0]
     if not gpus and facts.get("cpu.model"):
         hardware["cpu"] = str(facts["cpu.model"])
     if nodes > 1:
@@ -67,6 +70,14 @@ def _gpus(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     if not listed and facts.get("tegra"):
         return [{"name": f"{facts.get('product', 'NVIDIA Tegra')} integrated GPU", "integrated": True}]
     return listed or [{"name": name} for name in facts.get("gpus", ())]  # NVML is missing, the driver is not
+
+
+def _slices(gpus: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+    """Profile of the slices (MIG) of all GPUs -> how many, and the memory of one in bytes; the largest first."""
+    parts = [part for gpu in gpus for part in gpu.get("slices", ())]
+    sizes = {str(part["profile"]): int(part["memory_bytes"]) for part in parts}
+    counted = Counter(str(part["profile"]) for part in parts)
+    return {profile: (counted[profile], sizes[profile]) for profile in sorted(counted, reverse=True)}
 
 
 def _host(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -127,10 +138,14 @@ def _accelerators(gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     gpu = gpus[0]
     names = dict.fromkeys(str(item.get("name", "")) for item in gpus)
     memory, width, mhz = gpu.get("memory_bytes", 0), gpu.get("memory_bus_bits", 0), gpu.get("sm_mhz", 0)
+    capacity = f"{round(memory / 2**30)} GiB" if memory else _shared(gpu)
+    cut = _slices(gpus)
+    parts = ", ".join(f"{count}x {profile}" for profile, (count, _) in cut.items())
+    each = ", ".join(f"{size / 2**30:.1f} GiB in {profile}" for profile, (_, size) in cut.items() if size)
     return {
         "accelerators_per_node": str(len(gpus)),
-        "accelerator_model_name": ", ".join(names),
-        "accelerator_memory_capacity": f"{round(memory / 2**30)} GiB" if memory else _shared(gpu),
+        "accelerator_model_name": ", ".join(names) + (f" (MIG {parts})" if parts else ""),
+        "accelerator_memory_capacity": f"{capacity} ({each})" if each and capacity else capacity,
         "accelerator_memory_configuration": _joined(f"{width}-bit bus" if width else "", _modes(gpu)),
         "accelerator_host_interconnect": _pcie(gpu),
         "accelerator_interconnect": _between(gpus),

@@ -14,13 +14,15 @@ from pydantic_core import PydanticCustomError
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.launch.adapters import find_unfit as unfit_launcher
 from reconciler.resource.canonical import show_decimal
+from reconciler.resource.settings import write_slices
 from reconciler.spec.locations import Variables
 from reconciler.spec.names import give_advice
 from reconciler.spec.nodes import Number
-from reconciler.spec.quantities import UnfitError, show_quantity
+from reconciler.spec.quantities import UnfitError, parse_count, show_quantity
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 ROUND = re.compile(r"v[0-9]{1,3}\.[0-9]{1,3}")
+PROFILE = re.compile(r"([1-9]c\.)?[1-9]g\.[1-9][0-9]*gb([+-][a-z.]+)*")  # of a slice, as NVIDIA's tools name it
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
 
@@ -280,6 +282,25 @@ def parse_command(value: Any) -> tuple[str, ...]:
     if wrong is not None or not value[0].strip():
         raise UnfitError(f"{show_quantity(wrong)} is not an argument of a command", fix)
     return tuple(map(str, value))
+
+
+def parse_slices(value: Any) -> str:
+    """Slices of GPUs (MIG), {profile: …, count: …} or a list of such, in the words of ``write_slices``."""
+    fix = "write 'mig: {profile: 1g.10gb, count: 7}', or a list of such; `nvidia-smi mig -lgip` lists profiles"
+    items = value if isinstance(value, list) else [value]
+    found: list[str] = []
+    for item in items:
+        if not isinstance(item, dict) or not {"profile"} <= item.keys() <= {"profile", "count"}:
+            raise UnfitError(f"expected slices of a GPU, not {show_quantity(item)}", fix)
+        profile = parse_text(item["profile"]).lower()
+        if not PROFILE.fullmatch(profile):
+            raise UnfitError(f"{show_quantity(item['profile'])} is not a profile of MIG", fix)
+        if profile in found:
+            raise UnfitError(f"{profile} is named twice", "name each profile once, with its count")
+        found += [profile] * (parse_count(item.get("count", Number("1")), most=1024) or 0)
+    if not found:
+        raise UnfitError("the list of slices is empty", fix)
+    return write_slices(found)
 
 
 def parse_launcher(value: Any) -> tuple[str, ...]:

@@ -39,6 +39,8 @@ def render_hardware(read: Proposal) -> Iterator[str]:
         value = read.hardware.get(field)
         yield f"{field}: {render_value(value)}" if value else f"# {field}: {examples[field]}"
     yield f"count: {read.hardware['count']}" if read.hardware.get("count") else "# count: 8"
+    if "mig" in read.hardware:
+        yield f"mig: {render_value(read.hardware['mig'])}"
 
 
 def render_description(read: Proposal) -> Iterator[str]:

@@ -64,6 +64,22 @@ def test_accelerators_with_their_links() -> None:
     assert "host_networking_topology" in found.unread
 
 
+def test_slices_of_gpus_are_told_in_hardware_and_description() -> None:
+    here = node(gpus=2)
+    small, large = {"profile": "1g.18gb", "memory_bytes": 16384 << 20}, {"profile": "3g.71gb", "memory_bytes": 0}
+    here["accelerators"] = [{**gpu, "mig": True, "slices": [small] * 3} for gpu in here["accelerators"]]
+    found = propose(here)
+    assert found.hardware["mig"] == {"profile": "1g.18gb", "count": 6}
+    assert found.description["accelerator_model_name"] == "NVIDIA H200 (MIG 6x 1g.18gb)"
+    assert found.description["accelerator_memory_capacity"] == "140 GiB (16.0 GiB in 1g.18gb)"
+    here["accelerators"][0]["slices"] = [large]
+    assert propose(here).hardware["mig"] == [{"profile": "3g.71gb", "count": 1}, {"profile": "1g.18gb", "count": 3}]
+    described = describe(SPEC.replace("{count: 0}", ""), "box", propose(here))
+    written = read(described.text)["spec"]["systems"]["box"]["hardware"]["mig"]
+    assert written == [{"profile": "3g.71gb", "count": "1"}, {"profile": "1g.18gb", "count": "3"}]
+    assert "MIG 1x 3g.71gb, 3x 1g.18gb" in described.text
+
+
 def test_gpu_of_a_board_that_nvml_does_not_list() -> None:
     found = propose(node(tegra=True, product="NVIDIA Jetson AGX Orin"))
     assert found.description["accelerators_per_node"] == "1"

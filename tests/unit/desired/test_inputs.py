@@ -95,6 +95,24 @@ def test_change_of_a_setting_makes_stale_what_reads_it(change: dict[str, object]
     assert stale(compiled(declare()), compiled(declare(**change))) == expected
 
 
+CUT = {"hardware__accelerator": "A100", "hardware__mig": "7x 1g.10gb"}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"hardware__mig": "6x 1g.10gb"}, RUNS),  # the engine is made for a slice, of however many
+        ({"hardware__mig": "7x 1g.5gb"}, BUILT - {"Model"}),
+        ({"hardware__mig": "1x 3g.40gb, 4x 1g.10gb"}, BUILT - {"Model"}),
+        ({"hardware__mig": None}, BUILT - {"Model"}),
+    ],
+    ids=str,
+)
+def test_slices_make_runs_stale_and_their_profiles_engines(change: dict[str, object], expected: set[str]) -> None:
+    before = compiled(declare(**CUT))
+    assert stale(before, compiled(declare(**{**CUT, **change}))) == expected
+
+
 COMMAND = {"engine__backend": None, "harness__command": ["run"], "harness__score.command": ["score"]}
 SERVED = {**COMMAND, "harness__service.command": ["serve"]}
 

@@ -80,6 +80,42 @@ def test_power_limit_of_this_machine() -> None:
     assert "has no GPU" in none.message
 
 
+SLICED = {"hardware.accelerator": "A100", "hardware.count": 1, "hardware.mig": "1x 3g.40gb, 2x 1g.10gb"}
+
+
+def cut(*profiles: str, mig: bool | None = True) -> dict[str, Any]:
+    parts = {"slices": [{"uuid": f"MIG-{n}", "profile": profile} for n, profile in enumerate(profiles)]}
+    return node(gpus=1, name="NVIDIA A100", **(parts if profiles else {}), **({} if mig is None else {"mig": mig}))
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (cut("1g.10gb", "3g.40gb", "1g.10gb"), ""),
+        (cut("1g.10gb", "3g.40gb", "1g.10gb", "1g.10gb"), ""),
+        (cut("1g.10gb", "3g.40gb"), "n0 has 1x 3g.40gb, 1x 1g.10gb"),
+        (cut("7g.80gb"), "n0 has 1x 7g.80gb"),
+        (cut(), "n0 has no slices"),
+        (cut(mig=False), "n0 has GPUs that are not cut"),
+        (cut(mig=None), "n0 has GPUs without MIG"),
+    ],
+)
+def test_a_node_must_offer_the_declared_slices(there: dict[str, Any], said: str) -> None:
+    found = find_unlike_nodes(Settings({**SRUN, **SLICED}), seen(there))
+    assert (found is None) == (said == "")
+    if found is not None:
+        assert found.message == f"the system declares 1x 3g.40gb, 2x 1g.10gb of MIG; node {said}"
+        assert "reconcile mig create" in found.fix
+
+
+def test_slices_of_this_machine_need_a_probe() -> None:
+    declared = Settings(SLICED)
+    assert needs_probe(declared)
+    found = find_unlike_nodes(declared, seen(cut("1g.10gb")))
+    assert found is not None
+    assert found.message.endswith("; this machine has 1x 1g.10gb")
+
+
 def test_what_was_seen_is_kept_by_launcher(tmp_path: Path) -> None:
     paths = RepositoryPaths(tmp_path)
     assert read_probed_nodes(paths) == {}

@@ -28,7 +28,7 @@ from harness.slice_session import WorkerLoaded, WorkerStart
 _LANES = 2
 
 
-class Worker:
+class SliceServer:
     """Answers questions one after the other; batches are completed meanwhile, from any thread."""
 
     def __init__(self, pipe: Connection) -> None:
@@ -141,7 +141,7 @@ def main(arguments: list[str]) -> None:
     die_with_parent()
     faulthandler.enable()
     with suppress(EOFError, OSError):  # whoever asked is gone
-        Worker(Connection(int(arguments[0]))).serve()
+        SliceServer(Connection(int(arguments[0]))).serve()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # without unloading native libraries

@@ -23,6 +23,7 @@ from harness.group import Command, GroupEnd, StopRequest, run_group
 from harness.launched import LAUNCHED, ORPHANED, is_launched
 from harness.machine import collect_machine_notes, list_accelerators
 from harness.output import BoundedOutput
+from harness.slices import slice_evidence
 from harness.telemetry import Telemetry, find_flags
 
 LAST_LINE, SERVICE_LOG = "last-line", "service.log"
@@ -52,7 +53,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         **find_code_commit(request.code),
     }
     # A scorer computes the same on any machine; what runs must have had the same devices and driver each time.
-    facts |= device_evidence() if request.purpose != "score" and list_accelerators() else {}
+    facts |= device_evidence() | slice_evidence() if request.purpose != "score" and list_accelerators() else {}
     last_line, secrets = Path(request.counter).with_name(LAST_LINE), list_secrets(request)
     output = BoundedOutput(sys.stdout.fileno(), last_line, secrets=secrets)
     before = list_written(request) if request.purpose == "build" else {}

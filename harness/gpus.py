@@ -29,6 +29,7 @@ _ASKED: dict[str, Callable[[Any, Any], Any]] = {
     "sm_mhz": lambda nvml, h: int(nvml.nvmlDeviceGetMaxClockInfo(h, nvml.NVML_CLOCK_SM)),
     "power_limit_watts": lambda nvml, h: nvml.nvmlDeviceGetEnforcedPowerLimit(h) / 1e3,
     "nvlink": lambda nvml, h: _links(nvml, h),
+    "most_slices": lambda nvml, h: int(nvml.nvmlDeviceGetMaxMigDeviceCount(h)) or None,
     "slices": lambda nvml, h: [_describe_slice(nvml, part) for part in _list_slices(nvml, h)] or None,
 }
 
@@ -71,7 +72,9 @@ def _list_slices(nvml: Any, handle: Any) -> list[Any]:
 def _describe_slice(nvml: Any, part: Any) -> dict[str, Any]:
     uuid = _try(nvml, lambda: decode_text(nvml.nvmlDeviceGetUUID(part)))
     memory = _try(nvml, lambda: int(nvml.nvmlDeviceGetMemoryInfo(part).total))
-    return {"uuid": uuid or "", "profile": _find_profile(nvml, part), "memory_bytes": memory or 0}
+    instance = _try(nvml, lambda: int(nvml.nvmlDeviceGetGpuInstanceId(part)))
+    found = {"uuid": uuid or "", "profile": _find_profile(nvml, part), "memory_bytes": memory or 0}
+    return found if instance is None else {**found, "instance": instance}
 
 
 def _find_profile(nvml: Any, part: Any) -> str:

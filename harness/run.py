@@ -23,7 +23,7 @@ from harness.loops import load_loops, warm_rows
 from harness.machine import collect_machine_notes
 from harness.qsl import Arrays, SampleLibrary
 from harness.slice_session import SliceSession
-from harness.slices import list_taken
+from harness.slices import list_taken, slice_evidence
 from harness.sut import Completer, Driven, Guard, OfflineSut, ServerSut, StreamSut
 from harness.telemetry import Telemetry, find_flags
 
@@ -63,6 +63,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
         **backend.facts(),
         **collect_loadgen_facts(),
         **collect_machine_notes(),
+        **slice_evidence(),
         **telemetry.facts(driven.samples()),
         **_facts(request, benchmark),
     }

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.contract import Fact
 from harness.errors import HarnessError
 from harness.machine import list_accelerators
 
@@ -69,6 +70,16 @@ def take_slices(wanted: Sequence[str], *, anywhere: bool = False) -> None:
 def list_taken() -> list[str]:
     """UUIDs of the slices that this process was given."""
     return [word for word in os.environ.get(VISIBLE, "").split(",") if word.startswith(MIG)]
+
+
+def slice_evidence() -> dict[str, Fact]:
+    """On slices of which profiles this process computes; nothing where it computes on whole devices."""
+    taken = list_taken()
+    if not taken:
+        return {}
+    profiles = {part["uuid"]: str(part["profile"]) for part in list_slices(list_accelerators())}
+    found = describe_profiles(profiles.get(uuid, uuid) for uuid in taken)
+    return {"gpu.slices": Fact(value=found, role="evidence")}
 
 
 def _is_among(part: Slice, chosen: str) -> bool:

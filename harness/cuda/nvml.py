@@ -9,7 +9,6 @@ from typing import Any
 
 from harness.contract import Fact
 from harness.machine import list_accelerators
-from harness.slices import describe_profiles, list_slices, list_taken
 
 # Fact -> how a handle is asked. What a device does not offer is left out.
 _READINGS: dict[str, Callable[[Any, Any], float]] = {
@@ -38,13 +37,10 @@ _FLAGGED = ("hardware", "thermal_software", "thermal_hardware", "power_brake")
 def device_evidence() -> dict[str, Fact]:
     """Which devices and which driver: what must be equal in all runs of a cell."""
     devices = list_accelerators()
-    values: dict[str, Any] = {
+    values = {
         "gpu.name": sorted({str(device.get("name", "")) for device in devices}),
         "gpu.driver": str(devices[0].get("driver", "")) if devices else "",
     }
-    if taken := list_taken():
-        parts = {part["uuid"]: str(part["profile"]) for part in list_slices(devices)}
-        values["gpu.slices"] = describe_profiles(parts.get(uuid, uuid) for uuid in taken)
     return {name: Fact(value=value, role="evidence") for name, value in values.items()}
 
 

@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "init": ("reconciler.cli.init", "Make a repository with a commented starter spec for this machine."),
     "detect": ("reconciler.cli.detect", "Read this machine, and propose how the spec describes it."),
     "doctor": ("reconciler.cli.doctor", "Say what real runs and the submission still miss, here and in the spec."),
+    "mig": ("reconciler.cli.mig", "Cut this machine's GPUs into the declared slices, and join them again."),
     "explain": ("reconciler.cli.explain", "Say what may be written at a place of a spec, from its schema."),
     "fmt": ("reconciler.cli.fmt", "Bring specs into one form; comments and values stay."),
     "validate": ("reconciler.cli.validate", "Check the specs; name every problem with file, line, column and fix."),
@@ -72,7 +73,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 # Title → commands, in the order of `--help`.
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Begin": ("init", "detect", "doctor", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
+    "Begin": ("init", "detect", "doctor", "mig", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
     "Run": ("plan", "apply", "try", "tune", "watch"),
     "Look": ("status", "show", "why", "logs", "history", "blame", "diff", "compare", "pr"),
     "Decide": ("accept", "freeze", "unfreeze", "move", "embargo"),

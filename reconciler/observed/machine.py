@@ -25,15 +25,27 @@ def read_cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     return os.uname().machine
 
 
-def list_accelerators(proc: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
-    """Model names of the NVIDIA GPUs that the kernel driver knows, one entry each."""
+def list_accelerators(
+    proc: Path = Path("/proc/driver/nvidia/gpus"), board: Path = Path("/proc/device-tree")
+) -> list[str]:
+    """Model names of the NVIDIA GPUs that the kernel driver knows, one entry each; else of the one that is part of a
+    Tegra chip, after its board, as `detect` names it."""
     names = []
     for information in sorted(proc.glob("*/information")):
         for line in information.read_text(errors="replace").splitlines():
             name, _, value = line.partition(":")
             if name.strip() == "Model":
                 names.append(value.strip())
+    if not names and "nvidia,tegra" in _read(board / "compatible"):
+        names.append(f"{_read(board / 'model')} integrated GPU")
     return names
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip("\0\n ")
+    except OSError:
+        return ""
 
 
 def find_missing_queue(queue: QueueFacts) -> Obstacle | None:

@@ -26,6 +26,7 @@ H200 = ["NVIDIA H200"] * 8
         ({"hardware.accelerator": "NVIDIA H200", "hardware.count": 8}, H200[:4], "4 x NVIDIA H200"),
         ({"hardware.accelerator": "NVIDIA H200"}, [], "no NVIDIA GPU"),
         ({"hardware.accelerator": "NVIDIA B200"}, H200, "8 x NVIDIA H200"),
+        ({"hardware.accelerator": "A100", "hardware.mig": "7x 1g.10gb"}, [], "1 x A100 cut into 7x 1g.10gb; this"),
         ({"hardware.cpu": "xeon"}, [], None),
         ({"hardware.cpu": "AMD EPYC 9654"}, [], "Intel(R) Xeon(R)"),
     ],
@@ -75,6 +76,13 @@ def test_gpus_are_read_from_the_driver(tmp_path: Path) -> None:
         (folder / "information").write_text("Model: \t NVIDIA H200\nIRQ: 4\n", encoding="utf-8")
     assert list_accelerators(tmp_path) == ["NVIDIA H200"] * 2
     assert list_accelerators(tmp_path / "missing") == []
+
+
+def test_the_gpu_of_a_tegra_chip_has_the_name_of_its_board(tmp_path: Path) -> None:
+    (tmp_path / "compatible").write_text("nvidia,p3737-0000\0nvidia,tegra234\0")
+    (tmp_path / "model").write_text("NVIDIA Jetson AGX Orin Developer Kit\0")
+    assert list_accelerators(tmp_path / "none", tmp_path) == ["NVIDIA Jetson AGX Orin Developer Kit integrated GPU"]
+    assert list_accelerators(tmp_path / "none", tmp_path / "none") == []
 
 
 def test_installed_reads_names_and_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

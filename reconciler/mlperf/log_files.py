@@ -11,6 +11,7 @@ import re
 
 from reconciler.mlperf.rules.values import AccuracyLogRule
 
+BUILT_IN_CONF = "mlperf.conf"  # a copy of LoadGen's own configuration, which rounds up to v4.1 want
 SUMMARY, DETAIL = "mlperf_log_summary.txt", "mlperf_log_detail.txt"
 ACCURACY_LOG, ACCURACY_TEXT = "mlperf_log_accuracy.json", "accuracy.txt"
 TRUNCATED = "mlperf_log_accuracy.truncated.json"  # of a record: the accuracy log as the tree shows it

@@ -6,7 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.mlperf.loadgen.settings import find_settings
+from reconciler.mlperf.loadgen.user_conf import select_settings, write_user_conf
+from reconciler.mlperf.log_files import BUILT_IN_CONF
+from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.resource.canonical import canonicalise
 from reconciler.tree.content import CellContent, SystemContent
 
@@ -136,6 +139,20 @@ def _render_requirements(requirements: tuple[str, ...]) -> str:
         return ""
     lines = "\n".join(requirements)
     return f"\n## Software\n\nInstalled where the performance run was made:\n\n```\n{lines}\n```\n"
+
+
+def render_built_in_conf(rules: BenchmarkRules, scenario: str) -> bytes:
+    """What LoadGen's built-in configuration says for a cell, in its own form: a file that rounds up to v4.1 want."""
+    known = {name: rules.ruled(name, scenario) for name in rules.names(scenario)}
+    values = {
+        setting.name: ruled.value
+        for setting in find_settings(scenario)
+        if (ruled := known.get(setting.name)) is not None and BUILT_IN_CONF in ruled.sources
+    }
+    key = str(rules.value("model_key", scenario))
+    notes = (f"What LoadGen's built-in configuration of round {rules.round} says for this cell.",)
+    seeds = "".join(f"*.*.{name} = {value}\n" for name, value in rules.seeds().items())
+    return write_user_conf(key, scenario, select_settings(scenario, values), notes) + seeds.encode()
 
 
 def render_source_readme(benchmark: str, notes: tuple[str, ...]) -> bytes:

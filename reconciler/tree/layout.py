@@ -28,6 +28,7 @@ class Layout:
     document: str
     measurements: str
     user_conf: str
+    built_in_conf: str
     readme: str
     performance: str
     accuracy: str
@@ -50,6 +51,7 @@ LAYOUTS: Mapping[str, Layout] = {
         document="{division}/{submitter}/{file}",
         measurements=f"{_CELL}/measurements.json",
         user_conf=f"{_CELL}/user.conf",
+        built_in_conf=f"{_CELL}/mlperf.conf",
         readme=f"{_CELL}/README.md",
         performance=f"{_CELL}/performance/run_1/{{file}}",
         accuracy=f"{_CELL}/accuracy/{{file}}",
@@ -67,6 +69,7 @@ LAYOUTS: Mapping[str, Layout] = {
         document="{division}/{submitter}/{file}",
         measurements=f"{_MEASUREMENTS}/{{system}}_{{scenario}}.json",
         user_conf=f"{_MEASUREMENTS}/user.conf",
+        built_in_conf=f"{_MEASUREMENTS}/mlperf.conf",
         readme=f"{_MEASUREMENTS}/README.md",
         performance=f"{_CELL}/performance/run_1/{{file}}",
         accuracy=f"{_CELL}/accuracy/{{file}}",

@@ -8,7 +8,7 @@ from typing import Any
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import add_hash, parse_accuracy
 from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, CONFIG
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, CONFIG
 from reconciler.mlperf.nameplate import CAPACITY
 from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
@@ -22,6 +22,7 @@ from reconciler.tree.curves import collect_curves
 from reconciler.tree.documents import (
     collect_measurements_fields,
     encode_json,
+    render_built_in_conf,
     render_cell_readme,
     render_description,
     render_source_readme,
@@ -81,6 +82,9 @@ def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset
     assert content.user_conf is not None
     assert content.accuracy_log is not None
     yield at(layout.user_conf), content.user_conf
+    rules = ruleset.find_rules(content.cell.division, content.official)
+    if BUILT_IN_CONF in ruleset.cell_documents and rules is not None:
+        yield at(layout.built_in_conf), render_built_in_conf(rules, content.cell.scenario)
     for name, log in content.performance.items():
         yield at(layout.performance, file=name), log
     for name, log in content.accuracy.items():

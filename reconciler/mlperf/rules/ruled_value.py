@@ -54,6 +54,7 @@ DEMAND_FIELDS = (
 OTHER_FIELDS = (
     "accuracy_files",
     "accuracy_log_rng_seed",
+    "cell_documents",
     "compliance_tests",
     "dataset_size",
     "infer_token_latencies",
@@ -65,7 +66,7 @@ OTHER_FIELDS = (
     "token_latency_scaling_factor",
 )
 # Those that hold for all scenarios of a benchmark: a value at a scenario would never be asked for.
-UNDIVIDED_FIELDS = frozenset({"compliance_tests", "most_file_bytes", *SEED_FIELDS})
+UNDIVIDED_FIELDS = frozenset({"cell_documents", "compliance_tests", "most_file_bytes", *SEED_FIELDS})
 FIELDS = frozenset(SETTING_FIELDS + DEMAND_FIELDS + OTHER_FIELDS)
 
 # Fields in groups, by their dotted name: an accuracy bar, a parameter of one mode or both, a part of a compliance test.

@@ -182,6 +182,11 @@ class Ruleset:
     power_fields: tuple[str, ...] = ()
     endpoints: EndpointsRules = field(default_factory=EndpointsRules)
 
+    @property
+    def cell_documents(self) -> tuple[str, ...]:
+        """Files that stand beside a cell's measurements."""
+        return tuple(self.value("cell_documents") or ())
+
     def benchmark(self, official_name: str) -> BenchmarkRules | None:
         """The rules of a benchmark by its official name; None when the round does not know it."""
         return self.benchmarks.get(official_name)

@@ -8,7 +8,7 @@ from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUM
 from reconciler.tree.check import listing
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
-from reconciler.tree.reading.cell import README, USER_CONF
+from reconciler.tree.reading.cell import README
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView
@@ -36,9 +36,9 @@ def check_extra_files(view: CellView) -> Complaints:
 
 
 def check_documents(view: CellView) -> Complaints:
-    """user.conf (not of endpoints runs) and README.md, neither empty."""
+    """Those of the round, none of them empty; of endpoints runs README.md alone, since no LoadGen was configured."""
     folder = view.files.measurements_folder
-    for name in (README,) if view.files.endpoints else (USER_CONF, README):
+    for name in (README,) if view.files.endpoints else view.ruleset.cell_documents:
         size = folder.size(name)
         if size is None:
             yield Complaint(Place(f"{folder.shown}/{name}"), "missing", "a file that is not empty")
@@ -143,7 +143,10 @@ LOADGEN_FILE_RULES = (
 )
 FILE_RULES = (
     (Rule("files.readable", "every file can be read", (NEW, OURS)), check_readable),
-    (Rule("files.document", "user.conf and README.md", (f"{NEW}: measurements check", OLD)), check_documents),
+    (
+        Rule("files.document", "user.conf and README.md", (f"{NEW}: measurements check", OLD)),
+        check_documents,
+    ),
     (Rule("files.scenario-name", "the scenario folder's name", (OURS,), Severity.WARNING), check_scenario_name),
     (Rule("measurements.missing", "the measurements file", (f"{NEW}: measurements check", OLD)), check_measurements),
     (

@@ -15,7 +15,7 @@ from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.loadgen.user_conf import UserConf, parse_user_conf
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, is_truncated
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY, is_truncated
 from reconciler.tree.reading.files import (
     LOG_LIMIT,
     Read,
@@ -181,7 +181,7 @@ class CellFiles:
     @cached_property
     def mlperf_conf(self) -> Read[UserConf]:
         """A copy of LoadGen's built-in configuration, which older rounds asked for."""
-        return self._read(self.measurements_folder, "mlperf.conf", parse_user_conf)
+        return self._read(self.measurements_folder, BUILT_IN_CONF, parse_user_conf)
 
     @cached_property
     def measurements(self) -> Read[ResultDocument]:

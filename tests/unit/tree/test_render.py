@@ -16,11 +16,13 @@ import pytest
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import parse_accuracy
+from reconciler.mlperf.loadgen.user_conf import parse_user_conf
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.publishing.tree_files import group_by_cell
 from reconciler.resource.kinds import Cell
 from reconciler.tree.content import AccuracyLog, LogRef, SubmissionContent
-from reconciler.tree.documents import collect_system_fields
+from reconciler.tree.documents import collect_system_fields, render_built_in_conf
 from reconciler.tree.layout import name_folders
 from reconciler.tree.render import render
 
@@ -70,6 +72,23 @@ def test_accuracy_files(submission: SubmissionContent, ruleset: Ruleset) -> None
     assert report.hash == reference(ACCURACY_LOG).sha256
     assert str(report.value("acc")) == "76.1"
     assert len(files[f"{CELL}/accuracy/mlperf_log_accuracy.json"]) == 8199
+
+
+def test_rounds_that_want_mlperf_conf_get_what_loadgen_has_built_in(submission: SubmissionContent) -> None:
+    old = load_ruleset("v4.1")
+    confs = [path for path in tree(submission, old) if path.endswith("/mlperf.conf")]
+    assert len(confs) == len(submission.cells)
+    assert all("/measurements/box/" in path for path in confs)
+    rules = old.benchmarks["llama2-70b-99"]
+    conf = parse_user_conf(render_built_in_conf(rules, "Server"), "mlperf.conf")
+    assert not conf.problems
+    found = {name: value.text for name, value in conf.values.items()}
+    assert found["llama2-70b.Server.sample_concatenate_permutation"] == "1"
+    assert found["llama2-70b.Server.ttft_latency"] == "2000"
+    assert found["*.*.qsl_rng_seed"] == "3066443479025735752"
+    assert all(name.count(".") == 2 for name in found)  # the checker of that round splits them so
+    later = load_ruleset("v5.0")
+    assert not any(path.endswith("/mlperf.conf") for path in tree(submission, later))
 
 
 def test_logs_and_user_conf_are_passed_on_unchanged(submission: SubmissionContent, ruleset: Ruleset) -> None:

@@ -121,12 +121,12 @@ def flush_folder(folder: Path) -> None:
 
 def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Put ``data`` at ``path`` atomically. ``durable`` False skips the flush: for caches that may be lost."""
-    with _written_aside(path, durable=durable) as stream:
+    with written_aside(path, durable=durable) as stream:
         stream.write(data)
 
 
 @contextlib.contextmanager
-def _written_aside(path: Path, *, durable: bool = True) -> Iterator[BufferedWriter]:
+def written_aside(path: Path, *, durable: bool = True) -> Iterator[BufferedWriter]:
     """What is written gets the name ``path`` at the end, all of it or nothing. Under a flock meanwhile, which tells it
     from what a killed process left."""
     with convert_storage_errors(path):
@@ -198,7 +198,7 @@ def stamp_sources(paths: Iterable[Path]) -> tuple[tuple[int, int], ...]:
 
 def copy(source: Path, path: Path) -> None:
     """Copy a file of any size atomically."""
-    with _written_aside(path) as target, open_regular(source) as origin:
+    with written_aside(path) as target, open_regular(source) as origin:
         shutil.copyfileobj(origin, target, _CHUNK)
 
 

@@ -12,8 +12,8 @@ from reconciler.cli.shared.options import reporting_options, selection_options, 
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import choose_exit_code, compute_selected_plan, find_asked_cells, list_cells
 from reconciler.execute.outcome import UnderWay
-from reconciler.execute.under_way import list_under_way
 from reconciler.observed.pass_in_progress import find_pass_in_progress
+from reconciler.parcels.carrier import list_jobs_under_way
 from reconciler.planning import PlanResult
 from reconciler.render.curves import render_curves_text
 from reconciler.render.documents import render_cells_part, render_document
@@ -35,7 +35,7 @@ def command(
     """Show each cell: is it built, accurate, performed, audited, valid, rendered, ready, and what it measured."""
     paths, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
     seen = compute_selected_plan(paths, options)
-    cells, under_way = list_cells(seen, options), list_under_way(paths)
+    cells, under_way = list_cells(seen, options), list_jobs_under_way(paths)
     if as_json:
         say_json(report_status(seen, cells, under_way))
     else:

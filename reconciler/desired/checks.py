@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -117,7 +117,8 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell) + _pruned(cell, ruleset)
     problems += _unreachable(declared, cell) + _in_two_queues(declared, cell) + _unmeasurable(declared, cell)
     own_tests = find_declared_format(cell.settings).TESTS_ITSELF
-    problems += _half_a_state(declared, cell) + _of_earlier_rounds(cell, name, ruleset)
+    problems += _half_a_state(declared, cell) + _undeclared_store(declared, cell)
+    problems += _of_earlier_rounds(cell, name, ruleset)
     problems += _unfit_for_endpoints(cell, rules, ruleset) if own_tests else _unknown_tests(cell, rules)
     if "infer_from" in cell.settings:
         return problems + _not_inferable(declared, cell, rules, ruleset)
@@ -199,6 +200,17 @@ def _in_two_queues(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     )
     fix = "keep one below `executor`, or declare two systems"
     return [_problem(cell, settings[f"{EXECUTOR}.{found[1]}"], message, fix)]
+
+
+def _undeclared_store(declared: Declared, cell: DeclaredCell) -> list[Problem]:
+    settings = declared.systems[cell.cell.system].settings
+    value = settings.get(f"{EXECUTOR}.{find_queue(settings)}.store")
+    stores = declared.settings["stores"].value if "stores" in declared.settings else None
+    known = tuple(stores) if isinstance(stores, Mapping) else ()
+    if value is None or value.value in known:
+        return []
+    fix = f"{suggest_nearest(str(value.value), known)}declare it: `stores: {{{value.value}: {{url: s3://bucket/folder}}}}`"
+    return [_problem(cell, value, f"no store {str(value.value)!r} is declared", fix)]
 
 
 def _half_a_state(declared: Declared, cell: DeclaredCell) -> list[Problem]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from harness.contract import read_progress
 from reconciler.execute.attempt import read, read_placement
 from reconciler.execute.executors.executor import JOB_COUNTER, State, read_handle
@@ -11,8 +13,8 @@ from reconciler.files import RepositoryPaths
 from reconciler.resource.queues import QUEUES
 
 
-def list_under_way(paths: RepositoryPaths) -> tuple[UnderWay, ...]:
-    """Oldest first. A queue is asked only where something was submitted to it."""
+def list_under_way(paths: RepositoryPaths, open_executors: Callable[[], Executors]) -> tuple[UnderWay, ...]:
+    """Oldest first. A queue is asked only where something was submitted to it: ``open_executors`` is called then."""
     found: list[UnderWay] = []
     executors: Executors | None = None
     for folder in sorted(paths.attempts.glob("*")):
@@ -20,7 +22,7 @@ def list_under_way(paths: RepositoryPaths) -> tuple[UnderWay, ...]:
         attempt = read(folder) if handle is not None and handle.executor in QUEUES else None
         if handle is None or attempt is None:
             continue
-        executors = executors or Executors.of(paths)
+        executors = executors or open_executors()
         told = executors.by_name[handle.executor].poll(handle)
         if not told.goes_on:
             continue

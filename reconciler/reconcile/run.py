@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import RepositoryError
-from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Event, Outcome
 from reconciler.execute.perform import Check, skip_check
 from reconciler.files import Lock, RepositoryPaths, ignore_work
 from reconciler.launch.nodes import sweep_probes
 from reconciler.leftovers import sweep, sweep_repository
+from reconciler.parcels.carrier import StoreCarrier
 from reconciler.plan.plan import Plan
 from reconciler.plan.saved import refuse_stale
 from reconciler.planning import Options, PlanCache, PlanResult
@@ -69,7 +69,7 @@ def run_pass(
         planner = Planner(paths, options, memory or PlanCache.of(paths), journal.report)
         recorder = Recorder(paths, journal.report)
         held = (lock.descriptor,)
-        worker = Worker(paths, options, journal.report, check, held, recorder, Executors.of(paths))
+        worker = Worker(paths, options, journal.report, check, held, recorder, StoreCarrier(paths))
         return Pass(paths, options, planner, worker, recorder, journal).run(saved)
 
 

@@ -25,6 +25,7 @@ from reconciler.observed.installed import list_installed
 from reconciler.observed.observe import list_installed_for
 from reconciler.observed.probed_nodes import ProbedNodes, name_nodes, note_facts, read_probed_nodes
 from reconciler.observed.rendered import read_rendered
+from reconciler.parcels.carrier import StoreCarrier, list_depots
 from reconciler.plan.plan import Plan, Step
 from reconciler.planning import Options, PlanResult
 from reconciler.reconcile.recorder import Recorder
@@ -65,7 +66,7 @@ class Worker:
     check: Check
     keep_open: tuple[int, ...]
     recorder: Recorder
-    executors: Executors
+    carrier: StoreCarrier
     tries: Tries = field(default_factory=Tries)
     under_way: dict[str, Attempt] = field(default_factory=dict)
     left: bool = False
@@ -73,6 +74,10 @@ class Worker:
     order: RecordClock = field(default_factory=RecordClock)
     began: float = field(default_factory=time.monotonic)
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
+    executors: Executors = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.executors = Executors.of(self.paths, self.carrier)
 
     def harvest(self) -> int:
         taken = 0
@@ -132,6 +137,7 @@ class Worker:
         from reconciler import git
 
         self.order.know(result.recorded)
+        self.carrier.depots = list_depots(result.desired.submission, self.wall.date())
         systems, reached = result.desired.submission.systems, read_probed_nodes(self.paths)
         context = AttemptContext(
             paths=self.paths,

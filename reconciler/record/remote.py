@@ -1,7 +1,8 @@
 """An object store elsewhere, reached through fsspec; the only module that imports it, and only when a store is opened.
 
-Objects lie at ``<url>/<first two digits>/<sha256>``, as in ``.reconcile/objects``. One is there whole or not at all: it
-is written under another name first, except where a store shows nothing before the last byte (s3, gs, …).
+Objects lie at ``<url>/<first two digits>/<sha256>``, as in ``.reconcile/objects``; notes, which may change, under names
+of their own beside them. Either is there whole or not at all: it is written under another name first, except where a
+store shows nothing before the last byte (s3, gs, …).
 """
 
 from __future__ import annotations
@@ -86,13 +87,18 @@ class Remote:
                 self._put_aside(source, path, moved)
 
     def _put_aside(self, source: Path, path: str, moved: Callable[[int], None]) -> None:
+        with source.open("rb") as stream, self._written_aside(path) as target:
+            while chunk := stream.read(_CHUNK):
+                target.write(chunk)
+                moved(len(chunk))
+
+    @contextlib.contextmanager
+    def _written_aside(self, path: str) -> Iterator[Any]:
         aside = f"{path}.{secrets.token_hex(4)}{PARTIAL}"
         self.system.makedirs(path.rpartition("/")[0], exist_ok=True)
         try:
-            with source.open("rb") as stream, self.system.open(aside, "wb") as target:
-                while chunk := stream.read(_CHUNK):
-                    target.write(chunk)
-                    moved(len(chunk))
+            with self.system.open(aside, "wb") as target:
+                yield target
             self.system.mv(aside, path)
         except BaseException:
             with contextlib.suppress(Exception):
@@ -103,6 +109,36 @@ class Remote:
         """Remove a file that a write which was killed left; somebody else may have done so."""
         with contextlib.suppress(Exception):
             self.system.rm_file(f"{self.root}/{name[:2]}/{name}")
+
+    def write_note(self, name: str, data: bytes) -> None:
+        """Write or replace a small file; ``name``: below the store, with slashes."""
+        path = f"{self.root}/{name}"
+        with self._told():
+            if self.protocol in _WHOLE:
+                self.system.pipe_file(path, data)
+                return
+            with self._written_aside(path) as target:
+                target.write(data)
+
+    def read_note(self, name: str) -> bytes | None:
+        """None where there is none."""
+        with self._told():
+            try:
+                return bytes(self.system.cat_file(f"{self.root}/{name}"))
+            except FileNotFoundError as error:
+                if not self._is_absence(error):
+                    raise
+                return None
+
+    def remove_notes(self, folder: str, *names: str) -> None:
+        """Those that are not there are fine."""
+        for name in names:
+            with self._told():
+                try:
+                    self.system.rm_file(f"{self.root}/{folder}/{name}")
+                except FileNotFoundError as error:
+                    if not self._is_absence(error):
+                        raise
 
     def read(self, sha256: str, start: int = 0) -> Iterator[bytes]:
         """An object's bytes from ``start`` on. FileNotFoundError: it is not there. ValueError: this store cannot begin
@@ -197,6 +233,25 @@ def open_remote(url: str, options: Mapping[str, Any]) -> Remote:
         fix = "mount it, or make the folder above it"
         raise StoreError(f"{said}: there is no folder {os.path.dirname(root)}", fix=fix)  # noqa: PTH120
     return Remote(said, protocol, root, known)
+
+
+def read_options(options: Mapping[str, object]) -> dict[str, object]:
+    """As fsspec takes them. Raises StoreError where a variable that one refers to is not set."""
+    return {name: _read_option(name, value) for name, value in options.items()}
+
+
+def list_option_variables(options: Mapping[str, object]) -> list[str]:
+    """Variables of the environment that hold the value of an option."""
+    return [str(value[1]) for value in options.values() if isinstance(value, tuple | list)]
+
+
+def _read_option(name: str, value: object) -> object:
+    if not isinstance(value, tuple | list):
+        return value
+    variable = str(value[1])
+    if not os.environ.get(variable):
+        raise StoreError(f"option {name} of the store: {variable} is not set", fix=f"export {variable}=…")
+    return os.environ[variable]
 
 
 def _install(protocol: str, error: ImportError) -> str:

@@ -26,6 +26,11 @@ class Slurm(Group):
         "every step has its nodes alone.",
     )
     time: fields.Milliseconds = Field(None, description="Time limit of each job, such as 6 h; default: Slurm's own.")
+    store: fields.OptionalText = Field(
+        None,
+        description="Name of a declared store through which attempts travel to its nodes and back, where these do not "
+        "see the repository's folder; default: they see it.",
+    )
     machines: fields.Count = Field(
         None, description="How many jobs of this system may be queued or running at a time; default: 64."
     )
@@ -60,6 +65,11 @@ class Ray(Group):
         None, description="GPUs that each step holds; default: hardware.count where an accelerator is declared, else 0."
     )
     cpus: fields.CountOrNone = Field(None, description="CPUs, as Ray counts them, that each step holds; default: 0.")
+    store: fields.OptionalText = Field(
+        None,
+        description="Name of a declared store through which attempts travel to its nodes and back, where these do not "
+        "see the repository's folder; default: they see it.",
+    )
     machines: fields.Count = Field(
         None, description="How many jobs of this system may be queued or running at a time; default: 64."
     )

@@ -21,6 +21,10 @@ _CELLS = """\
           Offline: {target_qps: 100, min_query_count: 100}
           SingleStream: {target_latency: 10 ms, min_query_count: 100}
 """
+_MORE_CELLS = """\
+          MultiStream: {target_latency: 500 ms, min_query_count: 100}
+          Server: {target_qps: 20, target_latency: 500 ms, min_query_count: 100}
+"""
 _SYSTEM = """\
     NAME:
       category: edge
@@ -36,9 +40,12 @@ def postprocess(outputs):
 """
 
 
-def make_lab(root: Path, systems: Mapping[str, str], *, seconds: float = 0.0) -> Repository:
-    """``systems``: name → its executor. ``seconds``: how long a performance run of SingleStream lasts at
-    least; one of Offline a quarter of that."""
+def make_lab(
+    root: Path, systems: Mapping[str, str], *, seconds: float = 0.0, store: Path | None = None, cells: int = 2
+) -> Repository:
+    """``systems``: name → its executor, and further lines. ``seconds``: how long a performance run of SingleStream
+    lasts at least; one of Offline a quarter of that. ``store``: the folder of a declared store called lab. ``cells``
+    of each system: 2 or 4."""
     repository = make_repository(root)
     text = (root / SPEC).read_text(encoding="utf-8")
     head, _, rest = text.partition("    box:\n")
@@ -46,10 +53,12 @@ def make_lab(root: Path, systems: Mapping[str, str], *, seconds: float = 0.0) ->
     declared = "".join(
         _SYSTEM.replace("NAME", name).replace("EXECUTOR", executor) for name, executor in systems.items()
     )
-    cells = "".join(f"      {name}:\n        tiny:\n{_CELLS}" for name in systems)
+    wanted = _CELLS + (_MORE_CELLS if cells == 4 else "")
+    entered = "".join(f"      {name}:\n        tiny:\n{wanted}" for name in systems)
+    stores = f'  stores:\n    lab: {{url: "file://{store}"}}\n' if store is not None else ""
     code = (root / "benchmarks/tiny.py").read_text(encoding="utf-8")
     repository.write("benchmarks/tiny.py", f"{code}{_SLOW.format(seconds / 100)}")
-    repository.write(SPEC, f"{head}{declared}{benchmarks}  divisions:\n    open:\n{cells}")
+    repository.write(SPEC, f"{head}{declared}{benchmarks}{stores}  divisions:\n    open:\n{entered}")
     return repository
 
 

@@ -1,6 +1,7 @@
 """A Ray of one's own on 127.0.0.1: a head and further nodes, each with its own processes.
 
-    python -m tests.cluster.ray_nodes start FOLDER [NODES]    FOLDER holds its sessions, logs and ports
+    python -m tests.cluster.ray_nodes start FOLDER [NODES [APART]]    FOLDER holds its sessions, logs and ports; APART:
+                                                              a folder of which each node sees one of its own (as root)
     python -m tests.cluster.ray_nodes kill FOLDER NODE        kill -9 one node and all that runs on it
     python -m tests.cluster.ray_nodes revive FOLDER NODE      start it again where it is dead
     python -m tests.cluster.ray_nodes stop FOLDER             end what `start` started, and nothing else
@@ -53,8 +54,9 @@ def find_missing() -> str:
     return "" if shutil.which("ray") else "ray is not installed: pip install 'mlperf-reconciler[ray]'"
 
 
-def start(folder: Path, count: int = 3) -> None:
+def start(folder: Path, count: int = 3, apart: Path | None = None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "apart").write_text(str(apart.resolve()) if apart is not None else "")
     gcs, dashboard = find_free_ports(2)
     (folder / "ports.json").write_text(json.dumps({"gcs": gcs, "dashboard": dashboard}))
     for number in range(1, count + 1):
@@ -112,6 +114,11 @@ def _start_node(folder: Path, node: str) -> None:
         *("--object-store-memory=80000000", f"--temp-dir={_find_session(folder)}"),
         *(f"--{name}={port}" for name, port in zip(_PORTS, find_free_ports(len(_PORTS)), strict=True)),
     ]
+    if apart := (folder / "apart").read_text():
+        disk = folder / f"disk-{node}"
+        disk.mkdir(exist_ok=True)
+        own = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+        words = ["unshare", "--mount", "sh", "-c", own, "sh", str(disk), apart, *words]
     environment = {**os.environ, **_VARIABLES, _MARK: _mark(folder, node)}
     environment.pop("RAY_ADDRESS", None)
     for _ in range(_TRIES):
@@ -180,9 +187,9 @@ def _holds(condition: Callable[[], bool]) -> bool:
 
 
 @contextlib.contextmanager
-def started(folder: Path, count: int = 3) -> Iterator[Path]:
+def started(folder: Path, count: int = 3, apart: Path | None = None) -> Iterator[Path]:
     try:
-        start(folder, count)
+        start(folder, count, apart)
         yield folder
     finally:
         stop(folder)
@@ -194,7 +201,7 @@ def main(words: list[str]) -> None:
         raise SystemExit(__doc__)
     folder, more = Path(words[1]), words[2:]
     if words[0] == "start":
-        start(folder, int(more[0]) if more else 3)
+        start(folder, int(more[0]) if more else 3, Path(more[1]) if more[1:] else None)
         print(f"export RAY_API_SERVER_ADDRESS={find_address(folder)}")
     else:
         commands[words[0]](folder, *more)

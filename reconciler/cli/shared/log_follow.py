@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from reconciler.cli.shared.output import say, say_at_once
 from reconciler.execute.following import LogFollower, Printed
-from reconciler.execute.under_way import list_under_way
 from reconciler.files import RepositoryPaths
 from reconciler.observed.pass_in_progress import find_pass_in_progress
+from reconciler.parcels.carrier import list_jobs_under_way
 from reconciler.render.causes import label
 from reconciler.render.lines import EVERY
 from reconciler.render.progress import render_progress_of
@@ -26,7 +26,7 @@ def follow(paths: RepositoryPaths, cell: Cell, *, trials: bool) -> None:
 
     def goes_on() -> bool:
         waiting = find_pass_in_progress(paths) is not None
-        return waiting or any(item.address.cell == cell for item in list_under_way(paths))
+        return waiting or any(item.address.cell == cell for item in list_jobs_under_way(paths))
 
     tell(LogFollower(folders, lambda address: address.cell == cell), goes_on, lambda: time.sleep(_PAUSE))
 

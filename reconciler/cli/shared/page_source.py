@@ -25,12 +25,12 @@ from reconciler.cli.shared.page_spec import report_spec
 from reconciler.cli.status import report_status
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import UnderWay
-from reconciler.execute.under_way import list_under_way
 from reconciler.files import RepositoryPaths
 from reconciler.foreign import read_regular
 from reconciler.history.compare import compare
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.trees import read_tree_sides
+from reconciler.parcels.carrier import list_jobs_under_way
 from reconciler.planning import Options
 from reconciler.record.store import find_readable
 from reconciler.render.documents import convert_plain_value, render_document
@@ -197,7 +197,7 @@ class RepositoryPage:
         if time.monotonic() - self._jobs[0] >= _QUEUE_ASKED:
             found: tuple[UnderWay, ...] = ()
             with suppress(ReconcilerError):
-                found = list_under_way(self.paths)
+                found = list_jobs_under_way(self.paths)
             self._jobs = time.monotonic(), found
         return self._jobs[1]
 

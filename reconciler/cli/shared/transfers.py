@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from reconciler.plan.select import parse
 from reconciler.planning import Options, PlanCache
 from reconciler.record.index import load
 from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
-from reconciler.record.remote import Remote, open_remote
+from reconciler.record.remote import Remote, open_remote, read_options
 from reconciler.record.transfer import Transfer, list_wanted
 from reconciler.render import transfer as views
 from reconciler.resource.embargo import show_embargo
@@ -39,7 +38,7 @@ class ChosenStore:
     submission: SubmissionSettings
 
     def open(self) -> Remote:
-        return open_remote(self.url, {name: _option(name, value) for name, value in self.options.items()})
+        return open_remote(self.url, read_options(self.options))
 
 
 def add_transfer_options() -> list[click.Parameter]:
@@ -77,15 +76,6 @@ def choose_store(paths: RepositoryPaths, word: str, option: str) -> ChosenStore:
     if name not in declared:
         raise ReconcilerError(f"no store {name!r} is declared", fix=f"declared: {', '.join(declared)}")
     return ChosenStore(name, declared[name].url, declared[name].options, submission)
-
-
-def _option(name: str, value: object) -> object:
-    if not isinstance(value, (tuple, list)):
-        return value
-    variable = str(value[1])
-    if not os.environ.get(variable):
-        raise ReconcilerError(f"option {name} of the store: {variable} is not set", fix=f"export {variable}=…")
-    return os.environ[variable]
 
 
 def list_objects(paths: RepositoryPaths, selectors: Sequence[str]) -> tuple[ObjectRef, ...]:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from harness.contract import FileMessage
 from reconciler.execute.attempt import Attempt
+from reconciler.execute.executors.carrier import Ticket
 from reconciler.files import replace
 from reconciler.resource.settings import CellSettings
 from reconciler.storage_errors import refuse_storage_error
@@ -26,13 +27,15 @@ _HANDLE = "handle.json"
 @dataclass(frozen=True, slots=True)
 class Submission:
     """``request`` is carried out for ``attempt``, and leaves its result in ``result``. ``keep_open``: descriptors of
-    locks, which are held as long as anything of it runs. ``sweeps``: what it started, and left, ends with it."""
+    locks, which are held as long as anything of it runs. ``sweeps``: what it started, and left, ends with it.
+    ``ticket``: of one whose folder its node does not see."""
 
     attempt: Attempt
     request: FileMessage
     result: Path
     keep_open: tuple[int, ...] = ()
     sweeps: bool = True
+    ticket: Ticket | None = None
 
 
 @dataclass(frozen=True, slots=True)

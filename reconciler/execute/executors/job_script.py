@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from harness.contract import LaunchRequest
 from reconciler.execute.attempt import Attempt
+from reconciler.execute.executors.carrier import TICKET, Ticket
 from reconciler.execute.executors.executor import Submission
 from reconciler.process import FIXED, build_harness_command
 from reconciler.resource.kinds import PERFORMANCE, Kind
@@ -22,9 +23,11 @@ def make_script(submission: Submission, place: str, environment: Sequence[str] =
     finds."""
     attempt = submission.attempt
     folder = shlex.quote(str(attempt.folder))
+    if submission.ticket is not None:
+        return _make_fetching_script(attempt, submission.ticket, place, environment)
     request = attempt.launch if isinstance(submission.request, LaunchRequest) else attempt.request
     words = build_harness_command(submission.request.verb, request, submission.result, _interpreter(attempt))
-    fixed = shlex.join([*(f"{name}={value}" for name, value in sorted(FIXED.items())), *words])
+    fixed = shlex.join([*_set_variables(), *words])
     return "\n".join(
         (
             f"cd {folder} || exit {GONE}",
@@ -35,6 +38,24 @@ def make_script(submission: Submission, place: str, environment: Sequence[str] =
             " ".join(("exec env", *environment, fixed)),
         )
     )
+
+
+def _make_fetching_script(attempt: Attempt, ticket: Ticket, place: str, environment: Sequence[str]) -> str:
+    """On a node that does not see the folder: it makes one of that name, and what it starts fetches the rest."""
+    folder, end = shlex.quote(str(attempt.folder)), "END_OF_TICKET"
+    words = [_interpreter(attempt), *ticket.command, str(attempt.folder / TICKET)]
+    return "\n".join(
+        (
+            f"mkdir -p {folder} && cd {folder} || exit {GONE}",
+            f"{{ {place}; }} > {attempt.placed.name}",
+            f"cat > {TICKET} << '{end}'\n{ticket.text}\n{end}",
+            " ".join(("exec env", *environment, shlex.join([*_set_variables(), *words]))),
+        )
+    )
+
+
+def _set_variables() -> list[str]:
+    return [f"{name}={value}" for name, value in sorted(FIXED.items())]
 
 
 def _interpreter(attempt: Attempt) -> str:

@@ -1,4 +1,5 @@
-"""Jobs of a queue. They outlive the pass that submitted them, which works in a folder that every node sees.
+"""Jobs of a queue. They outlive the pass that submitted them, which works in a folder that every node sees, or sends
+each attempt to the nodes and brings back what is left.
 
 What is alike for all queues: a result counts once it is there, whatever the queue says; one that does not answer says
 nothing; a job begins once, and never after its attempt is over.
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from harness.contract import CounterCopy, LaunchRequest, Result
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, StoreError
+from reconciler.execute.executors.carrier import TICKET, Carrier, CarrierSilentError
 from reconciler.execute.executors.executor import (
     JOB_COUNTER,
     PATIENCE,
@@ -108,11 +110,12 @@ class QueuedExecutor:
     """``since``: folder of a submission → when this process first heard of it, monotonic: an older answer of the queue
     says nothing of it. ``submitted``: folder → what this process has submitted; ``unheard``: those while the queue did
     not answer, which may be there or not: they are submitted again once it knows of none, since two jobs of one attempt
-    do no harm. ``relays``: folder → what brings its progress here."""
+    do no harm. ``relays``: folder → what brings its progress here. ``carrier``: of the attempts that travel."""
 
     name: str
     paths: RepositoryPaths
     queue: JobQueue
+    carrier: Carrier | None = None
     since: dict[Path, float] = field(default_factory=dict)
     submitted: dict[Path, Submission] = field(default_factory=dict)
     unheard: set[Path] = field(default_factory=set)
@@ -131,10 +134,24 @@ class QueuedExecutor:
         request.write(attempt.launch if isinstance(request, LaunchRequest) else attempt.request)
         attempt.output.mkdir(exist_ok=True)
         handle = Handle(self.name, attempt.folder, name_submission(attempt))
+        ticket = None
+        if attempt.intent.settings.text(f"{EXECUTOR}.{self.name}.store"):
+            try:
+                ticket = self._carry().send(attempt, request, submission.request, submission.result)
+            except ReconcilerError as error:
+                _refuse(submission, error, "resources" if isinstance(error, StoreError) else "input")
         write_handle(handle)
-        self.submitted[handle.folder] = Submission(attempt, request, submission.result)
-        self._try(handle)
+        self.submitted[handle.folder] = Submission(attempt, request, submission.result, ticket=ticket)
+        if not submission.result.exists():
+            self._try(handle)
         return handle
+
+    def _carry(self) -> Carrier:
+        assert self.carrier is not None, "what submits attempts that travel can send them"
+        return self.carrier
+
+    def _travels(self, handle: Handle) -> bool:
+        return self.carrier is not None and (handle.folder / TICKET).exists()
 
     def _try(self, handle: Handle) -> None:
         submission = self.submitted[handle.folder]
@@ -143,9 +160,7 @@ class QueuedExecutor:
         except QueueSilentError:
             self.unheard.add(handle.folder)
         except ReconcilerError as error:
-            Result(done=False, seconds=0.0, problem=error.message, problem_class="input", fix=error.fix).write(
-                submission.result
-            )
+            _refuse(submission, error, "input")
         else:
             self.unheard.discard(handle.folder)
         self.since[handle.folder] = time.monotonic()
@@ -163,6 +178,8 @@ class QueuedExecutor:
         since = self.since.setdefault(handle.folder, time.monotonic())
         if (handle.folder / "result.json").exists():
             return Progressing(State.ENDED, 0)
+        if self._travels(handle):
+            self._carry().look(handle.folder)
         self._relay(handle.folder)
         title = QUEUES[self.name].title
         try:
@@ -181,6 +198,15 @@ class QueuedExecutor:
 
     def _await_result(self, handle: Handle, found: Progressing, title: str) -> Progressing:
         result = handle.folder / "result.json"
+        if self._travels(handle):
+            carrier = self._carry()
+            try:
+                brought = carrier.bring(handle.folder)
+            except CarrierSilentError as error:
+                return Progressing(State.RUNNING, note=f"its job has ended; what it left waits: {error}")
+            if brought:
+                return Progressing(State.ENDED, 0) if result.exists() else found
+            carrier.withdraw(handle.folder)
         give_up = time.monotonic() + (_LATE if found.why is None else _LOOK)
         while not result.exists() and time.monotonic() < give_up:
             time.sleep(_LOOK)
@@ -201,6 +227,9 @@ class QueuedExecutor:
         A job that has not begun finds its place taken, so nobody need wait until its queue has let it go."""
         self.since[handle.folder] = time.monotonic()
         began = not _take_place(handle.folder)
+        if self._travels(handle):
+            self._carry().withdraw(handle.folder)
+            began = True  # nothing here tells
         give_up = time.monotonic() + grace + _ENDING
         with contextlib.suppress(QueueSilentError):
             self.queue.cancel(handle)
@@ -211,13 +240,21 @@ class QueuedExecutor:
                 time.sleep(_LOOK)
 
     def harvest(self, handle: Handle) -> None:
-        """Everything is where it was written."""
+        """Everything is where it was written, or was brought there."""
+        if self._travels(handle) and (handle.folder / "result.json").exists():
+            self._carry().forget(handle.folder)
         self.since.pop(handle.folder, None)
         self.submitted.pop(handle.folder, None)
         self.unheard.discard(handle.folder)
         relay = self.relays.pop(handle.folder, None)
         if relay is not None:
             relay.close()
+
+
+def _refuse(submission: Submission, error: ReconcilerError, kind: str) -> None:
+    """A step that could not be submitted has failed, and says why: other steps go on."""
+    result = Result(done=False, seconds=0.0, problem=error.message, problem_class=kind, fix=error.fix)
+    result.write(submission.result)
 
 
 def _take_place(folder: Path) -> bool:

@@ -111,13 +111,16 @@ class RayQueue:
 
         settings = submission.attempt.intent.settings
         address = find_address(settings.text(f"{RAY}.address"))
+        script = make_job_script(submission, handle.name)
+        travels = submission.ticket is not None  # then its node has no script of ours
+        started = f"-c {shlex.quote(script)}" if travels else shlex.quote(str(handle.folder / _SCRIPT))
         job = {
-            "entrypoint": f"exec sh {shlex.quote(str(handle.folder / _SCRIPT))}",
+            "entrypoint": f"exec sh {started}",
             "submission_id": handle.name,
             "metadata": {"mlperf-reconciler": str(submission.attempt.intent.address)},
             **choose_resources(settings),
         }
-        replace(handle.folder / _SCRIPT, make_job_script(submission, handle.name).encode())
+        replace(handle.folder / _SCRIPT, script.encode())
         replace(handle.folder / _JOB, json.dumps({"address": address, "job": job}, sort_keys=True).encode())
         self.addresses[handle.folder] = address
         if not submit_job(address, job):  # it waited too long once, or its answer was lost
@@ -151,7 +154,8 @@ class RayQueue:
 def make_job_script(submission: Submission, name: str) -> str:
     """A job finds the environment in which Ray was started on its node: it keeps what any child here is given, the
     devices that Ray chose for it, the way to its cluster, and the secrets that the spec names."""
-    secrets = list_secrets(submission.request).values()
+    secrets = [*list_secrets(submission.request).values()]
+    secrets += submission.ticket.variables if submission.ticket is not None else ()
     kept = [f'${{{name}+"{name}=${name}"}}' for name in (*ALLOWED, "RAY_ADDRESS", *secrets)]
     return make_script(submission, f"echo {shlex.quote(f'ray {name}')}; uname -n", ("-i", *kept))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from harness.contract import FileMessage
 from reconciler.execute.executors.executor import Submission
@@ -35,14 +35,19 @@ def choose_options(settings: CellSettings, *, alone: bool) -> dict[str, object]:
     return chosen
 
 
-def choose_more_options(settings: CellSettings) -> dict[str, object]:
-    """Further options of sbatch. Slurm never starts a job again by itself: the attempt that it was for is over then."""
+def choose_more_options(settings: CellSettings, *, travels: bool = False) -> dict[str, object]:
+    """Further options of sbatch. Slurm never starts a job again by itself: the attempt that it was for is over then.
+    ``travels``: its node has no folder of ours to begin or to write in, so that two jobs of one attempt, which happens
+    where an answer was lost, could not see each other; Slurm lets one begin after the other."""
     declared = {name: value for name, value in settings.below(f"{SLURM}.options.").items() if value is not False}
-    return {"no-requeue": True, "wckey": "mlperf-reconciler", **declared}
+    away = {"chdir": "/", "output": "/dev/null", "dependency": "singleton"} if travels else {}
+    return {"no-requeue": True, "wckey": "mlperf-reconciler", **away, **declared}
 
 
-def list_hidden(request: FileMessage, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+def list_hidden(
+    request: FileMessage, environment: Mapping[str, str] = os.environ, also: Iterable[str] = ()
+) -> tuple[str, ...]:
     """Names of the variables of this process that a job does not get: all but those that any child has, those that
-    Slurm reads, and the secrets that the spec asks for."""
-    seen = {*ALLOWED, *list_secrets(request).values()}.difference(CHOSEN_DEVICES)
+    Slurm reads, the secrets that the spec asks for, and what is needed ``also``."""
+    seen = {*ALLOWED, *list_secrets(request).values()}.difference(CHOSEN_DEVICES).union(also)
     return tuple(sorted(name for name in environment if name not in seen and not name.startswith(LAUNCHERS)))

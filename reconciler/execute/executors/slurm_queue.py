@@ -98,12 +98,13 @@ class SlurmQueue:
             raise ReconcilerError("submitit is not installed here", fix=installing("slurm")) from error
         settings = submission.attempt.intent.settings
         options = choose_options(settings, alone=must_be_alone(submission.attempt))
+        ticket = submission.ticket
         submit_job(
             handle.folder / handle.executor,
             make_job_script(submission),
             {**options, "job_name": handle.name},
-            choose_more_options(settings),
-            list_hidden(submission.request),
+            choose_more_options(settings, travels=ticket is not None),
+            list_hidden(submission.request, also=ticket.variables if ticket is not None else ()),
         )
 
     def find(self, handle: Handle, since: float) -> SlurmJob | None:

@@ -9,6 +9,7 @@ from typing import Self
 
 from harness.contract import CommandRequest, FileMessage, ServiceRequest
 from reconciler.execute.attempt import Attempt
+from reconciler.execute.executors.carrier import Carrier
 from reconciler.execute.executors.executor import Executor, Handle, read_handle
 from reconciler.execute.executors.launcher import LauncherExecutor
 from reconciler.execute.executors.local import LocalExecutor
@@ -32,10 +33,11 @@ class Executors:
     by_name: Mapping[str, Executor]
 
     @classmethod
-    def of(cls, paths: RepositoryPaths) -> Self:
+    def of(cls, paths: RepositoryPaths, carrier: Carrier | None = None) -> Self:
+        """``carrier``: of attempts whose nodes do not see their folder."""
         queues: dict[str, JobQueue] = {"slurm": SlurmQueue(), "ray": RayQueue()}
         executors: list[Executor] = [LocalExecutor(), LauncherExecutor(paths)]
-        executors += (QueuedExecutor(name, paths, queue) for name, queue in queues.items())
+        executors += (QueuedExecutor(name, paths, queue, carrier) for name, queue in queues.items())
         return cls({executor.name: LoggedExecutor(executor) for executor in executors})
 
     def choose_for_system(self, settings: CellSettings) -> Executor:

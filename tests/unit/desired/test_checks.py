@@ -47,3 +47,14 @@ def test_a_benchmark_whose_name_has_another_one_now_is_for_the_open_division() -
     closed = replace(cell, cell=replace(cell.cell, division="closed"))
     with pytest.raises(SpecError, match=r"in round v6\.1 3d-unet-99 is another benchmark"):
         check(replace(declared, cells=(closed,)), RULES)
+
+
+def test_store_through_which_attempts_travel_is_a_declared_one() -> None:
+    declared = declare("Offline")
+    (cell,) = declared.cells
+    system = declared.systems[cell.cell.system]
+    queued = {**system.settings, "executor.slurm": Value(True), "executor.slurm.store": Value("lab")}
+    apart = replace(declared, systems={cell.cell.system: replace(system, settings=queued)})
+    with pytest.raises(SpecError, match="no store 'lab' is declared"):
+        check(apart, RULES)
+    check(replace(apart, settings={"stores": Value({"lab": {"url": "s3://acme/objects", "options": {}}})}), RULES)

@@ -1,0 +1,175 @@
+"""Passes over a real queue whose nodes see nothing of the repository's folder: each has one of its own in its place."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from reconciler.execute.outcome import Event
+from reconciler.planning import Options
+from reconciler.reconcile import run_pass
+from reconciler.resource.records import Ended
+from tests.cluster import Slurm, find_missing, ray_nodes
+from tests.cluster.lab import (
+    assert_detached_jobs_go_on_and_are_recorded,
+    assert_nothing_is_lost_or_repeated,
+    is_timed_run,
+    make_lab,
+    runs_of,
+    said,
+    start_pass,
+)
+from tests.passes.repository import Repository
+from tests.processes import wait_for
+from tests.shared import need
+
+need("mlperf_loadgen", "submitit", "fsspec")
+
+
+def find_obstacle() -> str:
+    """Why no node can have a folder of its own here; "" where one can."""
+    words = ["unshare", "--mount", "true"]
+    return "" if os.geteuid() == 0 and subprocess.run(words, check=False).returncode == 0 else "unshare needs root"
+
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(bool(find_obstacle()), reason=find_obstacle() or "folders can be kept apart"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """``folder``: below it each node sees nothing of ours."""
+
+    queue: Slurm | Path
+    folder: Path
+
+    def make_lab(self, name: str, *, seconds: float = 0.0) -> Repository:
+        store = self.folder.with_name("store")
+        store.mkdir(exist_ok=True)
+        return make_lab(self.folder / name, {"box": self.executor}, seconds=seconds, store=store / name)
+
+    @property
+    def executor(self) -> str:
+        if isinstance(self.queue, Slurm):
+            return "{slurm: {partition: lab, time: 10 min, store: lab}}"
+        return "{ray: {resources: {machine: 1}, store: lab}}"
+
+    def running(self) -> list[str]:
+        if isinstance(self.queue, Slurm):
+            return [name for name, state, _ in self.queue.jobs() if state == "RUNNING"]
+        return [job["submission_id"] for job in ray_nodes.list_jobs(self.queue) if job["status"] == "RUNNING"]
+
+    def disks(self) -> list[Path]:
+        """What each node sees in the place of the folder."""
+        own = self.queue.folder if isinstance(self.queue, Slurm) else self.queue
+        return sorted(own.glob("disk-*"))
+
+    def kill_node_of(self, job: str) -> None:
+        if isinstance(self.queue, Slurm):
+            node = next(nodes for name, _, nodes in self.queue.jobs() if name == job)
+            self.queue.do("kill", node)
+            return
+        found = next(each for each in ray_nodes.list_jobs(self.queue) if each["submission_id"] == job)
+        ray_nodes.kill(self.queue, ray_nodes.list_nodes(self.queue)[found["driver_node_id"]])
+
+
+@pytest.fixture(scope="module", params=["slurm", "ray"])
+def apart(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
+    missing = find_missing() if request.param == "slurm" else ray_nodes.find_missing()
+    if missing:
+        pytest.skip(missing)
+    root = tmp_path_factory.mktemp(request.param)
+    folder = root / "apart"
+    folder.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "ray":
+            with ray_nodes.started(root / "ray", 2, folder) as ray:
+                patch.setenv("RAY_API_SERVER_ADDRESS", ray_nodes.find_address(ray))
+                yield Apart(ray, folder)
+            return
+        slurm = Slurm(root / "slurm")
+        slurm.folder.mkdir()
+        slurm.do("start", "3", str(folder))
+        for name, value in slurm.variables.items():
+            patch.setenv(name, value)
+        yield Apart(slurm, folder)
+        slurm.do("stop")
+
+
+def test_runs_are_made_where_nothing_of_the_repository_is_seen(apart: Apart) -> None:
+    repository = apart.make_lab("lab")
+    report = repository.reconcile()
+    assert report.after.plan.in_sync, said(report)
+    assert all(record.facts["machine.nodes"].value for record in runs_of(repository))
+    assert len(runs_of(repository)) == 4
+    assert_nothing_is_lost_or_repeated(repository)
+    assert repository.reconcile().outcomes == ()
+    left = [path for disk in apart.disks() for path in disk.rglob("*") if path.is_file()]
+    assert left, "the nodes worked on disks of their own"
+    assert not [path for path in left if "attempts" in path.parts or path.name == "spec.yaml"]
+    notes = list((apart.folder.with_name("store") / "lab").glob("attempts/*/*"))
+    assert notes == [], "what was recorded is not waited for"
+
+
+def test_what_jobs_left_while_nobody_followed_them_is_taken_by_the_next_pass(apart: Apart) -> None:
+    repository = apart.make_lab("killed", seconds=4)
+    process = start_pass(repository, "--busy")
+    wait_for(lambda: bool(apart.running()))
+    process.kill()
+    process.wait()
+    wait_for(lambda: not apart.running(), 120)
+    report = repository.reconcile()
+    assert report.after.plan.in_sync, said(report)
+    assert report.harvested
+    assert_nothing_is_lost_or_repeated(repository)
+    assert len(runs_of(repository)) == 4
+
+
+def test_detached_jobs_go_on_and_attach_records_them(apart: Apart) -> None:
+    assert_detached_jobs_go_on_and_are_recorded(apart.make_lab("detached", seconds=2))
+
+
+def test_damaged_results_are_refused_and_made_again(apart: Apart) -> None:
+    repository = apart.make_lab("damaged", seconds=1)
+    store = apart.folder.with_name("store") / "damaged"
+    process = start_pass(repository, "--busy")
+    wait_for(lambda: bool(apart.running()))
+    process.kill()
+    process.wait()
+    wait_for(lambda: not apart.running(), 120)
+    (result,) = list(store.glob("attempts/*/result"))[:1]
+    document = json.loads(result.read_bytes())
+    document["files"][0]["sha256"] = "0" * 64
+    result.write_text(json.dumps(document))
+    report = repository.reconcile()
+    assert report.after.plan.in_sync, said(report)
+    failed = [record for record in repository.records().values() if record.ended is Ended.FAILED]
+    assert [record.problem_class for record in failed] == ["lost"]
+    assert "digest" in failed[0].problem
+
+
+def test_lost_node_costs_one_attempt_that_names_it(apart: Apart) -> None:
+    """The last: its node stays away."""
+    repository = apart.make_lab("node", seconds=8)
+    killed: list[str] = []
+
+    def kill_one(event: Event) -> None:
+        if is_timed_run(event, "SingleStream") and not killed:
+            killed.extend(apart.running()[:1])
+            apart.kill_node_of(killed[0])
+
+    report = run_pass(repository.paths, Options(), report=kill_one)
+    assert report.after.plan.in_sync, said(report)
+    failed = [record for record in runs_of(repository) if record.ended is Ended.FAILED]
+    assert {record.problem_class for record in failed} == {"node-failure"}
+    assert all(record.facts["machine.nodes"].value for record in failed)
+    assert_nothing_is_lost_or_repeated(repository)

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from reconciler.launch import container, prefix, srun, ssh
+from reconciler.launch import container, prefix, sflow, srun, ssh
 from reconciler.launch.launcher import Adapter, Launch, Launcher, Problem, Started, Words
 
 # The program that a launcher's words begin with → its adapter; any other is a mere prefix.
-ADAPTERS: dict[str, Adapter] = {"docker": container, "podman": container, "srun": srun, "ssh": ssh}
+ADAPTERS: dict[str, Adapter] = {
+    **dict.fromkeys(("docker", "podman"), container),
+    "sflow": sflow,
+    "srun": srun,
+    "ssh": ssh,
+}
 
 
 def find_adapter(launcher: Launcher) -> Adapter:

@@ -33,6 +33,13 @@ def test_ssh_gets_one_word_that_a_shell_takes_apart_again() -> None:
     assert shlex.split(text) == TAIL
 
 
+def test_sflow_gets_the_command_as_a_variable_of_its_workflow() -> None:
+    *before, text = words("sflow", "run", "-f", "serving.yaml")
+    assert before == ["sflow", "run", "-f", "serving.yaml", "--set"]
+    name, _, value = text.partition("=")
+    assert (name, shlex.split(value)) == ("RECONCILE_COMMAND", TAIL)
+
+
 def test_srun_waits_for_the_task_that_runs() -> None:
     assert words("srun", "-N", "9") == ["srun", "--wait=0", "-N", "9", *TAIL]
 
@@ -91,6 +98,7 @@ def test_interpreter_there(launcher: Launcher, python: str) -> None:
             ["run", "--gpus", "all", IMAGE],
         ),
         (["podman", "--connection", "lab", "run", "--volume=/a:/b", "--ipc=host", IMAGE], ["run", "--ipc=host", IMAGE]),
+        (["sflow", "run", "-f", "a.yaml", "--output-dir", "/x", "-v"], ["sflow", "run", "-f", "a.yaml"]),
         (["/home/ann/launch.sh", "-x", "1"], ["launch.sh", "-x", "1"]),
     ],
 )
@@ -107,6 +115,9 @@ def test_identity_is_what_runs_and_not_where(launcher: list[str], kept: list[str
         (["podman", "run", "--name=mine", IMAGE], "--name=mine keeps a run from being followed"),
         (["docker", "ps"], "docker starts nothing here"),
         (["srun", "--container-image=nvcr.io/x:1"], "nvcr.io/x:1 does not pin an image"),
+        (["sflow", "batch", "-f", "a.yaml", "--submit"], "sflow starts nothing that could be followed"),
+        (["sflow", "run", "a.yaml", "--tui"], "--tui keeps sflow from running"),
+        (["sflow", "run", "a.yaml"], ""),
         (["docker", "run", IMAGE], ""),
         (["docker", "exec", "box"], ""),
         (["srun", "--container-image", "/images/mlperf.sqsh"], ""),

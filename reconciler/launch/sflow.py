@@ -1,0 +1,45 @@
+"""NVIDIA's sflow: a workflow of servers, probes and clients on this machine, Slurm or Kubernetes, from YAML files.
+
+It takes no command of its own: the workflow declares a variable, and a task that evaluates it. So ours starts where,
+and after what, the workflow says.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from reconciler.launch.launcher import Launch, Launcher, Problem, Started, drop_options
+
+VARIABLE = "RECONCILE_COMMAND"
+_PLACE = (
+    *("--workspace-dir", "--output-dir", "--log-level", "--kubeconfig", "--kube-context", "--kube-namespace"),
+    *("--include-nodes", "--exclude-nodes", "--tui-refresh"),
+)
+_FLAGS = ("--verbose", "-v", "--offload-task-logs", "--no-offload-task-logs", "--wait-for-gpus")
+# What starts nothing, needs a terminal, leaves before the end, or begins with another workflow's remains.
+_UNFIT = ("--dry-run", "--tui", "--task", "-t", "--resume", "--kube-handoff")
+
+
+def build(launch: Launch) -> Started:
+    """The last of two values of a variable wins."""
+    return Started((*launch.launcher.words, "--set", f"{VARIABLE}={shlex.join(launch.command)}"))
+
+
+def find_unfit(launcher: Launcher) -> Problem | None:
+    if launcher.words[1:2] != ("run",):
+        return "sflow starts nothing that could be followed", "write [sflow, run, -f, workflow.yaml]"
+    wrong = next((word for word in launcher.words if word.partition("=")[0] in _UNFIT), None)
+    if wrong is not None:
+        return f"{wrong} keeps sflow from running the workflow to its end", "remove it"
+    return None
+
+
+def select_identity(launcher: Launcher) -> tuple[str, ...]:
+    """The names of its files, and what is set there; what the files say is not read."""
+    words = drop_options(launcher.words[1:], _PLACE)
+    return (launcher.program, *(word for word in words if word not in _FLAGS))
+
+
+def enters_container(_launcher: Launcher) -> bool:
+    """Its files would tell: the system's `python` says what there is."""
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,6 +62,20 @@ def record_of(repository: Repository, address: str = RUN) -> Record:
 
 def blocked(report: PassReport) -> set[str]:
     return {step.blocked for step in report.after.plan.steps if step.blocked and "waits for" not in step.blocked}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("sflow") is None, reason="sflow is not installed: pip install nv-sflow")
+def test_task_of_a_workflow_makes_each_step_of_the_machine(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "it's here")
+    task = "workflow: {name: lab, tasks: [{name: run, script: ['eval \"${RECONCILE_COMMAND}\"']}]}"
+    repository.write("flow.yaml", f'version: "0.1"\nvariables: {{RECONCILE_COMMAND: {{value: "true"}}}}\n{task}\n')
+    out = tmp_path / "out"
+    behind(repository, f'[sflow, run, -f, "{repository.root}/flow.yaml", --output-dir, "{out}"]')
+    assert repository.reconcile().after.plan.in_sync
+    assert record_of(repository).inputs["launcher"].value[:2] == ["sflow", "run"]
+    assert len(list(out.glob("*/run/run.log"))) == 4, "what the machine is, whether it is idle, and two runs"
+    assert repository.reconcile().outcomes == ()
 
 
 def test_srun_holds_every_node_and_runs_once(tmp_path: Path, cluster: Cluster) -> None:

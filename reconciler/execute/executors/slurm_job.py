@@ -15,12 +15,14 @@ from reconciler.resource.settings import CellSettings
 
 SLURM = f"{EXECUTOR}.slurm"  # before the settings of a system whose steps are jobs of it
 _MINUTE = 60
+_ARRAY = "SLURM_ARRAY_"  # variables of a task of an array: here of the job in which this pass runs itself
 _TEXTS = ("partition", "account", "qos", "constraint")
 
 
 def make_job_script(submission: Submission) -> str:
     hosts = 'scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null || echo "$SLURM_JOB_NODELIST"'
-    return make_script(submission, f'echo "slurm $SLURM_JOB_ID"; {hosts}')
+    number = "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"
+    return make_script(submission, f'echo "slurm {number}"; {hosts}')
 
 
 def choose_options(settings: CellSettings, *, alone: bool) -> dict[str, object]:
@@ -50,4 +52,5 @@ def list_hidden(
     """Names of the variables of this process that a job does not get: all but those that any child has, those that
     Slurm reads, the secrets that the spec asks for, and what is needed ``also``."""
     seen = {*ALLOWED, *list_secrets(request).values()}.difference(CHOSEN_DEVICES).union(also)
-    return tuple(sorted(name for name in environment if name not in seen and not name.startswith(LAUNCHERS)))
+    kept = (name for name in environment if name.startswith(LAUNCHERS) and not name.startswith(_ARRAY))
+    return tuple(sorted(environment.keys() - seen.union(kept)))

@@ -6,18 +6,28 @@ long, and a job that was preempted must not be queued again behind our back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.contract import installing
 from reconciler.errors import ReconcilerError
 from reconciler.execute.executors.executor import Handle, Interruption, Progressing, State, Submission
 from reconciler.execute.executors.job_script import must_be_alone
 from reconciler.execute.executors.queued import LastAnswer, QueueSilentError
+from reconciler.execute.executors.slurm_arrays import (
+    Gathering,
+    Member,
+    Waiting,
+    make_array_script,
+    read_member,
+    write_members,
+)
 from reconciler.execute.executors.slurm_job import choose_more_options, choose_options, list_hidden, make_job_script
 from reconciler.process import ask
 
-_QUESTION = ("squeue", "--noheader", "--me", "--states=all", "--format=%i|%j|%T|%r|%N")
+_QUESTION = ("squeue", "--noheader", "--me", "--array", "--states=all", "--format=%i|%j|%T|%r|%N")
 _LIMIT = 30.0  # seconds that Slurm may take to answer
 
 _QUEUED = frozenset(
@@ -87,32 +97,92 @@ def _ask_squeue() -> dict[str, tuple[SlurmJob, ...]]:
 
 @dataclass(slots=True)
 class SlurmQueue:
-    """``answer``: name → its jobs."""
+    """``answer``: name → its jobs. ``members``: folder of a submission → the task of an array that it is."""
 
     answer: LastAnswer[tuple[SlurmJob, ...]] = field(default_factory=lambda: LastAnswer(_ask_squeue))
+    gathering: Gathering = field(init=False)
+    members: dict[Path, Member | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.gathering = Gathering(_submit_group)
 
     def submit(self, submission: Submission, handle: Handle) -> None:
-        try:
-            from reconciler.execute.executors.slurm_submission import submit_job
-        except ImportError as error:
-            raise ReconcilerError("submitit is not installed here", fix=installing("slurm")) from error
-        settings = submission.attempt.intent.settings
-        options = choose_options(settings, alone=must_be_alone(submission.attempt))
-        ticket = submission.ticket
-        submit_job(
-            handle.folder / handle.executor,
-            make_job_script(submission),
-            {**options, "job_name": handle.name},
-            choose_more_options(settings, travels=ticket is not None),
-            list_hidden(submission.request, also=ticket.variables if ticket is not None else ()),
-        )
+        """Attempts that travel go one by one: of one name, of which Slurm lets one job begin at a time."""
+        self.members.pop(handle.folder, None)
+        if submission.ticket is not None:
+            _submit_alone(Waiting(submission, handle))
+            return
+        address, options = submission.attempt.intent.address, _list_options(submission)
+        self.gathering.submit(repr((address.kind, address.mode, options)), submission, handle)
 
     def find(self, handle: Handle, since: float) -> SlurmJob | None:
         """Of several of its name, as after a submission whose answer was lost, the one that runs counts."""
-        return max(self.answer.find(handle.name, since) or (), key=_rank, default=None)
+        return max(self._list_jobs(handle, since), key=_rank, default=None)
+
+    def _list_jobs(self, handle: Handle, since: float) -> tuple[SlurmJob, ...]:
+        member = self._find_member(handle)
+        alone = self.answer.find(handle.name, since) or ()
+        if member is None:
+            return alone
+        return (*alone, *(job for job in self.answer.find(member.name, since) or () if member.matches(job.id)))
+
+    def _find_member(self, handle: Handle) -> Member | None:
+        """Another process may have submitted it."""
+        if handle.folder not in self.members:
+            self.members[handle.folder] = read_member(handle.folder)
+        return self.members[handle.folder]
 
     def cancel(self, handle: Handle) -> None:
-        ask(("scancel", f"--name={handle.name}", "--me"), _LIMIT)
+        if self._find_member(handle) is None:
+            ask(("scancel", f"--name={handle.name}", "--me"), _LIMIT)
+            return
+        for job in self._list_jobs(handle, time.monotonic()):
+            ask(("scancel", job.id), _LIMIT)
+
+
+def _list_options(submission: Submission) -> tuple[dict[str, object], dict[str, object], tuple[str, ...]]:
+    """Arguments of submitit, further options of sbatch, and variables that the job does not get."""
+    settings, ticket = submission.attempt.intent.settings, submission.ticket
+    return (
+        choose_options(settings, alone=must_be_alone(submission.attempt)),
+        choose_more_options(settings, travels=ticket is not None),
+        list_hidden(submission.request, also=ticket.variables if ticket is not None else ()),
+    )
+
+
+def _submit_group(group: Sequence[Waiting]) -> None:
+    if len(group) == 1:
+        _submit_alone(group[0])
+        return
+    options, more, hidden = _list_options(group[0].submission)
+    name = write_members(group)
+    script = make_array_script([make_job_script(each.submission) for each in group])
+    # The folder of the first may be gone before the last begins; what a task prints goes to its own log.
+    more = {**more, "array": f"0-{len(group) - 1}", "output": "/dev/null"}
+    try:
+        _submit(group[0].handle, script, {**options, "job_name": name}, more, hidden)
+    except ReconcilerError:  # it takes no arrays, or none of these: then each hears why
+        for each in group:
+            try:
+                _submit_alone(each)
+            except (ReconcilerError, QueueSilentError) as error:
+                each.error = error
+
+
+def _submit_alone(waiting: Waiting) -> None:
+    options, more, hidden = _list_options(waiting.submission)
+    handle = waiting.handle
+    _submit(handle, make_job_script(waiting.submission), {**options, "job_name": handle.name}, more, hidden)
+
+
+def _submit(
+    handle: Handle, script: str, options: dict[str, object], more: dict[str, object], hidden: tuple[str, ...]
+) -> None:
+    try:
+        from reconciler.execute.executors.slurm_submission import submit_job
+    except ImportError as error:
+        raise ReconcilerError("submitit is not installed here", fix=installing("slurm")) from error
+    submit_job(handle.folder / handle.executor, script, options, more, hidden)
 
 
 def _rank(job: SlurmJob) -> tuple[bool, bool, int]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
+import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -28,10 +32,10 @@ def slurm(root: Path) -> QueuedExecutor:
     return QueuedExecutor("slurm", RepositoryPaths(root), SlurmQueue())
 
 
-def begin(folder: Path, address: Address | None = None) -> Attempt:
+def begin(folder: Path, address: Address | None = None, name: str = "2026-1") -> Attempt:
     at = address or Address(Kind.MODEL, "net")
     settings = CellSettings({"executor.slurm": True})
-    return create(folder, Intent("2026-1", at, "k" * 64, 1, "2026", {}, settings))
+    return create(folder, Intent(name, at, "k" * 64, 1, "2026", {}, settings))
 
 
 @pytest.fixture
@@ -195,6 +199,108 @@ def test_cancelled_job_that_waits_for_a_place_never_begins(tmp_path: Path, answe
     slurm(tmp_path).cancel(Handle("slurm", attempt.folder, NAME))
     assert run_script(script, tmp_path) != 0
     assert not list(tmp_path.rglob("runs"))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+_SLOW_SBATCH = """#!/bin/sh
+for script; do :; done
+cp "$script" FOLDER/submitted-$(ls FOLDER | grep -c submitted)
+while [ ! -e FOLDER/open ]; do sleep 0.01; done
+if [ -e FOLDER/no-arrays ] && grep -q '^#SBATCH --array' "$script"; then
+  echo "sbatch: error: Batch job submission failed: Invalid job array specification" >&2; exit 1
+fi
+echo "Submitted batch job 5"
+"""
+
+
+@dataclass
+class Crowd:
+    """Several attempts whose submissions come while Slurm takes the first."""
+
+    folder: Path
+    attempts: list[Attempt]
+    executor: QueuedExecutor
+
+    @property
+    def scripts(self) -> list[str]:
+        return [path.read_text() for path in sorted(self.folder.glob("submitted-*"))]
+
+
+@pytest.fixture
+def crowd(tmp_path: Path, answers: Path, request: pytest.FixtureRequest) -> Crowd:
+    pytest.importorskip("submitit")
+    answers.write_text("")
+    for name in ("sbatch", "srun"):
+        program = tmp_path / "bin" / name
+        program.write_text(_SLOW_SBATCH.replace("FOLDER", str(tmp_path)))
+        program.chmod(0o755)
+    if getattr(request, "param", ""):
+        (tmp_path / request.param).touch()
+    run = Address(Kind.RUN, "open/box/resnet/Offline/accuracy")
+    attempts = [begin(tmp_path / "attempts", run, f"2026-{number}") for number in range(4)]
+    attempts.append(begin(tmp_path / "attempts", Address(Kind.ENGINE, "other"), "2026-4"))
+    queue = SlurmQueue()
+    executor = QueuedExecutor("slurm", RepositoryPaths(tmp_path), queue)
+
+    def submit(attempt: Attempt) -> threading.Thread:
+        submission = Submission(attempt, ProbeRequest(), attempt.result)
+        thread = threading.Thread(target=executor.submit, args=(submission,), daemon=True)
+        thread.start()
+        return thread
+
+    threads = [submit(attempts[0])]
+    wait_until(lambda: (tmp_path / "submitted-0").exists())
+    threads += map(submit, attempts[1:])
+    wait_until(lambda: sum(map(len, queue.gathering.waiting.values())) == 4)
+    (tmp_path / "open").touch()
+    for thread in threads:
+        thread.join(30)
+    return Crowd(tmp_path, attempts, executor)
+
+
+def test_steps_of_one_kind_that_wait_are_submitted_as_one_array(crowd: Crowd, answers: Path) -> None:
+    arrays = [script for script in crowd.scripts if "#SBATCH --array=0-2" in script]
+    assert (len(crowd.scripts), len(arrays)) == (3, 1), "the first, the array, and what is of another kind"
+    text = re.sub("^exec env .*$", "echo ran >> runs", arrays[0], flags=re.MULTILINE)
+    for index in range(3):
+        variables = {"SLURM_JOB_ID": str(5 + index), "SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": str(index)}
+        variables |= {"PATH": "/usr/bin:/bin", "SLURM_JOB_NODELIST": f"n{index}"}
+        subprocess.run(["bash", "-c", text], cwd=crowd.folder, env=variables, capture_output=True, check=True)
+    members = crowd.attempts[1:4]
+    assert all((each.folder / "runs").read_text() == "ran\n" for each in members)
+    placed = [read_placement(each.placed) for each in members]
+    assert {each.job for each in placed} == {"slurm 5_0", "slurm 5_1", "slurm 5_2"}
+    (name,) = re.findall("#SBATCH --job-name=(.*)", arrays[0])
+    lines = "".join(f"5_{index}|{name}|{state}|None|n1\n" for index, state in enumerate(("RUNNING", "PENDING")))
+    answers.write_text(f"{lines}5_2|{name}|TIMEOUT|TimeLimit|n1\n4|reconcile-2026-0|RUNNING|None|n1\n")
+    later = slurm(crowd.folder)
+    told = {
+        each.job: later.poll(Handle("slurm", m.folder, m.folder.name)) for m, each in zip(members, placed, strict=True)
+    }
+    assert [told[f"slurm 5_{index}"].state for index in range(3)] == [State.RUNNING, State.QUEUED, State.ENDED]
+    assert later.poll(Handle("slurm", crowd.attempts[0].folder, "reconcile-2026-0")).state is State.RUNNING
+
+
+def test_one_task_of_an_array_is_cancelled_and_no_other(crowd: Crowd, answers: Path) -> None:
+    (array,) = (script for script in crowd.scripts if "#SBATCH --array" in script)
+    (name,) = re.findall("#SBATCH --job-name=(.*)", array)
+    answers.write_text("".join(f"5_{index}|{name}|CANCELLED|None|n1\n" for index in range(3)))
+    crowd.executor.cancel(Handle("slurm", crowd.attempts[2].folder, "reconcile-2026-2"))
+    (cancelled,) = (crowd.folder / "cancelled").read_text().split()
+    assert cancelled in ("5_0", "5_1", "5_2")
+
+
+@pytest.mark.parametrize("crowd", ["no-arrays"], indirect=True)
+def test_where_slurm_takes_no_arrays_each_step_goes_alone(crowd: Crowd) -> None:
+    alone = [script for script in crowd.scripts if "#SBATCH --array" not in script]
+    assert len(alone) == len(crowd.attempts)
+    assert not any(attempt.result.exists() for attempt in crowd.attempts), "none has failed by that"
 
 
 _SBATCH = """#!/bin/sh

@@ -1,0 +1,104 @@
+"""Job arrays: steps of one kind that come while Slurm takes another are handed over together, in one submission.
+
+Nobody waits for company: the first goes alone, and those that came meanwhile are the next array.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reconciler.execute.executors.executor import Handle, Submission
+from reconciler.files import replace
+from reconciler.storage_errors import refuse_storage_error
+
+LARGEST = 100  # tasks of one array; Slurm takes 1001 where nobody changed that
+_MEMBER = "array.json"  # in the folder of an attempt that is a task of an array
+
+
+@dataclass(slots=True)
+class Waiting:
+    """``taken``: somebody hands it over, or has; ``error``: what came of that."""
+
+    submission: Submission
+    handle: Handle
+    taken: bool = False
+    error: Exception | None = None
+
+
+@dataclass(slots=True)
+class Gathering:
+    """``hand_over``: submits several that have one key, or raises for all of them. ``turn``: of the one that does."""
+
+    hand_over: Callable[[Sequence[Waiting]], None]
+    waiting: dict[str, list[Waiting]] = field(default_factory=dict)
+    guard: threading.Lock = field(default_factory=threading.Lock)
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def submit(self, key: str, submission: Submission, handle: Handle) -> None:
+        """Returns once it is handed over. ``key``: alike for steps that may be tasks of one array."""
+        own = Waiting(submission, handle)
+        with self.guard:
+            self.waiting.setdefault(key, []).append(own)
+        with self.turn:
+            group = self._take(key, own)
+            if group:
+                try:
+                    self.hand_over(group)
+                except Exception as error:
+                    for each in group:
+                        each.error = error
+        if own.error is not None:
+            raise own.error
+
+    def _take(self, key: str, own: Waiting) -> list[Waiting]:
+        """What goes now, this one among it; nothing where another took it along."""
+        with self.guard:
+            if own.taken:
+                return []
+            waiting = self.waiting.pop(key)
+            others = [each for each in waiting if each is not own]
+            group, rest = [own, *others[: LARGEST - 1]], others[LARGEST - 1 :]
+            if rest:
+                self.waiting[key] = rest
+            for each in group:
+                each.taken = True
+            return group
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A task of an array: the name of that, and its own number."""
+
+    name: str
+    index: int
+
+    def matches(self, job: str) -> bool:
+        """Whether Slurm's ``12_3`` is this one."""
+        return job.rpartition("_")[2] == str(self.index)
+
+
+def write_members(group: Sequence[Waiting]) -> str:
+    """The name of the array, which each task finds again by its folder."""
+    name = f"{group[0].handle.name}-array"
+    for index, each in enumerate(group):
+        replace(each.handle.folder / _MEMBER, json.dumps({"name": name, "index": index}).encode())
+    return name
+
+
+def read_member(folder: Path) -> Member | None:
+    """None of a job by itself."""
+    try:
+        document = json.loads((folder / _MEMBER).read_bytes())
+        return Member(str(document["name"]), int(document["index"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        refuse_storage_error(error, folder)
+        return None
+
+
+def make_array_script(scripts: Sequence[str]) -> str:
+    cases = "\n".join(f"{index})\n{script}\n;;" for index, script in enumerate(scripts))
+    return f'case "$SLURM_ARRAY_TASK_ID" in\n{cases}\nesac'

@@ -26,6 +26,8 @@ _FIXES = {
     errno.EROFS: "the file system is read-only: work in a writable checkout, or mount it writable",
     errno.EIO: "the disk, or the way to it, fails: see `dmesg`, copy the repository to another disk, and run again",
     errno.ESTALE: "the file server lost track of it: wait until it answers, or mount it again, and run again",
+    errno.ENOTCONN: "the server of this folder went away: mount it again, and run again",
+    errno.ECONNABORTED: "the server of this folder went away: mount it again, and run again",
     errno.ETIMEDOUT: "the file server does not answer: wait until it does, and run again",
     errno.ENOLCK: "this file system offers no locks: mount it with locks (NFS: run lockd, drop `nolock`), or work in a "
     "repository on a local disk",
@@ -38,7 +40,10 @@ _FIXES = {
 }
 # What a read can meet that is true of the machine and not of the file.
 _OF_THE_MACHINE = frozenset(
-    {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENODEV}
+    {
+        *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNABORTED, errno.ENODEV),
+        *(errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+    }
 )
 
 _OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})

@@ -62,10 +62,11 @@ def make_lab(
     return repository
 
 
-def start_pass(repository: Repository, *words: str) -> subprocess.Popen[bytes]:
+def start_pass(repository: Repository, *words: str, said: Path | None = None) -> subprocess.Popen[bytes]:
+    """``said``: where what it prints goes; default: beside its repository's files."""
     command = [sys.executable, "-m", "reconciler.cli.main", *words]
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    with (repository.root / "said").open("ab") as out:
+    with (said or repository.root / "said").open("ab") as out:
         return subprocess.Popen(command, cwd=repository.root, env=environment, stdout=out, stderr=out)
 
 

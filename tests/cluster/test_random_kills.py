@@ -1,4 +1,5 @@
-"""A node, the controller or the pass is killed at a random instant: no run is lost, none repeated."""
+"""A node, the controller, the pass or the server of the shared folder is killed at a random instant: no run is lost,
+none repeated."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from reconciler.resource.records import Ended
-from tests.cluster import Slurm, find_missing
+from tests.cluster import Slurm, find_missing, shared_folder
 from tests.cluster.lab import assert_nothing_is_lost_or_repeated, make_lab, runs_of, start_pass
-from tests.cluster.test_slurm import EVEN, ODD, healthy, slurm
+from tests.cluster.test_slurm import EVEN, ODD, healthy, running, slurm
+from tests.passes.repository import Repository
+from tests.processes import wait_for
 from tests.shared import need
 
 need("mlperf_loadgen", "submitit")
@@ -40,10 +43,31 @@ def test_random_kill_loses_and_repeats_nothing(tmp_path: Path, healthy: Slurm, v
         time.sleep(chance.uniform(0.0, 3.0))
         healthy.do("revive", name)
         process.wait(240)
+    _pass_until_in_sync(repository)
+    assert {record.problem_class for record in runs_of(repository)} <= {"", "node-failure", "requeued", "lost"}
+
+
+@pytest.mark.skipif(bool(shared_folder.find_missing()), reason=shared_folder.find_missing() or "a folder can be served")
+@pytest.mark.parametrize("seed", range(10))
+def test_lost_folder_loses_and_repeats_nothing(tmp_path: Path, healthy: Slurm, seed: int) -> None:
+    """Everything that works in it fails; what was recorded stays, and the next pass goes on from there."""
+    chance = random.Random(f"folder {seed}")
+    with shared_folder.served(tmp_path / "server") as folder:
+        repository = make_lab(folder.seen / "lab", {"odd": ODD, "even": EVEN}, seconds=3)
+        process = start_pass(repository, "--busy", said=tmp_path / "said")
+        time.sleep(chance.uniform(0.5, _LONGEST))
+        folder.kill()
+        time.sleep(chance.uniform(0.0, 3.0))
+        folder.revive()
+        assert process.wait(240) in (0, 1, 2), (tmp_path / "said").read_text()
+        wait_for(lambda: not running(healthy), 120)
+        _pass_until_in_sync(repository)
+
+
+def _pass_until_in_sync(repository: Repository) -> None:
     for _ in range(_PASSES):
         if repository.look().plan.in_sync:
             break
         assert start_pass(repository, "--busy").wait(240) in (0, 1, 2)
     assert_nothing_is_lost_or_repeated(repository)
     assert sum(record.ended is Ended.DONE for record in runs_of(repository)) == 8
-    assert {record.problem_class for record in runs_of(repository)} <= {"", "node-failure", "requeued", "lost"}

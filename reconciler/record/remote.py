@@ -208,7 +208,7 @@ def _speaks_of_refusal(said: str) -> bool:
     return any(word in said.lower().replace("'", "") for word in _REFUSED)
 
 
-def open_remote(url: str, options: Mapping[str, Any]) -> Remote:
+def open_remote(url: str, options: Mapping[str, object]) -> Remote:
     """Raises StoreError: fsspec or the library of this protocol is not installed, or the protocol is unknown."""
     protocol, _, rest = url.partition("://")
     said = show_embargo(url)

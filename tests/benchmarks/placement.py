@@ -86,7 +86,7 @@ def _make_step(number: int, seconds: float) -> Step:
 
 
 @contextmanager
-def _slurm(folder: Path, nodes: int) -> Iterator[Slurm]:
+def start_slurm(folder: Path, nodes: int) -> Iterator[Slurm]:
     found = Slurm(folder)
     found.do("start", str(nodes))
     os.environ.update(found.variables)
@@ -102,7 +102,7 @@ def main(nodes: int = 8, steps: int = 40, seconds: float = 10.0) -> None:
         root = Path(place)
         for name in ("slurm", "bare", "lab"):
             (root / name).mkdir()
-        with _slurm(root / "slurm", nodes) as slurm:
+        with start_slurm(root / "slurm", nodes) as slurm:
             bare = measure_bare(slurm, steps, seconds, root / "bare")
             placed = measure_placed(root / "lab", nodes, steps, seconds)
     for name, lasted in (("Slurm alone", bare), ("through a pass", placed)):

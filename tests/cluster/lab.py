@@ -56,10 +56,15 @@ def make_lab(
     wanted = _CELLS + (_MORE_CELLS if cells == 4 else "")
     entered = "".join(f"      {name}:\n        tiny:\n{wanted}" for name in systems)
     stores = f'  stores:\n    lab: {{url: "file://{store}"}}\n' if store is not None else ""
-    code = (root / "benchmarks/tiny.py").read_text(encoding="utf-8")
-    repository.write("benchmarks/tiny.py", f"{code}{_SLOW.format(seconds / 100)}")
+    add_waiting(repository, seconds / 100)
     repository.write(SPEC, f"{head}{declared}{benchmarks}{stores}  divisions:\n    open:\n{entered}")
     return repository
+
+
+def add_waiting(repository: Repository, seconds: float) -> None:
+    """To each batch of the small benchmark: a run lasts, and computes nothing meanwhile."""
+    code = (repository.root / "benchmarks/tiny.py").read_text(encoding="utf-8")
+    repository.write("benchmarks/tiny.py", f"{code}{_SLOW.format(seconds)}")
 
 
 def start_pass(repository: Repository, *words: str, said: Path | None = None) -> subprocess.Popen[bytes]:

@@ -24,6 +24,7 @@ from tests.cluster.lab import (
     said,
     start_pass,
 )
+from tests.passes.repository import SPEC
 from tests.processes import wait_for
 from tests.shared import need
 
@@ -85,6 +86,33 @@ def test_systems_are_measured_on_their_nodes_at_the_same_time(tmp_path: Path, sl
     assert all(record.facts["machine.job"].value.startswith("slurm ") for record in runs_of(repository))
     assert repository.reconcile().outcomes == ()
     assert len(runs_of(repository)) == 12
+
+
+_SPANNING = """
+
+def postprocess(outputs):
+    import os, subprocess
+    told = subprocess.run(["srun", "--overlap", "--ntasks-per-node=1", "sh", "-c", "echo $SLURMD_NODENAME"],
+                          capture_output=True, text=True, check=True).stdout.split()
+    assert sorted(told) == ["n1", "n3"], told
+    return outputs[0].argmax(axis=1)
+"""
+
+
+def test_engine_over_several_nodes_has_them_all_and_its_record_names_each(tmp_path: Path, slurm: Slurm) -> None:
+    """It starts a part of its own on every node of the job; without a launcher, and within that of the job."""
+    pair = ODD.replace("h200", "h200, nodes: 2")
+    repository = make_lab(tmp_path / "lab", {"pair": pair, "launched": f"{pair}\n      launcher: [srun]"})
+    code = (repository.root / "benchmarks/tiny.py").read_text()
+    repository.write("benchmarks/tiny.py", f"{code}{_SPANNING}")
+    repository.edit(SPEC, "batch_size: 4", "batch_size: 100")
+    report = repository.reconcile(select=("scenario=Offline",))
+    failed = [outcome for outcome in report.outcomes if outcome.status is not Status.DONE]
+    assert failed == [], said(report)
+    assert len(runs_of(repository)) == 4
+    for record in runs_of(repository):
+        assert [node["host"] for node in record.facts["machine.nodes"].value] == ["n1", "n3"], record.address
+    assert max(repository.done().values()) == 1
 
 
 def test_jobs_of_a_killed_pass_are_found_and_none_is_repeated(tmp_path: Path, slurm: Slurm) -> None:

@@ -16,6 +16,7 @@ from tests.cluster import ray_nodes
 from tests.cluster.lab import (
     assert_an_interrupted_pass_ends_its_jobs,
     assert_detached_jobs_go_on_and_are_recorded,
+    assert_every_cell_is_valid,
     assert_nothing_is_lost_or_repeated,
     is_timed_run,
     make_lab,
@@ -62,16 +63,15 @@ def find_node(ray: Path, job: str) -> str:
 
 
 def test_systems_are_measured_on_their_nodes_and_a_second_pass_does_nothing(tmp_path: Path, ray: Path) -> None:
-    repository = make_lab(tmp_path / "lab", {"odd": ODD, "even": EVEN, "any": ANY}, seconds=1)
+    repository = make_lab(tmp_path / "lab", {"odd": ODD, "even": EVEN, "any": ANY}, seconds=0.4, cells=4)
     report = repository.reconcile()
     assert report.after.plan.in_sync, said(report)
+    assert_every_cell_is_valid(repository, 12)
     jobs = {str(record.address): record.facts["machine.job"].value for record in runs_of(repository)}
-    assert len(jobs) == 12
     placed = {address: find_node(ray, job.removeprefix("ray ")) for address, job in jobs.items()}
     assert {node for address, node in placed.items() if "/odd/" in address} <= {"n1", "n3"}
     assert {node for address, node in placed.items() if "/even/" in address} == {"n2"}
     assert repository.reconcile().outcomes == ()
-    assert len(runs_of(repository)) == 12
 
 
 def test_jobs_of_a_killed_pass_are_found_and_none_is_repeated(tmp_path: Path, ray: Path) -> None:

@@ -17,6 +17,7 @@ from tests.cluster import Slurm, find_missing
 from tests.cluster.lab import (
     assert_an_interrupted_pass_ends_its_jobs,
     assert_detached_jobs_go_on_and_are_recorded,
+    assert_every_cell_is_valid,
     assert_nothing_is_lost_or_repeated,
     is_timed_run,
     make_lab,
@@ -65,7 +66,7 @@ def running(slurm: Slurm) -> list[str]:
 
 
 def test_systems_are_measured_on_their_nodes_at_the_same_time(tmp_path: Path, slurm: Slurm) -> None:
-    repository = make_lab(tmp_path / "lab", {"odd": ODD, "even": EVEN, "any": ANY}, seconds=1)
+    repository = make_lab(tmp_path / "lab", {"odd": ODD, "even": EVEN, "any": ANY}, seconds=0.4, cells=4)
     under_way: set[frozenset[str]] = set()
     now: set[str] = set()
 
@@ -80,12 +81,11 @@ def test_systems_are_measured_on_their_nodes_at_the_same_time(tmp_path: Path, sl
     assert report.after.plan.in_sync, said(report)
     assert max(map(len, under_way)) > 1
     placed = {str(r.address): [n["host"] for n in r.facts["machine.nodes"].value] for r in runs_of(repository)}
-    assert len(placed) == 12
+    assert_every_cell_is_valid(repository, 12)
     assert {node for address, (node,) in placed.items() if "/odd/" in address} <= {"n1", "n3"}
     assert {node for address, (node,) in placed.items() if "/even/" in address} <= {"n2", "n4"}
     assert all(record.facts["machine.job"].value.startswith("slurm ") for record in runs_of(repository))
     assert repository.reconcile().outcomes == ()
-    assert len(runs_of(repository)) == 12
 
 
 _SPANNING = """

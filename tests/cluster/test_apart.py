@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +62,7 @@ class Apart:
     def executor(self) -> str:
         if isinstance(self.queue, Slurm):
             return "{slurm: {partition: lab, time: 10 min, store: lab}}"
-        return "{ray: {resources: {machine: 1}, store: lab}}"
+        return "{ray: {resources: {machine: 1}, labels: {kind: b200}, store: lab}}"  # a node that is not the head
 
     def running(self) -> list[str]:
         if isinstance(self.queue, Slurm):
@@ -73,13 +74,21 @@ class Apart:
         own = self.queue.folder if isinstance(self.queue, Slurm) else self.queue
         return sorted(own.glob("disk-*"))
 
-    def kill_node_of(self, job: str) -> None:
-        if isinstance(self.queue, Slurm):
-            node = next(nodes for name, _, nodes in self.queue.jobs() if name == job)
-            self.queue.do("kill", node)
-            return
-        found = next(each for each in ray_nodes.list_jobs(self.queue) if each["submission_id"] == job)
-        ray_nodes.kill(self.queue, ray_nodes.list_nodes(self.queue)[found["driver_node_id"]])
+    def kill_node_of(self, job: str) -> Callable[[], None]:
+        """Gives what starts it again."""
+        queue = self.queue
+        if isinstance(queue, Slurm):
+            node = next(nodes for name, _, nodes in queue.jobs() if name == job)
+            queue.do("kill", node)
+            return lambda: slurm_revive(queue, node)
+        found = next(each for each in ray_nodes.list_jobs(queue) if each["submission_id"] == job)
+        node = ray_nodes.list_nodes(queue)[found["driver_node_id"]]
+        ray_nodes.kill(queue, node)
+        return lambda: ray_nodes.revive(queue, node)
+
+
+def slurm_revive(queue: Slurm, node: str) -> None:
+    queue.do("revive", node)
 
 
 @pytest.fixture(scope="module", params=["slurm", "ray"])
@@ -123,7 +132,7 @@ def test_runs_are_made_where_nothing_of_the_repository_is_seen(apart: Apart) -> 
 def test_what_jobs_left_while_nobody_followed_them_is_taken_by_the_next_pass(apart: Apart) -> None:
     repository = apart.make_lab("killed", seconds=4)
     process = start_pass(repository, "--busy")
-    wait_for(lambda: bool(apart.running()))
+    wait_for(lambda: bool(apart.running()), 180)
     process.kill()
     process.wait()
     wait_for(lambda: not apart.running(), 120)
@@ -142,7 +151,7 @@ def test_damaged_results_are_refused_and_made_again(apart: Apart) -> None:
     repository = apart.make_lab("damaged", seconds=1)
     store = apart.folder.with_name("store") / "damaged"
     process = start_pass(repository, "--busy")
-    wait_for(lambda: bool(apart.running()))
+    wait_for(lambda: bool(apart.running()), 180)
     process.kill()
     process.wait()
     wait_for(lambda: not apart.running(), 120)
@@ -158,16 +167,16 @@ def test_damaged_results_are_refused_and_made_again(apart: Apart) -> None:
 
 
 def test_lost_node_costs_one_attempt_that_names_it(apart: Apart) -> None:
-    """The last: its node stays away."""
     repository = apart.make_lab("node", seconds=8)
-    killed: list[str] = []
+    reviving: list[threading.Timer] = []
 
     def kill_one(event: Event) -> None:
-        if is_timed_run(event, "SingleStream") and not killed:
-            killed.extend(apart.running()[:1])
-            apart.kill_node_of(killed[0])
+        if is_timed_run(event, "SingleStream") and not reviving:
+            reviving.append(threading.Timer(3.0, apart.kill_node_of(apart.running()[0])))
+            reviving[0].start()
 
     report = run_pass(repository.paths, Options(), report=kill_one)
+    reviving[0].join()
     assert report.after.plan.in_sync, said(report)
     failed = [record for record in runs_of(repository) if record.ended is Ended.FAILED]
     assert {record.problem_class for record in failed} == {"node-failure"}

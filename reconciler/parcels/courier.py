@@ -10,10 +10,12 @@ import base64
 import os
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from reconciler.codec import encode_json
 from reconciler.errors import ReconcilerError, StoreError
@@ -28,11 +30,12 @@ from reconciler.parcels.ticket import FetchTicket, ProgressNote, decode_ticket
 from reconciler.process import Child, build_harness_command
 from reconciler.record.remote import Remote
 
+Done = TypeVar("Done")
 _TELL = 4.0  # seconds between two notes of how far it is
 _LOOK = 0.25
 _REFUSED = 75  # exit status where the attempt could not be fetched, or what it left could not be sent
-_TRIES = 5  # of sending what a run left: it took long, and the store may be away for a moment
-_PAUSE = 10.0  # seconds between two of them
+_PAUSE = 5.0  # seconds between two questions to a store that does not answer
+_FETCHING, _SENDING = 60.0, 3600.0  # seconds for which it is asked again: a run that has ended took long, perhaps
 _OWN = frozenset({"inputs", "run", TICKET})  # of an attempt: what its record takes nothing from
 
 
@@ -60,7 +63,7 @@ class Courier:
         self._write(notes.BEGUN, b"")
         teller = threading.Thread(target=self._tell_often, daemon=True)
         self._tell()
-        sent = self._fetch()
+        sent = insist(self._fetch, _FETCHING)
         teller.start()
         status = self._run_child()
         self.ended.set()
@@ -112,15 +115,12 @@ class Courier:
         known = sent.list_digests()
         found = pack(self._list_left())
         left = Parcel(tuple(file for file in found.files if known.get(file.path) != file.sha256))
-        for rest in reversed(range(_TRIES)):
-            try:
-                send_objects(left, self.remote)
-                self._write(notes.RESULT, left.encode())
-                return
-            except StoreError:
-                if not rest:
-                    raise
-                threading.Event().wait(_PAUSE)
+
+        def send() -> None:
+            send_objects(left, self.remote)
+            self._write(notes.RESULT, left.encode())
+
+        insist(send, _SENDING)
 
     def _list_left(self) -> Iterator[Path]:
         for path in walk_files(self.folder):
@@ -147,6 +147,18 @@ class Courier:
 
     def _write(self, note: str, data: bytes) -> None:
         self.remote.write_note(f"{self.ticket.notes}/{note}", data)
+
+
+def insist(action: Callable[[], Done], patience: float) -> Done:
+    """Again and again for so many seconds, as long as the store does not answer. Raises what it says at last."""
+    give_up = time.monotonic() + patience
+    while True:
+        try:
+            return action()
+        except StoreError:
+            if time.monotonic() >= give_up:
+                raise
+            time.sleep(_PAUSE)
 
 
 def _read_bytes(path: Path) -> bytes:

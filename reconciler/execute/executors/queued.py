@@ -236,8 +236,10 @@ class QueuedExecutor:
             while began and time.monotonic() < give_up:
                 job = self.queue.find(handle, time.monotonic() - 1.0)
                 if job is None or not job.describe().goes_on:
-                    return
+                    break
                 time.sleep(_LOOK)
+        if self._travels(handle):
+            self._carry().forget(handle.folder)
 
     def harvest(self, handle: Handle) -> None:
         """Everything is where it was written, or was brought there."""

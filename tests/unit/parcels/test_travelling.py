@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from harness.contract import Benchmark, ProbeRequest, Result, RunRequest
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors.carrier import CarrierSilentError
 from reconciler.execute.executors.executor import Handle, Progressing, State, Submission
 from reconciler.execute.executors.job_script import GONE, TWICE, make_script
 from reconciler.execute.executors.queued import QueuedExecutor
 from reconciler.files import RepositoryPaths, hash_bytes
+from reconciler.parcels import courier
 from reconciler.parcels.carrier import StoreCarrier, list_depots
 from reconciler.parcels.parcel import SMALL
 from reconciler.parcels.ticket import Depot
@@ -194,6 +195,21 @@ def test_store_that_does_not_answer_loses_nothing(lab: Lab) -> None:
     away.rename(lab.store)
     assert executor.poll(handle).state is State.ENDED
     assert Result.read(attempt.result).done
+
+
+def test_node_asks_a_store_that_is_away_again_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(courier, "_PAUSE", 0.0)
+    answers = iter([StoreError("away"), StoreError("away"), None])
+
+    def send() -> str:
+        if (error := next(answers)) is not None:
+            raise error
+        return "sent"
+
+    assert courier.insist(send, 60.0) == "sent"
+    answers = iter([StoreError("away")])
+    with pytest.raises(StoreError):
+        courier.insist(send, 0.0)
 
 
 def test_what_a_request_names_in_the_repository_travels_and_the_rest_does_not(lab: Lab, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def command(
 ) -> int:
     """Find what contradicts itself in the submission tree at PATH.
 
-    PATH is a tree, a repository of results, a division, a submitter, or a part of one; layouts of v1.0 to v6.1. The
+    PATH is a tree, a repository of results, a division, a submitter, or a part of one; layouts of v0.7 to v6.1. The
     detail logs say what ran; user.conf, measurements, summaries, system descriptions, accuracy and compliance files
     are compared with them. Of an MLPerf Endpoints submission, each point.yaml is compared with the client's own files.
     """

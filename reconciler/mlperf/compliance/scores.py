@@ -22,6 +22,21 @@ SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
     "MultiStream": re.compile(r".*Early stopping (99|99\.0)th percentile estimate"),
     "Server": re.compile(r"Completed samples per second"),
 }
+_FIRST_ESTIMATE, _ESTIMATED = 2, "Early stopping satisfied"  # LoadGen's release, and a name in its summaries
+# Of rounds before early stopping: a percentile, the scheduled rate, and how many samples a query could have.
+_EARLY_DETAIL_KEYS: Mapping[str, str] = {
+    **DETAIL_KEYS,
+    "SingleStream": "result_90.00_percentile_latency_ns",
+    "MultiStream": "effective_samples_per_query",
+    "Server": "result_scheduled_samples_per_sec",
+}
+_SAMPLES_PER_QUERY = re.compile(r"Samples per query")
+_EARLY_SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
+    "Offline": re.compile(r"Samples per second"),
+    "SingleStream": re.compile(r"90(\.0)?th percentile latency"),
+    "MultiStream": _SAMPLES_PER_QUERY,
+    "Server": re.compile(r"Scheduled samples per second"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +70,36 @@ class Slack:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """``score`` None: the log holds none. A latency is in nanoseconds, a rate in samples per second."""
+    """``score`` None: the log holds none. A latency is in nanoseconds, a rate in samples per second.
+    ``lower_is_better``: of a score that was read from a summary."""
 
     scenario: str
     validity: str
     score: float | None
     errors: int = 0
+    lower_is_better: bool = False
+
+
+def find_score_key(log: DetailLog) -> str:
+    """The key of the score by which tests compare; "" for a scenario that is not known."""
+    early = log.release < _FIRST_ESTIMATE and "early_stopping_met" not in log.index
+    return (_EARLY_DETAIL_KEYS if early else DETAIL_KEYS).get(log.scenario, "")
 
 
 def read_from_detail(log: DetailLog) -> Scored:
-    scenario = log.scenario
-    return Scored(scenario, log.validity, _number(log.get(DETAIL_KEYS.get(scenario, ""))), len(log.errors))
+    return Scored(log.scenario, log.validity, _number(log.get(find_score_key(log))), len(log.errors))
 
 
-def read_from_summary(log: SummaryLog, keys: Mapping[str, re.Pattern[str]] = SUMMARY_KEYS) -> Scored:
+def read_from_summary(log: SummaryLog, keys: Mapping[str, re.Pattern[str]] | None = None) -> Scored:
+    """``keys``: other names of scores, by scenario. Without, what a summary of before early stopping states counts."""
     scenario = log.get("Scenario")
-    shape = keys.get(scenario)
-    found = [line.value for key, line in log.values.items() if shape and shape.match(key)]
-    return Scored(scenario, log.validity, _number(found[-1]) if found else None, log.errors or 0)
+    choices = (keys,) if keys else (SUMMARY_KEYS,) if _ESTIMATED in log.values else (_EARLY_SUMMARY_KEYS, SUMMARY_KEYS)
+    for shape in (choice[scenario] for choice in choices if scenario in choice):
+        found = [line.value for key, line in log.values.items() if shape.match(key)]
+        if found:
+            lower = scenario == "SingleStream" or (scenario == "MultiStream" and shape is not _SAMPLES_PER_QUERY)
+            return Scored(scenario, log.validity, _number(found[-1]), log.errors or 0, lower_is_better=lower)
+    return Scored(scenario, log.validity, None, log.errors or 0)
 
 
 def _number(value: object) -> float | None:

@@ -21,7 +21,13 @@ _DIGITS = Decimal("0.00001")  # of a double with six significant digits
 _LONGEST_GAP = 40  # mean gaps between two queries of Server: a longer one comes once in e^40
 _CHANCE = Decimal(8)  # standard deviations of a schedule's mean gap: more comes once in 10^15
 _PART, _BETWEEN = Decimal("1.25"), Decimal("0.0005")  # by which queries one after the other may be apart, and seconds
+_CENT, _FIRST_LOGGED = Decimal("0.01"), 2  # LoadGen's release
 _SLACK = Decimal("1.1")  # LoadGen's, of the samples that Offline needs
+
+
+def _rounding(log: DetailLog) -> Decimal:
+    """What is off besides, where the rates are those of a summary: it has two decimals."""
+    return _CENT if log.release < _FIRST_LOGGED else Decimal(0)
 
 
 def find_wrong_rates(log: DetailLog) -> Iterator[Inconsistency]:
@@ -41,9 +47,10 @@ def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
     if stated is None or not slowest or each is None or queries is None:
         return
     derived = each * queries * SECOND / slowest
+    edge = _rounding(log)
     # Releases before 5 divide by when the last sample in their order was done, which need not be the slowest.
     most = derived * (2 if log.release < 5 else 1 + _DIGITS)
-    if not derived * (1 - _DIGITS) <= stated <= most:
+    if not derived * (1 - _DIGITS) - edge <= stated <= most + edge:
         why = f"{each * queries:f} samples in {slowest / SECOND:.6g} s are {derived:.6g}"
         yield Inconsistency("result_samples_per_second", f"{stated:f}", why, log.number("result_samples_per_second"))
     yield from _within_clock(log, "result_max_latency_ns", slowest / SECOND)
@@ -111,7 +118,8 @@ def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
     if stated and mean and log.scenario == "SingleStream":
         # The mean is cut to whole nanoseconds.
         low, high = Decimal(SECOND) / (mean + 1), Decimal(SECOND) / mean
-        if not low * (1 - _DIGITS) <= stated <= high * (1 + _DIGITS):
+        edge = _rounding(log)
+        if not low * (1 - _DIGITS) - edge <= stated <= high * (1 + _DIGITS) + edge:
             why = f"a mean latency of {mean:f} ns is {high:.6g}"
             line = log.number("result_qps_without_loadgen_overhead")
             yield Inconsistency("result_qps_without_loadgen_overhead", f"{stated:f}", why, line, log.number(key))

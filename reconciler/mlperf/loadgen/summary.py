@@ -79,6 +79,36 @@ _PER_QUERY = {
 }
 
 
+# What rounds before v1.0 called scenarios and modes, in both logs.
+OLD_WORDS = {
+    "Single Stream": "SingleStream",
+    "Multi Stream": "MultiStream",
+    "Performance": "PerformanceOnly",
+    "Accuracy": "AccuracyOnly",
+    "Submission": "SubmissionRun",
+}
+_OLD_VALUES = {(name, old): new for name in ("Scenario", "Mode") for old, new in OLD_WORDS.items()} | {
+    (name, text): digit for name in _SWITCHES for text, digit in (("false", "0"), ("true", "1"))
+}
+# Results that those rounds wrote into the summary alone.
+_OLD_RESULTS = {
+    "Result is": "result_validity",
+    **_FLAGS,
+    "QPS w/ loadgen overhead": "result_qps_with_loadgen_overhead",
+    "QPS w/o loadgen overhead": "result_qps_without_loadgen_overhead",
+    **{name: key for name, key in _NUMBERS.items() if key.startswith("result_")},
+}
+
+
+def list_result_keys(scenario: str) -> list[tuple[str, str]]:
+    """Name in a summary of before v1.0, and the key that a detail log has for it since. The first percentiles of a
+    MultiStream summary are those of its queries."""
+    names = dict(_OLD_RESULTS)
+    if scenario == "MultiStream":
+        names |= {f"{p} percentile latency (ns)": f"result_{p}_percentile_per_query_latency_ns" for p in _PERCENTILES}
+    return list(names.items())
+
+
 class SummaryLine(NamedTuple):
     """The text behind a key, and its 1-based line."""
 
@@ -121,7 +151,8 @@ def parse_summary(data: bytes, file: str = SUMMARY) -> SummaryLog:
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
         key, colon, value = line.partition(":")
         if colon:
-            values.setdefault(key.strip(), SummaryLine(value.strip(), number))
+            key, value = key.strip(), value.strip()
+            values.setdefault(key, SummaryLine(_OLD_VALUES.get((key, value), value), number))
         elif found := _COUNT.match(line):
             counts[found["kind"].lower()] = 0 if found["count"] == "No" else int(found["count"][:_DIGITS])
     return SummaryLog(file, values, counts.get("warning"), counts.get("error"))
@@ -130,8 +161,9 @@ def parse_summary(data: bytes, file: str = SUMMARY) -> SummaryLog:
 def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, str]]:
     """Name in the summary and key in the detail log of each value that both state and that is not the same."""
     for name, key in _TEXT.items():
-        said, logged = summary.get(name), _value(log, key)
-        if said and isinstance(logged, str) and said != logged.strip():
+        # A name may end in a byte of its own, which JSON has no room for.
+        said, logged = summary.get(name).rstrip("\0"), _value(log, key)
+        if said and isinstance(logged, str) and said != logged.strip().rstrip("\0"):
             yield name, key
     for name, key in _FLAGS.items():
         said, logged = summary.get(name).lower(), _value(log, key)

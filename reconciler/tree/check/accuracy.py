@@ -21,7 +21,7 @@ _RESCORE = "score the accuracy run again"
 
 def check_mode(view: CellView) -> Complaints:
     run = view.accuracy
-    if run is not None and run.log.mode != "AccuracyOnly":
+    if run is not None and run.log.mode != "AccuracyOnly" and not run.log.serves_both:
         cause = "the log of a performance run was copied here" if run.log.mode == "PerformanceOnly" else ""
         yield Complaint(
             find_at(run.log, "effective_test_mode"), show_value(run.log.mode or None), "AccuracyOnly", cause=cause

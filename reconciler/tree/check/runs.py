@@ -45,7 +45,7 @@ def check_error_lines(run: RunView) -> Complaints:
 
 
 def check_mode(run: RunView) -> Complaints:
-    if run.log.mode != "PerformanceOnly":
+    if run.log.mode != "PerformanceOnly" and not run.log.serves_both:
         cause = "the log of an accuracy run was copied here" if run.log.mode == "AccuracyOnly" else ""
         place = find_at(run.log, "effective_test_mode")
         yield Complaint(place, show_value(run.log.mode or None), "PerformanceOnly", cause=cause)

@@ -14,6 +14,7 @@ from reconciler.files import hash_bytes
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
+from reconciler.mlperf.loadgen.text_log import is_text_log, parse_text_log
 from reconciler.mlperf.loadgen.user_conf import UserConf, parse_user_conf
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY, is_truncated
 from reconciler.tree.reading.files import (
@@ -95,6 +96,8 @@ class RunFolder:
         def parse(data: bytes, shown: str) -> DetailLog:
             nonlocal digest
             digest = hash_bytes(data) if data else ""
+            if is_text_log(data):
+                return parse_text_log(data, self._read_summary(), shown)
             return RECENT.parse(data, digest, shown)
 
         return self._read(DETAIL, parse), digest
@@ -102,6 +105,12 @@ class RunFolder:
     @cached_property
     def summary(self) -> Read[SummaryLog]:
         return self._read(SUMMARY, parse_summary)
+
+    def _read_summary(self) -> bytes:
+        try:
+            return read_bytes(f"{self.folder.location}/{SUMMARY}", LOG_LIMIT) or b""
+        except UnreadableError:
+            return b""
 
     def _read(self, name: str, parse: Any) -> Read[Any]:
         return read_file(f"{self.folder.location}/{name}", f"{self.folder.shown}/{name}", parse, LOG_LIMIT)

@@ -83,4 +83,7 @@ def _metric_of_endpoints(view: CellView) -> tuple[float | None, str]:
 
 
 def _digests(view: CellView) -> tuple[tuple[str, str], ...]:
-    return tuple((run.name, run.digest) for run in view.files.runs() if run.digest)
+    once = view.performance is not None and view.performance.log.serves_both
+    runs = (run for run in view.files.runs() if not (once and run.digest == view.files.performance.digest))
+    own = (view.files.performance, *runs) if once else runs
+    return tuple((run.name, run.digest) for run in own if run.digest)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog, find_differing
+from reconciler.mlperf.loadgen.text_log import PASSED_OVER
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.values import read_value, show_value
@@ -43,12 +44,13 @@ def _differences(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
 
 
 def _errors(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
-    if summary.errors is not None and summary.errors != len(log.errors):
+    known = len(log.errors) + len(log.all_of(PASSED_OVER))
+    if summary.errors is not None and summary.errors != known:
         line = log.errors[0].line if log.errors else log.number("num_errors")
         yield Complaint(
             Place(summary.file),
             f"{summary.errors} of LoadGen's errors counted",
-            f"{len(log.errors)} ERROR lines in the detail log",
+            f"{known} ERROR lines in the detail log",
             cause="lines were filtered out of the detail log, or LoadGen met an error after it had closed the log",
             other=Place(log.file, line),
             severity=Severity.NOTE,

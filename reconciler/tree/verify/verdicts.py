@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from reconciler.mlperf.compliance.scores import DETAIL_KEYS
+from reconciler.mlperf.compliance.scores import find_score_key
 from reconciler.mlperf.compliance.verdict import PASS
 from reconciler.mlperf.loadgen.summary import is_same_number
 from reconciler.mlperf.log_files import VERIFY_ACCURACY, VERIFY_PERFORMANCE
@@ -44,7 +44,7 @@ def verify_scores(view: CellView) -> Complaints:
             logged = _score(of) if of is not None else None
             if of is None or logged is None or _agrees(said, logged, of.log.scenario):
                 continue
-            key = DETAIL_KEYS[of.log.scenario]
+            key = find_score_key(of.log)
             yield Complaint(
                 Place(read.file, line),
                 f"{which} {said}",
@@ -138,7 +138,7 @@ def _first(found: Mapping[str, tuple[int, int]], names: Sequence[str]) -> tuple[
 
 
 def _score(run: RunView) -> Decimal | None:
-    return number(run.log, DETAIL_KEYS.get(run.log.scenario, ""))
+    return number(run.log, find_score_key(run.log))
 
 
 def _agrees(said: Decimal, logged: Decimal, scenario: str) -> bool:

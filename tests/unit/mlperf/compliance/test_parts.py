@@ -90,12 +90,24 @@ def summary(scenario: str, score: str, key: str, *more: str) -> SummaryLog:
         ("SingleStream", " * Early stopping 90.0th percentile estimate", "1000000", "1050000", False),
         ("SingleStream", " * Early stopping 90.0th percentile estimate", "100000", "119000", True),
         ("MultiStream", " * Early stopping 99th percentile estimate", "9000000", "100", True),
+        # Before early stopping.
+        ("SingleStream", "90th percentile latency (ns)", "1000000", "1050000", False),
+        ("Server", "Scheduled samples per second", "1000", "951", True),
+        ("MultiStream", "Samples per query", "100", "200", True),
+        ("MultiStream", "Samples per query", "1600000", "1", False),
     ],
 )
 def test_test05_allows_better_and_five_percent_worse(
     scenario: str, key: str, before: str, after: str, passes: bool
 ) -> None:
     assert verify_test05(summary(scenario, before, key), summary(scenario, after, key)).passed is passes
+
+
+@pytest.mark.parametrize(("after", "passes"), [("1049", True), ("1051", False), ("949", False)])
+def test_test05_of_older_rounds_allows_five_percent_either_way(after: str, passes: bool) -> None:
+    key = "Samples per second"
+    before = summary("Offline", "1000", key)
+    assert verify_test05(before, summary("Offline", after, key), both_ways=True).passed is passes
 
 
 @pytest.mark.parametrize(
@@ -108,6 +120,7 @@ def test_test05_allows_better_and_five_percent_worse(
         ("SingleStream", "90th percentile latency (ns)", "1000000", "900000", False),
         ("SingleStream", "90th percentile latency (ns)", "100000", "81000", True),
         ("Server", "Scheduled samples per second", "100", "120", False),
+        ("MultiStream", "Samples per query", "100", "109", True),
     ],
 )
 def test_test04_a_and_b_allow_slower_and_ten_percent_faster(

@@ -18,6 +18,7 @@ from reconciler.reconcile import run_pass
 from reconciler.resource.records import Ended
 from tests.cluster import Slurm, find_missing, ray_nodes
 from tests.cluster.lab import (
+    assert_an_interrupted_pass_ends_its_jobs,
     assert_detached_jobs_go_on_and_are_recorded,
     assert_nothing_is_lost_or_repeated,
     is_timed_run,
@@ -145,6 +146,13 @@ def test_what_jobs_left_while_nobody_followed_them_is_taken_by_the_next_pass(apa
 
 def test_detached_jobs_go_on_and_attach_records_them(apart: Apart) -> None:
     assert_detached_jobs_go_on_and_are_recorded(apart.make_lab("detached", seconds=2))
+
+
+def test_interrupted_pass_ends_its_jobs_and_leaves_nothing_in_the_store(apart: Apart) -> None:
+    assert_an_interrupted_pass_ends_its_jobs(
+        apart.make_lab("interrupted", seconds=20), lambda: bool(apart.running()), lambda: not apart.running()
+    )
+    assert list((apart.folder.with_name("store") / "interrupted").glob("attempts/*/*")) == []
 
 
 def test_damaged_results_are_refused_and_made_again(apart: Apart) -> None:

@@ -84,7 +84,9 @@ def test_systems_are_measured_on_their_nodes_at_the_same_time(tmp_path: Path, sl
     assert_every_cell_is_valid(repository, 12)
     assert {node for address, (node,) in placed.items() if "/odd/" in address} <= {"n1", "n3"}
     assert {node for address, (node,) in placed.items() if "/even/" in address} <= {"n2", "n4"}
-    assert all(record.facts["machine.job"].value.startswith("slurm ") for record in runs_of(repository))
+    jobs = {record.facts["machine.job"].value for record in runs_of(repository)}
+    assert (len(jobs), all(job.startswith("slurm ") for job in jobs)) == (24, True)
+    assert any("_" in job for job in jobs), "steps that waited together are tasks of an array"
     assert repository.reconcile().outcomes == ()
 
 

@@ -166,6 +166,14 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         rehearsed=True,
         libraries=(("soundfile",), ("openai-whisper",)),
     ),
+    "stable_diffusion_xl": BuiltInBenchmark(
+        "stable_diffusion_xl",
+        1,
+        "images of captions: Stable Diffusion XL 1.0 on COCO 2014",
+        rehearsed=True,
+        libraries=(("tokenizers",),),
+        extra="diffusers",
+    ),
     "yolo": BuiltInBenchmark(
         "yolo",
         1,

@@ -15,7 +15,7 @@ from harness.backends import BuildPlan, Outputs, load_backend
 from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.benchmarks.command import note_source
 from harness.benchmarks.sources import is_rehearsal
-from harness.contract import BACKENDS, Benchmark, BuildRequest, Counter, Fact, Result
+from harness.contract import BACKENDS, SOURCE_NOTE, Benchmark, BuildRequest, Counter, Fact, Result
 from harness.digests import hash_code, hash_file
 from harness.errors import HarnessError, require
 
@@ -73,7 +73,7 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
     written: list[str] = []
     for part in benchmark.parts or ("",):
         found = [name for name in MODEL_FILES if (output / part / name).is_file()]
-        if not found and not benchmark.tokens:
+        if not found and not (output / SOURCE_NOTE).is_file():
             names = " nor ".join(str(Path(part) / name) for name in MODEL_FILES)
             problem = f"build_model() of the benchmark wrote neither {names}"
             raise HarnessError(problem, "input", "write one of them into the folder output")

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from harness.options import (
     COMMON_RUN,
     CUDA_RUN,
+    DIFFUSERS_ENGINE,
+    DIFFUSERS_RUN,
     ONNXRUNTIME_ENGINE,
     OPENVINO_ENGINE,
     PYTORCH_ENGINE,
@@ -107,6 +109,15 @@ BACKENDS: dict[str, BackendFacts] = {
         },
         run=CUDA_RUN,
         model_file="model.pt2",
+    ),
+    "diffusers": BackendFacts(
+        distributions=("diffusers",),
+        extra="diffusers",
+        revision=1,
+        builds_engine=False,
+        precisions=("fp32", "bf16", "fp16"),
+        engine=DIFFUSERS_ENGINE,
+        run=DIFFUSERS_RUN,
     ),
     "openvino-genai": BackendFacts(
         distributions=("openvino-genai",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -116,7 +117,11 @@ def _problem(
     """Why the command's files are not what was asked; "" when they may be. ``clock``: monotonic ns at its start."""
     run_dir, target, cwd = Path(request.run_dir), Path(request.output), Path(request.cwd)
     if request.purpose == "score":
-        return _score(run_dir, target, ended, output)
+        problem = _score(run_dir, target, ended, output)
+        for name in request.outputs if not problem else ():
+            if (run_dir / name).is_dir():
+                shutil.copytree(run_dir / name, target / name)
+        return problem
     found = _COLLECTORS[request.results].collect_run(request, clock)
     bring_outputs(request.outputs, cwd, run_dir, target)
     if ended.timed_out:

@@ -158,7 +158,11 @@ class RunRequest(FileMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreRequest(FileMessage):
-    """Score an untruncated accuracy log; ``output`` receives accuracy.txt without its hash line."""
+    """Score an untruncated accuracy log; ``output`` receives accuracy.txt without its hash line.
+
+    ``shown``: samples of which the round wants the answers as files, in ``output``/``shown_folder``; "" where it wants
+    none.
+    """
 
     verb: ClassVar[str] = "score"
     benchmark: Benchmark
@@ -167,6 +171,8 @@ class ScoreRequest(FileMessage):
     counter: str
     settings: dict[str, Any] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
+    shown_folder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ ProblemClass = Literal["input", "missing", "resources", "backend", "crash"]
 EXTRAS = {
     "aiohttp": "openai",
     "cv2": "resnet50",
+    "diffusers": "diffusers",
     "mlperf_loadgen": "cpu",
     "numpy": "cpu",
     "onnx": "cpu",
@@ -31,6 +32,7 @@ EXTRAS = {
     "scipy": "unet3d",
     "soundfile": "rnnt",
     "torch": "pytorch",
+    "transformers": "diffusers",
 }
 
 

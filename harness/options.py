@@ -79,6 +79,25 @@ PYTORCH_ENGINE = {
     "freeze_weights": Option("flag", True, "the compiler may fold weights and lay them out anew"),
 }
 
+DIFFUSERS_ENGINE = {
+    "steps": Option("int", 0, "steps in which noise is taken away; 0 for what the benchmark says"),
+    "random_weights": Option("flag", False, "weights are drawn, not read; every record says synthetic"),
+}
+
+DIFFUSERS_RUN = {
+    "threads": COMMON_RUN["threads"],
+    "streams": Option("int", 1, "batches in flight at once on each device"),
+    "device": Option("choice", "auto", "what computes; auto: GPUs, where PyTorch finds any", ("auto", "cpu", "cuda")),
+    "devices": CUDA_RUN["devices"],
+    "compile": Option(
+        "choice",
+        "none",
+        "compile the network and the decoder with torch.compile, in this mode; batches are then filled up",
+        ("none", "default", "reduce-overhead", "max-autotune"),
+    ),
+    "channels_last": Option("flag", False, "convolutions compute channels last"),
+}
+
 TOKENS = {
     "min_new_tokens": Option("int", 0, "fewest tokens of an answer; 0 for what the round, else the benchmark says"),
     "max_new_tokens": Option("int", 0, "most tokens of an answer; 0 for what the round, else the benchmark says"),

@@ -180,7 +180,8 @@ def _load_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Complet
         raise HarnessError(
             f"batch_size {batch_size} and streams {streams} must be at least 1", "input", "correct the spec"
         )
-    engine = request.inputs.get("engine")
+    engine, backend = request.inputs.get("engine"), BACKENDS[request.backend]
+    options = {**backend.run, **({} if backend.builds_engine else backend.engine)}
     served = {"service_url": request.service_url, "service_log": request.service_log}
     return LoadPlan(
         engine=require(Path(engine), "the engine") if engine else None,
@@ -190,13 +191,18 @@ def _load_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Complet
         threads=int(settings.get("threads", 0)),
         outputs=benchmark.outputs,
         options={
-            **{name: settings[name] for name in BACKENDS[request.backend].run if name in settings},
+            **{name: settings[name] for name in options if name in settings},
             **({"devices": 1} if list_taken() else {}),
             **(served if request.service_url else {}),
         },
         completed=completer.completed,
         failed=completer.failed,
         folder=Path(request.counter).parent,
+        model=Path(request.inputs["model"]) if "model" in request.inputs else None,
+        source=Path(request.sources["model"]) if "model" in request.sources else None,
+        precision=str(settings.get("precision", "fp32")),
+        pipeline=benchmark.pipeline,
+        shared=benchmark.load_shared(Path(request.inputs["dataset"])),
     )
 
 

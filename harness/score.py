@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.benchmarks import load_benchmark
-from harness.benchmarks.accuracy import read_accuracy_log
+from harness.benchmarks import ShowAnswers, load_benchmark
+from harness.benchmarks.accuracy import AnswerLog, read_accuracy_log
 from harness.contract import Counter, Fact, Result, ScoreRequest
 from harness.digests import hash_code
 from harness.errors import HarnessError, require
@@ -34,6 +34,8 @@ def execute(request: ScoreRequest, _give_up: Callable[[BaseException], None]) ->
     metrics = dict(benchmark.score(log, dataset, output))
     if not (output / "accuracy.txt").is_file():
         raise HarnessError("score() of the benchmark wrote no accuracy.txt", "input", "write it into the folder output")
+    if request.shown_folder and benchmark.show_answers is not None:
+        _show(benchmark.show_answers, log, request, output / request.shown_folder)
     counter.stage("done")
     return Result(
         done=True,
@@ -52,3 +54,12 @@ def execute(request: ScoreRequest, _give_up: Callable[[BaseException], None]) ->
             "numpy.version": Fact(value=np.__version__, role="note"),
         },
     )
+
+
+def _show(show_answers: ShowAnswers, log: AnswerLog, request: ScoreRequest, folder: Path) -> None:
+    """Those that the log has: a rehearsal, or a dataset that was cut, lacks some."""
+    wanted = set(request.shown)
+    chosen = [(index, data) for index, data in zip(log.indices.tolist(), log.data, strict=True) if str(index) in wanted]
+    if chosen:
+        folder.mkdir()
+        show_answers(chosen, folder)

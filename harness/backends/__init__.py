@@ -28,6 +28,7 @@ MODULES = {
     "onnxruntime-cuda": "harness.backends.onnxruntime_cuda",
     "pytorch": "harness.backends.pytorch.cpu",
     "pytorch-cuda": "harness.backends.pytorch.cuda",
+    "diffusers": "harness.backends.diffusers",
     "openvino-genai": "harness.backends.openvino_genai",
     "vllm": "harness.backends.vllm",
     "openai": "harness.backends.openai",
@@ -125,6 +126,10 @@ class LoadPlan:
     decide. ``outputs``: the shapes that the benchmark declares, for a backend without an engine. Each submitted token
     is given to exactly one of ``completed`` and ``failed``, once, from any thread. ``folder``: of this attempt alone,
     removed after it.
+
+    For a backend that reads a checkpoint as it runs: ``model``, the folder of the Model artifact; ``source``, what the
+    spec names as its path; ``precision``; and of the benchmark ``pipeline``, how its pipeline runs, and ``shared``, the
+    arrays that all samples have in common.
     """
 
     engine: Path | None
@@ -137,6 +142,11 @@ class LoadPlan:
     completed: Completed
     failed: Failed
     folder: Path = field(default_factory=Path.cwd)
+    model: Path | None = None
+    source: Path | None = None
+    precision: str = "fp32"
+    pipeline: Mapping[str, Any] = field(default_factory=dict)
+    shared: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def require_engine(self, library: str) -> Path:
         """The folder of what ``library`` computes with. Raises HarnessError where there is none."""

@@ -32,6 +32,9 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
 - ``PARTS: tuple[str, ...]`` (none): where the model is several networks, their names. Each has an engine of its own:
   ``build_model`` writes the folder NAME with model.onnx or model.pt2 for each, ``OUTPUTS`` is by name of the part, and
   ``loop`` yields (name, inputs).
+- ``PIPELINE: dict`` ({}): how a backend runs a pipeline that it reads from a checkpoint: ``steps``, ``guidance``.
+  ``load_shared(dataset)``: name -> what all its samples have in common, such as latents. Default: nothing.
+- ``show_answers(answers, folder)``: (sample, bytes) of some answers -> a file each, where a round wants to see some.
 - ``score(log, dataset, output)``: an AccuracyLog -> metrics by name; writes ``output/accuracy.txt``. Default: top-1
   against ``labels.npy``.
 """
@@ -61,6 +64,7 @@ from harness.loops import Loop
 
 Settings = Mapping[str, Any]
 Metrics = Mapping[str, Any]
+ShowAnswers = Callable[[Sequence[tuple[int, bytes]], Path], None]
 Responses = np.ndarray | Sequence[np.ndarray]
 """A row per sample, or an array per sample where they are of different sizes."""
 
@@ -77,6 +81,7 @@ class BenchmarkCode:
     tokens: bool
     write_text: Callable[[str], np.ndarray] | None
     generation: Mapping[str, Any]
+    pipeline: Mapping[str, Any]
     at_once: int
     step_threads: int
     outputs: tuple[Tensor, ...]
@@ -86,10 +91,12 @@ class BenchmarkCode:
     load_samples: Callable[[Path], Mapping[str, np.ndarray]]
     load_performance_samples: Callable[[Path], Mapping[str, np.ndarray]]
     load_calibration: Callable[[Path], Mapping[str, np.ndarray]]
+    load_shared: Callable[[Path], Mapping[str, np.ndarray]]
     postprocess: Callable[[Outputs, Sequence[int]], Responses]
     names_samples: bool
     loop: Loop | None
     score: Callable[[AnswerLog, Path, Path], Metrics]
+    show_answers: ShowAnswers | None
 
 
 def load_benchmark(benchmark: Benchmark) -> BenchmarkCode:
@@ -145,6 +152,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         "load_samples": map_samples,
         "load_performance_samples": getattr(module, "load_samples", map_samples),
         "load_calibration": map_calibration,
+        "load_shared": share_nothing,
         "postprocess": keep_answers if hasattr(module, "loop") else highest_class,
         "score": _top1(dtype),
     }
@@ -168,6 +176,8 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         tokens=bool(getattr(module, "TOKENS", False)),
         write_text=getattr(module, "write_text", None),
         generation=dict(getattr(module, "GENERATION", {})),
+        pipeline=dict(getattr(module, "PIPELINE", {})),
+        show_answers=getattr(module, "show_answers", None),
         names_samples=names_samples,
         at_once=int(getattr(module, "AT_ONCE", 0)),
         step_threads=int(getattr(module, "STEP_THREADS", 0)),
@@ -219,6 +229,10 @@ def map_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
     """``calibration.npy`` as a memory map; nothing where there is none."""
     path = dataset / "calibration.npy"
     return {"samples": np.load(path, mmap_mode="r")} if path.is_file() else {}
+
+
+def share_nothing(_dataset: Path) -> Mapping[str, np.ndarray]:
+    return {}
 
 
 def keep_answers(outputs: Outputs) -> Responses:

@@ -88,6 +88,7 @@ class CellReaders:
             and not (rehearsed and self.ruleset.layout == CURVES),
             endpoints=self.endpoints_context(rules, cell) if endpoints else None,
             inferred=() if endpoints else tuple(self._list_inferred(rules, cell)),
+            shown=None if endpoints else rules.extra_files(scenario),
         )
 
     def _list_inferred(self, rules: BenchmarkRules, cell: DeclaredCell) -> Iterator[InferredMetric]:

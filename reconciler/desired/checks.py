@@ -128,6 +128,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     if not (declared.rehearsal.value or declared.trial):
         problems += _too_lenient(cell, rules, ruleset)
         problems += _other_lengths(cell, rules, ruleset)
+        problems += _other_steps(cell, ruleset)
     return problems
 
 
@@ -336,6 +337,15 @@ def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) 
         fix = f"take {name} out, or move the cell to the open division"
         problems.append(_problem(cell, value, message, fix))
     return problems
+
+
+def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
+    """Of a pipeline, steps that are not the benchmark's, where its accuracy binds: fewer are faster."""
+    value = cell.settings.get("engine.options.steps")
+    if value is None or not int(value.value) or not ruleset.binds(cell.cell.division, "accuracy"):
+        return []
+    message = f"steps is {value.value}; in the {cell.cell.division} division they are the benchmark's"
+    return [_problem(cell, value, message, "take steps out, or move the cell to the open division")]
 
 
 def load_ruleset_of(declared: Declared, load_ruleset: Callable[[str], Ruleset]) -> Ruleset:

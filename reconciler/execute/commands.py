@@ -107,6 +107,7 @@ def make_command_score(
     values |= {"run_dir": str(attempt.run_dir), "accuracy_log": str(accuracy_log), "mode": "accuracy"}
     env, secrets = collect_environment(settings, values)
     cwd = find_location(settings, "harness.cwd", values, paths.root) or _folder(settings, paths.root, attempt)
+    shown = attempt.intent.rules.shown if attempt.intent.rules else None
     return CommandRequest(
         purpose="score",
         command=fill_all(settings.words(SCORE_COMMAND), values),
@@ -117,6 +118,7 @@ def make_command_score(
         env=env,
         secrets=secrets,
         timeout=settings.seconds("harness.timeout"),
+        outputs=(shown.folder,) if shown else (),
         code=find_location(settings, "harness.code", values, paths.root),
     )
 

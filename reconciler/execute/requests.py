@@ -181,6 +181,7 @@ def make_score_request(
     """To the declared command where there is one, else to the benchmark's own scorer."""
     if SCORE_COMMAND in attempt.intent.settings:
         return make_command_score(attempt, paths, inputs, accuracy_log)
+    shown = attempt.intent.rules.shown if attempt.intent.rules else None
     return ScoreRequest(
         benchmark=describe_benchmark(attempt, paths),
         accuracy_log=str(accuracy_log),
@@ -188,4 +189,6 @@ def make_score_request(
         counter=str(attempt.counter),
         settings=dict(attempt.intent.settings.values),
         inputs=inputs,
+        shown=shown.stems if shown else (),
+        shown_folder=shown.folder if shown else "",
     )

@@ -236,7 +236,7 @@ def _cell(
         settings=_shown(run),
         user_conf=performance[shown.user_conf] if shown.user_conf else None,
         performance={name: performance[name] for name in shown.performance},
-        accuracy={name: accuracy[name] for name in shown.accuracy},
+        accuracy={name: accuracy[name] for name in shown.accuracy} | _list_shown(score),
         accuracy_log=AccuracyLog(accuracy[shown.answers], accuracy[shown.answers_shown]) if shown.answers else None,
         # Texts keep every byte: what is not UTF-8 comes out as it went in.
         accuracy_text=load_bytes(score[shown.score]).decode("utf-8", "surrogateescape") if shown.score else "",
@@ -249,6 +249,11 @@ def _cell(
         point=_point(settings, performance, accuracy, load_bytes) if MAXIMUM in settings else None,
         requirements=_read_requirements(performance, load_bytes),
     )
+
+
+def _list_shown(score: Mapping[str, LogRef]) -> dict[str, LogRef]:
+    """Files in folders of a score: what the round wants to see of the answers, such as images."""
+    return {name: file for name, file in score.items() if "/" in name}
 
 
 def _point(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Inference, LatencyLimits, Metric
+from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, ExtraFiles, Inference, LatencyLimits, Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class RuleContext:
     """``bars_bind``: whether accuracy below a bar counts in the cell's division. ``answers_compared``: a compliance
     test compares its answers with those of this run. ``performance_checked``: whether LoadGen's word on this run
     counts; a test that ends after a fixed number of queries may be too short for it. ``inferred``: the scenarios that
-    the round lets follow from this cell's runs."""
+    the round lets follow from this cell's runs. ``shown``: what it wants to see of the accuracy run's answers."""
 
     metric: Metric
     accuracy_log: AccuracyLogRule
@@ -49,3 +49,4 @@ class RuleContext:
     answers_compared: bool = False
     performance_checked: bool = True
     inferred: tuple[InferredMetric, ...] = ()
+    shown: ExtraFiles | None = None

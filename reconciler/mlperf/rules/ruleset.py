@@ -102,7 +102,7 @@ class BenchmarkRules:
     def extra_files(self, scenario: str = "") -> ExtraFiles | None:
         """What must be in the accuracy folder besides its logs; None where nothing must."""
         files = self.value("accuracy_files", scenario)
-        return None if files is None else ExtraFiles(files["folder"], files["stems"])
+        return None if files is None else ExtraFiles(files["folder"], tuple(map(str, files["stems"])))
 
     @property
     def compliance_tests(self) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""How long answers are is the round's to say, where its accuracy binds."""
+"""How long answers are is the round's to say, and in how many steps images are made the benchmark's, where its accuracy
+binds."""
 
 from __future__ import annotations
 
@@ -50,3 +51,29 @@ def test_other_bounds_are_refused_in_the_closed_division(bound: str) -> None:
 )
 def test_the_rounds_own_and_those_of_the_open_division_are_taken(bound: str, division: str) -> None:
     judge(bound, division)
+
+
+IMAGES = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: acme}
+spec:
+  round: v6.1
+  submitter: ACME
+  systems: {box: {category: edge, status: available}}
+  benchmarks: {sdxl: {engine: {backend: diffusers, options: {steps: STEPS}}}}
+  divisions: {DIVISION: {box: {sdxl: {Offline: {target_qps: 1}}}}}
+"""
+
+
+def judge_steps(steps: int, division: str) -> None:
+    text = IMAGES.replace("STEPS", str(steps)).replace("DIVISION", division)
+    check(load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {}), load_ruleset("v6.1"))
+
+
+def test_fewer_steps_are_refused_in_the_closed_division_alone() -> None:
+    with pytest.raises(SpecError) as found:
+        judge_steps(4, "closed")
+    assert "steps is 4; in the closed division they are the benchmark's" in [p.message for p in found.value.problems]
+    judge_steps(4, "open")
+    judge_steps(0, "closed")

@@ -1,0 +1,67 @@
+"""Diffusion pipelines of PyTorch, as the library diffusers has them on disk: text encoders, a network that takes noise
+away step by step, and a decoder.
+
+Nothing is built: a run reads the checkpoint. Each stream of each device is a thread with a pipeline of its own
+(``harness.backends.painters``), over networks that the streams of a device share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import diffusers
+import torch
+
+from harness.backends import LoadPlan
+from harness.backends.diffusers.loading import Networks, choose_devices, find_checkpoint, load_networks
+from harness.backends.diffusers.painting import COMPILED, PipelinePainter, read_settings
+from harness.backends.painters import Painter, PaintingSession
+from harness.contract import Fact
+from harness.cuda.nvml import device_evidence
+from harness.digests import hash_files
+from harness.machine import find_distribution_version
+from harness.numa import stay_beside
+from harness.placement import WorkerPlace, place_workers
+
+
+def facts() -> dict[str, Fact]:
+    folder, library = Path(diffusers.__file__).parent, Path(torch.__file__).parent / "lib"
+    return {
+        "backend.version": Fact(value=str(diffusers.__version__), role="evidence"),
+        "backend.digest": Fact(value=hash_files(folder, folder.rglob("*.py")), role="evidence"),
+        "torch.version": Fact(value=str(torch.__version__), role="evidence"),
+        "torch.digest": Fact(value=hash_files(library, library.glob("*.so*")), role="evidence"),
+        "transformers.version": Fact(value=find_distribution_version("transformers"), role="evidence"),
+        **(device_evidence() if torch.cuda.is_available() else {}),
+    }
+
+
+def load(plan: LoadPlan) -> PaintingSession:
+    """Raises HarnessError where there is no checkpoint, the device is missing, or its networks do not fit the data."""
+    checkpoint, devices = find_checkpoint(plan), choose_devices(plan)
+    settings, places = read_settings(plan), place_workers(plan.streams, plan.threads)
+    openings: list[Callable[[], Painter]] = []
+    for device in devices:
+        networks = load_networks(checkpoint, plan, device)
+        openings += [partial(_open, networks, plan, place) for place in places]
+    notes = {
+        "devices": [device.index for device in devices if device.type == "cuda"],
+        "device": devices[0].type,
+        "streams": plan.streams,
+        "threads": max(place.threads for place in places),
+        "precision": plan.precision,
+        "steps": settings.steps,
+        "guidance": settings.guidance,
+        "compile": settings.compiled,
+    }
+    return PaintingSession(plan, openings, notes, padded=settings.compiled != COMPILED[0])
+
+
+def _open(networks: Networks, plan: LoadPlan, place: WorkerPlace) -> PipelinePainter:
+    """On the thread that it then computes on. OpenMP counts the threads of each thread that calls it."""
+    if networks.device.type == "cpu":
+        stay_beside(place.node, place.processors)
+        torch.set_num_threads(place.threads)
+    return PipelinePainter(networks, plan.shared, read_settings(plan))

@@ -1,0 +1,48 @@
+"""Stable Diffusion XL 1.0: images of the captions of COCO 2014, by CLIP score and FID.
+
+Facts that planning needs are in ``benchmark.yaml``. The dataset's folder: ``coco2014``; its captions as tokens:
+``clip_tokens``. The two networks of the score take gigabytes: the official script scores, and here only what a
+rehearsal generated (``scoring``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from harness.backends import Outputs
+from harness.benchmarks import keep_checkpoint as build_model
+from harness.benchmarks.stable_diffusion_xl.coco2014 import build_dataset, load_samples, load_shared
+from harness.benchmarks.stable_diffusion_xl.pictures import SIDE, encode_png
+from harness.benchmarks.stable_diffusion_xl.scoring import score
+
+RESPONSE_DTYPE = "uint8"
+OUTPUTS = {"images": ((SIDE, SIDE, 3), "uint8")}
+PIPELINE = {"steps": 20, "guidance": 8.0}
+
+
+def postprocess(outputs: Outputs) -> np.ndarray:
+    """Images uint8 [n, height, width, 3], red first -> their bytes, as the accuracy script reads them."""
+    return outputs[0].reshape(len(outputs[0]), -1)
+
+
+def show_answers(answers: Sequence[tuple[int, bytes]], folder: Path) -> None:
+    """A PNG of each, named by its sample, as the round wants some of them."""
+    for index, data in answers:
+        (folder / f"{index}.png").write_bytes(encode_png(data))
+
+
+__all__ = [
+    "OUTPUTS",
+    "PIPELINE",
+    "RESPONSE_DTYPE",
+    "build_dataset",
+    "build_model",
+    "load_samples",
+    "load_shared",
+    "postprocess",
+    "score",
+    "show_answers",
+]

@@ -1,0 +1,134 @@
+"""The captions of COCO 2014 that the reference chose, with its latents, as people have them on disk.
+
+Every image begins with the same latents, and is drawn against the same words: samples share them.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.benchmarks.sources import is_rehearsal, require_source
+from harness.benchmarks.stable_diffusion_xl.clip_tokens import CaptionTokenizer, read_tokenizer
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+CAPTIONS = ("captions/captions.tsv", "captions/captions_source.tsv", "captions_source.tsv", "captions.tsv")
+LATENTS = tuple(f"{folder}latents.{kind}" for folder in ("latents/", "") for kind in ("npy", "pt"))
+COUNT = 5000
+SHAPE = (1, 4, 128, 128)
+LATENTS_SHA256 = "ea2c5d770d8921c79b43fade2dcecab9c95baae0500f5a2bc860ceb45faeccb1"  # of their bytes as float32
+AGAINST = "normal quality, low quality, worst quality, low res, blurry, nsfw, nude"
+TOKENIZERS = {"input_ids": "tokenizer", "input_ids_2": "tokenizer_2"}
+REFERENCES = "references.npz"  # of a rehearsal: what its images are compared with
+_CHECKPOINTS = ("stable_diffusion_fp16", "stable_diffusion_fp32", "SDXL/official_pytorch/fp16/stable_diffusion_fp16")
+_FIX = "`reconcile fetch stable-diffusion-xl` says where it comes from and where it belongs; nothing was prepared"
+
+
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """input_ids.npy and input_ids_2.npy int64 [captions, 77], latents.npy float32, negative.npz, and of a rehearsal
+    what its score is made from.
+
+    ``settings``: count (the first so many captions).
+    """
+    folder = require_source(source, CAPTIONS[0])
+    generated = is_rehearsal(folder)
+    captions = read_captions(find_file(folder, CAPTIONS))
+    if len(captions) != COUNT and not generated:
+        raise HarnessError(f"{folder} has {len(captions)} captions, the set has {COUNT}", "input", _FIX)
+    latents = read_latents(find_file(folder, LATENTS))
+    if not generated:
+        check_latents(latents, folder)
+    captions = captions[: int(settings.get("count", 0)) or None]
+    against: dict[str, Any] = {}
+    for name, part in TOKENIZERS.items():
+        tokenizer = read_tokenizer(find_tokenizer(folder, part), _FIX)
+        np.save(output / f"{name}.npy", encode_all(tokenizer, captions, counter))
+        against[name] = tokenizer.encode([AGAINST])
+    np.savez(output / "negative.npz", **against)
+    np.save(output / "latents.npy", latents)
+    if generated:
+        shutil.copyfile(folder / REFERENCES, output / REFERENCES)
+
+
+def load_samples(dataset: Path) -> Mapping[str, Any]:
+    return {name: np.load(dataset / f"{name}.npy", mmap_mode="r") for name in TOKENIZERS}
+
+
+def load_shared(dataset: Path) -> Mapping[str, np.ndarray]:
+    """ "latents" [1, channels, height, width], and the tokens of the words that images are drawn against."""
+    against = np.load(dataset / "negative.npz")
+    return {
+        "latents": np.load(dataset / "latents.npy"),
+        **{f"negative_{name}": against[name] for name in TOKENIZERS},
+    }
+
+
+def find_file(folder: Path, names: Sequence[str]) -> Path:
+    found = next((folder / name for name in names if (folder / name).is_file()), None)
+    if found is None:
+        raise HarnessError(f"{folder} has no {names[0]}", "missing", _FIX)
+    return found
+
+
+def find_tokenizer(folder: Path, part: str) -> Path:
+    """Beside the captions, else in a checkpoint of the scratch space."""
+    checkpoints = [folder / "../../models" / name for name in _CHECKPOINTS]
+    places = [folder, *(path for base in checkpoints for path in (base / "checkpoint_pipe", base))]
+    found = next((place / part for place in places if (place / part / "vocab.json").is_file()), None)
+    if found is None:
+        fix = f"copy the folders tokenizer and tokenizer_2 of the checkpoint to {folder}; nothing was prepared"
+        raise HarnessError(f"{folder} has no {part}/vocab.json", "missing", fix)
+    return found
+
+
+def read_captions(path: Path) -> list[str]:
+    """In the order of the samples. Raises HarnessError naming the row that has none."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows = [row.get("caption") for row in csv.DictReader(stream, delimiter="\t")]
+    except (OSError, ValueError, csv.Error) as error:
+        raise HarnessError(f"{path} cannot be read as a table: {error}", "input", _FIX) from error
+    lacking = next((number for number, caption in enumerate(rows, 2) if not caption), 0)
+    if lacking or not rows:
+        raise HarnessError(f"{path}{f':{lacking}' if lacking else ''} has no caption", "input", _FIX)
+    return [str(caption) for caption in rows]
+
+
+def read_latents(path: Path) -> NDArray[np.float32]:
+    """Of the reference, as NumPy or PyTorch wrote them."""
+    if path.suffix == ".pt":
+        from harness.benchmarks.stable_diffusion_xl.saved_latents import read_saved
+
+        found = read_saved(path, _FIX)
+    else:
+        try:
+            found = np.load(path)
+        except (OSError, ValueError, EOFError) as error:
+            raise HarnessError(f"{path} is cut off or not an array: {error}", "input", _FIX) from error
+    if found.ndim != 4 or found.dtype != np.float32 or not np.isfinite(found).all():
+        raise HarnessError(f"{path} holds {found.dtype} {list(found.shape)}, and no latents", "input", _FIX)
+    return np.ascontiguousarray(found)
+
+
+def check_latents(latents: NDArray[np.float32], folder: Path) -> None:
+    """A result begins with the reference's own."""
+    if latents.shape != SHAPE:
+        raise HarnessError(f"{folder} has latents {list(latents.shape)}, not {list(SHAPE)}", "input", _FIX)
+    digest = hashlib.sha256(latents.tobytes()).hexdigest()
+    if digest != LATENTS_SHA256:
+        problem = f"{folder} has other latents than the reference's: sha256 of their bytes {digest[:12]}…"
+        raise HarnessError(problem, "input", _FIX)
+
+
+def encode_all(tokenizer: CaptionTokenizer, captions: Sequence[str], counter: Counter) -> NDArray[np.int64]:
+    found = tokenizer.encode(captions)
+    counter.bump(len(captions) // len(TOKENIZERS))
+    return found

@@ -1,0 +1,97 @@
+"""Scores of images: the official script's, and of a rehearsal what stands in for them.
+
+CLIP and Inception take gigabytes and tell nothing of generated captions. In a rehearsal the colours of a coarse grid
+stand in for what those networks see; the formulas are the script's. Statistics are made such that a rehearsal's own
+images score what the reference model does, so that the bars of the round hold of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.benchmarks.accuracy import AnswerLog
+from harness.benchmarks.stable_diffusion_xl.coco2014 import REFERENCES
+from harness.benchmarks.stable_diffusion_xl.pictures import read_picture
+from harness.errors import HarnessError
+
+CLIP_SCORE, FID_SCORE = 31.74981837, 23.48046692  # of the reference model, between the bars of every round
+_CELLS = 4  # of the grid, on each side
+_NEAR = 2  # of 255: rounding on another machine
+
+Features = NDArray[np.float64]
+
+
+def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
+    """FID_SCORE and CLIP_SCORE of a rehearsal. Raises HarnessError for real captions: the official script scores."""
+    if not (dataset / REFERENCES).is_file():
+        raise HarnessError(
+            "images are scored with the networks of CLIP and Inception, by the official script",
+            "input",
+            "declare it as harness.score.command (`reconcile benchmarks show stable-diffusion-xl` says how); the "
+            "accuracy run is kept",
+        )
+    references = np.load(dataset / REFERENCES)
+    wanted = references["images"]
+    near = 0.0
+    found = []
+    for index, data in zip(log.indices.tolist(), log.data, strict=True):
+        picture = read_picture(data)
+        if picture.shape != wanted[index].shape:
+            problem = f"the answer to sample {index} is a picture of {list(picture.shape)}"
+            raise HarnessError(f"{problem}, not {list(wanted[index].shape)}", "input", "run accuracy again")
+        near += float((np.abs(picture.astype(np.int16) - wanted[index]) <= _NEAR).mean())
+        found.append(see_colours(picture))
+    features = np.stack(found)
+    scores = {
+        "FID_SCORE": f"{compute_distance(features, references['mean'], references['covariance']):.8f}",
+        "CLIP_SCORE": f"{compute_likeness(features, references['features'][log.indices]):.8f}",
+    }
+    near = round(100 * near / len(found), 3)
+    told = f"A rehearsal: colours stand in for CLIP and Inception; {near:.3f}% of all values are as generated"
+    (output / "accuracy.txt").write_text(f"{told}\nAccuracy Results: {scores}\n", encoding="ascii")
+    return {**{name: float(value) for name, value in scores.items()}, "near": near}
+
+
+def see_colours(picture: NDArray[np.uint8]) -> Features:
+    """The mean colours of a grid, 0 to 1: what stands in for a network's features."""
+    side = len(picture) // _CELLS
+    cut = picture[: side * _CELLS, : side * _CELLS].astype(np.float64) / 255
+    means: Features = cut.reshape(_CELLS, side, _CELLS, side, 3).mean(axis=(1, 3)).ravel()
+    return means
+
+
+def make_references(pictures: NDArray[np.uint8]) -> dict[str, np.ndarray]:
+    """Of images [n, side, side, 3] of which the score is to be the reference model's."""
+    features = np.stack([see_colours(picture) for picture in pictures])
+    mean, covariance = features.mean(axis=0), compute_covariance(features)
+    away = np.full(len(mean), np.sqrt(FID_SCORE / len(mean)))
+    return {
+        "images": pictures,
+        "mean": mean + away,
+        "covariance": covariance,
+        "features": features,
+    }
+
+
+def compute_likeness(features: Features, own: Features) -> float:
+    """The cosine, none below 0, on average; on the scale of the reference model."""
+    lengths = np.linalg.norm(features, axis=1) * np.linalg.norm(own, axis=1)
+    cosines = (features * own).sum(axis=1) / np.maximum(lengths, 1e-9)
+    return float(CLIP_SCORE * np.maximum(cosines, 0).mean())
+
+
+def compute_distance(features: Features, mean: Features, covariance: Features) -> float:
+    """Of two normal distributions (Fréchet)."""
+    own = compute_covariance(features)
+    roots = np.sqrt(np.maximum(np.linalg.eigvals(own @ covariance).real, 0)).sum()
+    apart = ((features.mean(axis=0) - mean) ** 2).sum()
+    return float(apart + np.trace(own) + np.trace(covariance) - 2 * roots)
+
+
+def compute_covariance(features: Features) -> Features:
+    return np.atleast_2d(np.cov(features, rowvar=False))

@@ -1,0 +1,143 @@
+"""Stable Diffusion XL beside the reference's own code: tokens, latents and images of one small pipeline.
+
+    python -m tests.benchmarks.reference_sdxl CHECKOUT
+
+CHECKOUT is one of mlcommons/inference with the folder text_to_image. Captions and the pipeline are a rehearsal's; the
+reference's backend class paints them, its dataset class takes them apart and its post-processing makes the bytes. What
+it imports for scores alone is left out. Also compares the tokens of all captions of the checkout. Ends with 1 where
+anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import types
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.backends import LoadPlan, load_backend
+from harness.benchmarks import load_benchmark
+from harness.benchmarks.sources import REHEARSAL
+from harness.benchmarks.stable_diffusion_xl import clip_tokens, coco2014
+from harness.benchmarks.stable_diffusion_xl.rehearsal import MODEL, write_rehearsal
+from harness.contract import Benchmark, Counter
+
+COUNT = 12
+NAME = "stable_diffusion_xl"
+# What the reference imports for its scores, its tables and its progress.
+_UNUSED = {
+    "tools": (),
+    "tools.clip": (),
+    "tools.clip.clip_encoder": ("CLIPEncoder",),
+    "tools.fid": (),
+    "tools.fid.fid_score": ("compute_fid",),
+    "pandas": (),
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("checkout", type=Path)
+    reference = parser.parse_args(arguments).checkout / "text_to_image"
+    sys.path.insert(0, str(reference))
+    for name, members in _UNUSED.items():
+        sys.modules[name] = types.ModuleType(name)
+        for member in members:
+            setattr(sys.modules[name], member, None)
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = [said for said, same in compare(Path(folder), reference) if not same]
+    return 1 if wrong else 0
+
+
+def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
+    """What was compared, and whether it is the same; printed as it comes."""
+    import torch
+
+    data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
+    for part in (data, models, dataset):
+        part.mkdir()
+    counter = Counter(folder / "counter")
+    write_rehearsal(data, models, count=COUNT, seed=3, size="small", counter=counter)
+    (data / REHEARSAL).write_text("{}")
+    load_benchmark(Benchmark(name=NAME)).build_dataset(data, {}, dataset, counter)
+    samples, shared = coco2014.load_samples(dataset), coco2014.load_shared(dataset)
+    theirs = load_reference(models / MODEL)
+    coco = make_coco()
+    captions = coco2014.read_captions(data / coco2014.CAPTIONS[0])
+    tokens = [[coco.preprocess(text, t) for text in captions] for t in (theirs.pipe.tokenizer, theirs.pipe.tokenizer_2)]
+    for name, found in zip(coco2014.TOKENIZERS, tokens, strict=True):
+        wanted = np.concatenate([item.input_ids.numpy() for item in found])
+        yield tell(f"{name} of {COUNT} captions", np.array_equal(samples[name], wanted))
+    for name, item in (("input_ids", theirs.negative_prompt_tokens), ("input_ids_2", theirs.negative_prompt_tokens_2)):
+        yield tell(f"negative {name}", np.array_equal(shared[f"negative_{name}"], item.input_ids.numpy()))
+    latents = torch.load(data / coco2014.LATENTS[1], weights_only=True)
+    yield tell("latents", np.array_equal(shared["latents"], latents.numpy()))
+    published = coco2014.read_captions(reference / "coco2014/captions/captions_source.tsv")
+    for part, tokenizer in (("tokenizer", theirs.pipe.tokenizer), ("tokenizer_2", theirs.pipe.tokenizer_2)):
+        ours = clip_tokens.read_tokenizer(data / part, "").encode(published)
+        wanted = np.concatenate([coco.preprocess(text, tokenizer).input_ids.numpy() for text in published])
+        yield tell(f"{part} of {len(published)} published captions", np.array_equal(ours, wanted))
+    asked = [{"input_tokens": one, "input_tokens_2": two, "latents": latents} for one, two in zip(*tokens, strict=True)]
+    painted = sys.modules["coco"].PostProcessCoco()(theirs.predict(asked), list(range(COUNT)))
+    for batch in (1, 8):
+        ours = paint(models / MODEL, dataset, batch)
+        difference = np.abs(ours.astype(np.int16) - np.stack(painted))
+        said = (
+            f"images in batches of {batch}: {(difference > 0).mean():.2e} of all values differ, by {difference.max()}"
+        )
+        yield tell(said, not difference.any() if batch == 1 else difference.max() <= 1)
+
+
+def load_reference(model: Path) -> Any:
+    from backend_pytorch import BackendPytorch  # type: ignore[import-not-found]
+
+    theirs = BackendPytorch(model_path=str(model), precision="fp32", batch_size=1).load()
+    theirs.pipe.set_progress_bar_config(disable=True)
+    return theirs
+
+
+def make_coco() -> Any:
+    """Its dataset, of which only the methods are asked."""
+    import coco  # type: ignore[import-not-found]
+
+    return object.__new__(coco.Coco)
+
+
+def paint(model: Path, dataset: Path, batch: int) -> np.ndarray:
+    """[captions, height, width, 3] by the backend of this project, at the reference's number of steps."""
+    import torch
+
+    benchmark = load_benchmark(Benchmark(name=NAME))
+    plan = LoadPlan(
+        engine=None,
+        scenario="Offline",
+        batch_size=batch,
+        streams=1,
+        threads=torch.get_num_threads(),
+        outputs=benchmark.outputs,
+        options={"device": "cpu"},
+        completed=lambda *_: None,
+        failed=lambda *_: None,
+        source=model,
+        pipeline=benchmark.pipeline,
+        shared=benchmark.load_shared(dataset),
+    )
+    session = load_backend("diffusers").load(plan)
+    session.place(benchmark.load_samples(dataset))
+    found = [session.compute(slice(row, min(row + batch, COUNT)))[0] for row in range(0, COUNT, batch)]
+    session.close()
+    return np.concatenate(found)
+
+
+def tell(what: str, same: bool) -> tuple[str, bool]:
+    print(f"{what}{'' if same else '  DIFFERS'}", flush=True)
+    return what, same
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

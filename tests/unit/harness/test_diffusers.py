@@ -1,0 +1,206 @@
+"""The backend of diffusion pipelines: its threads, with a painter that costs nothing; and where the library is
+installed, its images beside those that the library makes of itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.backends import LoadPlan, Outputs, load_backend
+from harness.backends.painters import PaintingSession
+from harness.benchmarks import load_benchmark
+from harness.contract import Benchmark, Counter
+from harness.errors import HarnessError
+from tests.unit.harness.generated import generate
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+COUNT = 3
+
+
+class Doubler:
+    """Paints twice what it is asked, and notes batches and threads."""
+
+    def __init__(self) -> None:
+        self.thread = threading.current_thread().name
+        self.batches: list[int] = []
+        self.held = threading.Event()
+        self.held.set()
+
+    def paint(self, samples: Mapping[str, np.ndarray]) -> Outputs:
+        self.held.wait(60)
+        assert threading.current_thread().name == self.thread
+        rows = samples["rows"]
+        self.batches.append(len(rows))
+        if (rows < 0).any():
+            raise ValueError("no such colour")
+        return [rows * 2]
+
+
+class Watched:
+    """A session over doublers, and what it told."""
+
+    def __init__(self, scenario: Any = "Offline", *, painters: int = 1, batch: int = 4, padded: bool = False) -> None:
+        self.completed: dict[int, list[int]] = {}
+        self.failed: dict[int, BaseException] = {}
+        self.painters: list[Doubler] = []
+        plan = make_plan(
+            scenario=scenario,
+            batch_size=batch,
+            completed=lambda token, outputs: self.completed.update({token[0]: outputs[0].tolist()}),
+            failed=lambda token, error: self.failed.update({token[0]: error}),
+        )
+        self.session = PaintingSession(plan, [self._open] * painters, {}, padded=padded)
+
+    def _open(self) -> Doubler:
+        self.painters.append(Doubler())
+        return self.painters[-1]
+
+
+def make_plan(**told: Any) -> LoadPlan:
+    given: dict[str, Any] = {
+        "engine": None,
+        "scenario": "Offline",
+        "batch_size": 1,
+        "streams": 1,
+        "threads": 1,
+        "outputs": (),
+        "options": {"device": "cpu"},
+        "completed": lambda *_: None,
+        "failed": lambda *_: None,
+    }
+    return LoadPlan(**{**given, **told})
+
+
+def test_every_batch_is_answered_once_by_some_painter() -> None:
+    watched = Watched(painters=2)
+    watched.session.place({"rows": np.arange(20)})
+    assert watched.session.compute(slice(0, 1))[0].tolist() == [0]
+    for number in range(5):
+        watched.session.submit(slice(4 * number, 4 * number + 4), [number])
+    watched.session.drain()
+    watched.session.close()
+    assert watched.completed == {n: [2 * row for row in range(4 * n, 4 * n + 4)] for n in range(5)}
+    assert not watched.failed
+    assert {painter.thread for painter in watched.painters} == {"painter-0", "painter-1"}
+
+
+def test_a_batch_that_fails_takes_no_other_with_it() -> None:
+    watched = Watched()
+    watched.session.place({"rows": np.array([1, -1, 2])})
+    for number in range(3):
+        watched.session.submit(slice(number, number + 1), [number])
+    watched.session.drain()
+    assert watched.completed == {0: [2], 2: [4]}
+    assert str(watched.failed[1]) == "no such colour"
+    with pytest.raises(ValueError, match="no such colour"):
+        watched.session.compute(slice(1, 2))
+    watched.session.close()
+
+
+def test_a_compiled_painter_gets_whole_batches() -> None:
+    watched = Watched(padded=True)
+    assert watched.session.sizes == (4,)
+    watched.session.place({"rows": np.arange(6)})
+    assert watched.session.compute(np.array([5, 3, 4]))[0].tolist() == [10, 6, 8]
+    assert watched.session.compute(slice(0, 4))[0].tolist() == [0, 2, 4, 6]
+    watched.session.close()
+    assert watched.painters[0].batches == [4, 4]
+
+
+@pytest.mark.parametrize(("scenario", "ahead"), [("Offline", 2), ("Server", 1)])
+def test_batches_wait_where_nobody_waits_for_an_answer(scenario: str, ahead: int) -> None:
+    watched = Watched(scenario)
+    watched.session.place({"rows": np.arange(4)})
+    (painter,) = watched.painters
+    painter.held.clear()
+    for number in range(ahead):
+        watched.session.submit(slice(number, number + 1), [number])
+    further = threading.Thread(target=watched.session.submit, args=(slice(3, 4), [3]))
+    further.start()
+    assert not watched.completed
+    painter.held.set()
+    further.join()
+    watched.session.drain()
+    watched.session.close()
+    assert set(watched.completed) == {*range(ahead), 3}
+
+
+def test_a_painter_that_does_not_open_is_told_where_it_is_loaded() -> None:
+    def refuse() -> Doubler:
+        raise HarnessError("no weights", "missing")
+
+    with pytest.raises(HarnessError, match="no weights"):
+        PaintingSession(make_plan(), [Doubler, refuse], {}, padded=False)
+
+
+# With the library itself
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("diffusers", reason="diffusers is not installed: pip install -e '.[diffusers]'")
+    from harness.benchmarks.stable_diffusion_xl.rehearsal import write_rehearsal
+
+    folder = generate(tmp_path_factory, "sdxl", write_rehearsal, COUNT)
+    (folder / "dataset").mkdir()
+    benchmark = load_benchmark(Benchmark(name="stable_diffusion_xl"))
+    benchmark.build_dataset(folder / "data", {}, folder / "dataset", Counter(folder / "built"))
+    return folder
+
+
+def open_session(made: Path, model: Path | None = None, **told: Any) -> Any:
+    from harness.benchmarks.stable_diffusion_xl.rehearsal import MODEL, STEPS
+
+    benchmark = load_benchmark(Benchmark(name="stable_diffusion_xl"))
+    given = {
+        "source": model or made / "models" / MODEL,
+        "pipeline": {**benchmark.pipeline, "steps": STEPS["small"]},
+        "shared": benchmark.load_shared(made / "dataset"),
+        **told,
+    }
+    session = load_backend("diffusers").load(make_plan(**given))
+    session.place(benchmark.load_samples(made / "dataset"))
+    return session
+
+
+def test_images_are_those_that_the_library_makes_of_the_captions(made: Path) -> None:
+    wanted = np.load(made / "dataset/references.npz")["images"]
+    session = open_session(made)
+    found = np.concatenate([session.compute(slice(row, row + 1))[0] for row in range(COUNT)])
+    session.close()
+    assert found.shape == wanted.shape
+    assert np.abs(found.astype(np.int16) - wanted).max() <= 1
+    assert (found != wanted).mean() < 1e-3
+    assert np.abs(found[0].astype(np.int16) - found[1]).mean() > 1  # captions are looked at
+
+
+def test_weights_may_be_drawn_of_a_checkpoint_without_any(made: Path, tmp_path: Path) -> None:
+    from harness.benchmarks.stable_diffusion_xl.rehearsal import MODEL
+
+    shutil.copytree(made / "models" / MODEL, tmp_path / MODEL, ignore=shutil.ignore_patterns("*.safetensors"))
+    with pytest.raises(HarnessError, match="diffusers cannot load checkpoint_pipe"):
+        open_session(made, tmp_path / MODEL)
+    session = open_session(made, tmp_path / MODEL, options={"device": "cpu", "random_weights": True})
+    assert session.compute(slice(0, 1))[0].shape == (1, 128, 128, 3)
+    session.close()
+
+
+def test_what_is_no_checkpoint_of_it_is_named(made: Path, tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"has no model_index.json"):
+        open_session(made, tmp_path)
+    (tmp_path / "model_index.json").write_text(json.dumps({"_class_name": "FluxPipeline"}))
+    with pytest.raises(HarnessError, match="is of a FluxPipeline"):
+        open_session(made, tmp_path)
+    shared = {**load_benchmark(Benchmark(name="stable_diffusion_xl")).load_shared(made / "dataset")}
+    shared["latents"] = np.zeros((1, 4, 8, 8), np.float32)
+    with pytest.raises(HarnessError, match=r"the latents are \[1, 4, 8, 8\], and the network takes \[1, 4, 16, 16\]"):
+        open_session(made, shared=shared)
+    with pytest.raises(HarnessError, match="the run takes 1 GPUs, and PyTorch finds 0"):
+        open_session(made, options={"device": "cuda"})

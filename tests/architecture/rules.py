@@ -105,6 +105,7 @@ LATE: dict[str, str] = {
     "harness.benchmarks.language.tables": "pyarrow, only where Parquet is read",
     "harness.benchmarks.language.texts": "NLTK, only where sentences are told apart",
     "harness.benchmarks.rnnt.model": "onnx and PyTorch, only in the child that writes a checkpoint as a model",
+    "harness.benchmarks.stable_diffusion_xl.coco2014": "PyTorch, only for latents that it saved itself",
     "harness.machine": "NVML, where it is installed",
     "harness.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.cli.command_table": "only the command that was called: --help stays fast",

@@ -23,7 +23,7 @@ _FIX = "name the folder of a checkpoint in diffusers' format (model_index.json),
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class PipelineFolder:
     """``pipe``: the folder with model_index.json; ``scheduler``: with the folder scheduler."""
 
     pipe: Path
@@ -40,13 +40,13 @@ class Networks:
     dtype: torch.dtype
 
 
-def find_checkpoint(plan: LoadPlan) -> Checkpoint:
+def find_checkpoint(plan: LoadPlan) -> PipelineFolder:
     """What the spec names; MLCommons' checkpoint is two folders."""
     folders = [folder for folder in (plan.source, plan.model) if folder is not None]
     for folder in folders:
         for pipe, scheduler in ((folder / PIPE, folder / SCHEDULER), (folder, folder)):
             if (pipe / INDEX).is_file():
-                return Checkpoint(pipe, scheduler if scheduler.is_dir() else pipe, _read_kind(pipe / INDEX))
+                return PipelineFolder(pipe, scheduler if scheduler.is_dir() else pipe, _read_kind(pipe / INDEX))
     raise HarnessError(f"{folders[0] if folders else 'the model'} has no {INDEX}", "missing", _FIX)
 
 
@@ -73,7 +73,7 @@ def choose_devices(plan: LoadPlan) -> list[torch.device]:
     return [torch.device("cuda", index) for index in range(count)]
 
 
-def load_networks(checkpoint: Checkpoint, plan: LoadPlan, device: torch.device) -> Networks:
+def load_networks(checkpoint: PipelineFolder, plan: LoadPlan, device: torch.device) -> Networks:
     """Raises HarnessError where a file is missing or broken."""
     dtype = DTYPES[plan.precision]
     kind = _CLASSES[checkpoint.kind]

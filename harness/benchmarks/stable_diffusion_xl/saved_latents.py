@@ -1,4 +1,7 @@
-"""Latents that PyTorch saved."""
+"""Latents that PyTorch saved, as the reference publishes them beside those of NumPy.
+
+A file of PyTorch's is a pickle: it is read as weights alone.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from harness.errors import HarnessError
 
 
 def read_saved(path: Path, fix: str) -> np.ndarray:
-    """Nothing of the file is run. Raises HarnessError where it holds anything but a tensor."""
+    """As float32. Raises HarnessError where the file is cut off, or holds anything but a tensor."""
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, EOFError, RuntimeError, ValueError, LookupError, pickle.UnpicklingError) as error:

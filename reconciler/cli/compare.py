@@ -31,7 +31,8 @@ def command(one: str, other: str | None, as_json: bool) -> int:
 
     Matched by benchmark and scenario, and where several systems fit by division, accelerator and count. A ratio above 1
     means that B's value is the larger; it is also given for one accelerator where both sides declare how many they
-    have. The headroom is that of the latency bound.
+    have. The headroom is that of the latency bound. Of curves of MLPerf Endpoints it also says which points of one the
+    other beats on both axes.
     """
     if other is None:
         one, dots, other = one.partition("..")
@@ -48,7 +49,8 @@ def command(one: str, other: str | None, as_json: bool) -> int:
 def report_comparison(found: ResultComparison) -> dict[str, Any]:
     """For ``--json`` and for the page."""
     pairs = [{**convert_plain_value(p), "ratio": p.ratio, "per_accelerator": p.per_accelerator} for p in found.pairs]
-    return render_document("compare", names=found.names, pairs=pairs, alone=found.alone)
+    curves = [{**convert_plain_value(curve), "ratio": curve.ratio} for curve in found.curves]
+    return render_document("compare", names=found.names, pairs=pairs, alone=found.alone, curves=curves)
 
 
 def _sides(name: str) -> dict[Cell, Side]:

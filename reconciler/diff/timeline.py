@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from reconciler.mlperf.endpoints_program.pareto import CurvePoint
 from reconciler.resource.kinds import Cell
 
 
@@ -54,6 +55,15 @@ class ChangeCause:
     by: Written | None = None
 
 
+def drop_repeated(causes: Iterable[ChangeCause]) -> tuple[ChangeCause, ...]:
+    """The first of those that are equal: two upstreams may differ by one line of a spec."""
+    found: list[ChangeCause] = []
+    for cause in causes:
+        if cause not in found:  # values may be lists, which have no hash
+            found.append(cause)
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class TimelineStep:
     """From one result to the next of the same kind. No causes: the same inputs and evidence, measured again."""
@@ -88,7 +98,8 @@ class CellChange:
 @dataclass(frozen=True, slots=True)
 class Side:
     """What one side of a comparison has of a cell. ``count``: accelerators of all nodes, 0 when nobody declared them;
-    ``headroom``: per cent below the latency bound, "" where there is none or nobody says."""
+    ``headroom``: per cent below the latency bound, "" where there is none or nobody says. ``entered``: the official
+    benchmark, where that is known to have another name; ``point``: of a curve."""
 
     cell: Cell
     value: str
@@ -97,6 +108,18 @@ class Side:
     count: int = 0
     accelerator: str = ""
     headroom: str = ""
+    entered: str = ""
+    point: CurvePoint | None = None
+
+    @property
+    def task(self) -> tuple[str, str]:
+        """What is measured, whatever the submitter calls it."""
+        return self.entered or self.cell.benchmark, self.cell.scenario
+
+    @property
+    def curve(self) -> str:
+        """The name of the curve that it is a point of."""
+        return f"{self.cell.division}/{self.cell.system}/{self.cell.benchmark}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +148,28 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
+class CurvePair:
+    """Two curves of one task. ``points``: how many each has that none of its own beats; ``peaks``: the most tokens a
+    second of each; ``beaten``: concurrencies of those at which a point of the other is better on both axes."""
+
+    curves: tuple[str, str]
+    points: tuple[int, int]
+    peaks: tuple[Decimal, Decimal]
+    beaten: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @property
+    def ratio(self) -> float | None:
+        return compute_ratio(*self.peaks)
+
+
+@dataclass(frozen=True, slots=True)
 class ResultComparison:
     """``alone``: cells that only one side has, by the name of that side."""
 
     names: tuple[str, str]
     pairs: tuple[Pair, ...]
     alone: Mapping[str, tuple[Cell, ...]]
+    curves: tuple[CurvePair, ...] = ()
 
 
 def parse_number(text: object) -> float | None:

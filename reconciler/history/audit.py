@@ -21,7 +21,7 @@ from reconciler.history.runs import verify_candidates, verify_runs
 from reconciler.history.snapshot import Snapshot
 from reconciler.history.verdicts import verify_imported, verify_verdict
 from reconciler.resource.inputs import Input, make_key
-from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.kinds import Cell, Kind, place_cell
 from reconciler.resource.records import IMPORTED, UNKNOWN, Record
 from reconciler.resource.wording import show_acceptance
 
@@ -30,14 +30,16 @@ def audit(root: Path, at: Snapshot) -> AuditReport:
     """Every claim that the commit makes, in a fixed order."""
     with open_logs(root, at.commit) as logs:
         claims = tuple(_claims(root, at, logs))
-    marks = {str(cell): found for cell in sorted(at.difference.chosen) if (found := _marks_of(cell, at))}
+    marks = {
+        str(cell): found for cell in sorted(at.difference.chosen, key=place_cell) if (found := _marks_of(cell, at))
+    }
     return AuditReport(at.commit, claims, len(at.records), len(logs.checked), marks)
 
 
 def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from (Claim(path, "record", Proof.CONTRADICTED, why) for path, why in sorted(at.damaged.items()))
     published = list_published_cells(at.difference.chosen)
-    for cell in sorted(at.difference.chosen):
+    for cell in sorted(at.difference.chosen, key=place_cell):
         yield from audit_cell(cell, at, logs, published=str(cell) in published)
     yield from find_copies(at, logs)
     yield from find_missing_runs(root, at)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from reconciler.diff.change import Work
 from reconciler.diff.conditions import trace_lineages
-from reconciler.diff.timeline import CellChange, ChangeCause, Pair, ResultComparison, Side
+from reconciler.diff.timeline import (
+    CellChange,
+    ChangeCause,
+    CurvePair,
+    Pair,
+    ResultComparison,
+    Side,
+    drop_repeated,
+)
 from reconciler.history.snapshot import Snapshot
+from reconciler.mlperf.endpoints_program.pareto import CurvePoint, beats, find_dominated, read_recorded_point
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import Input
-from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.kinds import Address, Cell, Kind, place_cell
 from reconciler.resource.records import Record
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import SystemSettings
@@ -21,7 +31,7 @@ def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
     before, after = trace_lineages(one.desired), trace_lineages(other.desired)
     first, second = read_sides(one), read_sides(other)
     found = []
-    for cell in sorted({*before, *after}):
+    for cell in sorted({*before, *after}, key=place_cell):
         causes = _causes(one, before[cell], other, after[cell]) if cell in before and cell in after else ()
         own = {resource.address for resource in after.get(cell, ())}
         due = [c.address.label for c in other.difference.changes if c.how is Work.MAKE and c.address in own]
@@ -44,7 +54,7 @@ def _causes(
             if values[0] != values[1]:
                 where = str((mine.get(name) or theirs[name]).origin)
                 causes.append(ChangeCause(resource.address.label, name, values[0], values[1], where))
-    return tuple(causes)
+    return drop_repeated(causes)
 
 
 def _inputs(at: Snapshot, address: Address) -> dict[str, Input]:
@@ -64,8 +74,15 @@ def read_sides(at: Snapshot) -> dict[Cell, Side]:
             count = system.hardware.count * (system.hardware.nodes or 1)
             accelerator = system.text("hardware.accelerator")
             validity = str(record.values.get("validity", ""))
-            found[cell] = Side(cell, *metric, validity, count, accelerator, _headroom(record))
+            side = Side(cell, *metric, validity, count, accelerator, _headroom(record))
+            point = read_recorded_point(int(cell.scenario[1:]), record.values) if "point" in record.values else None
+            found[cell] = replace(side, point=point, entered=_entered(at, cell)) if point else side
     return found
+
+
+def _entered(at: Snapshot, cell: Cell) -> str:
+    result = Address(Kind.RESULT, str(cell))
+    return at.desired.detail(result).settings.text("benchmark.official") if result in at.desired.by_address else ""
 
 
 def _headroom(record: Record) -> str:
@@ -76,14 +93,42 @@ def _headroom(record: Record) -> str:
 def compare(names: tuple[str, str], one: Mapping[Cell, Side], other: Mapping[Cell, Side]) -> ResultComparison:
     """The same cell where both have it, else the same benchmark and scenario: with those that are most alike in
     division, accelerator and count, or with every system where none is."""
-    pairs = [Pair(one[cell], other[cell]) for cell in sorted({*one} & {*other})]
+    pairs = [Pair(one[cell], other[cell]) for cell in sorted({*one} & {*other}, key=place_cell)]
     left = {cell: side for cell, side in one.items() if cell not in other}
     right = {cell: side for cell, side in other.items() if cell not in one}
-    for cell, side in sorted(left.items()):
-        task = (cell.benchmark, cell.scenario)
-        met_by = [Pair(side, right[m]) for m in sorted(right) if (m.benchmark, m.scenario) == task]
+    for cell in sorted(left, key=place_cell):
+        side = left[cell]
+        met_by = [Pair(side, right[m]) for m in sorted(right) if right[m].task == side.task]
         most = max((pair.likeness for pair in met_by), default=None)
         pairs += [pair for pair in met_by if pair.likeness == most]
     met = {side.cell for pair in pairs for side in (pair.one, pair.other)}
     alone = (tuple(sorted(cell for cell in left if cell not in met)), tuple(sorted(c for c in right if c not in met)))
-    return ResultComparison(names, tuple(pairs), dict(zip(names, alone, strict=True)))
+    curves = tuple(_compare_curves(pairs, one.values(), other.values()))
+    return ResultComparison(names, tuple(pairs), dict(zip(names, alone, strict=True)), curves)
+
+
+def _compare_curves(pairs: Iterable[Pair], one: Collection[Side], other: Collection[Side]) -> Iterator[CurvePair]:
+    """Of every two curves that have a point in common; all of their points count."""
+    met = dict.fromkeys((pair.one.curve, pair.other.curve) for pair in pairs if pair.one.point and pair.other.point)
+    for names in met:
+        drawn = [
+            [side.point for side in sides if side.point and side.curve == name]
+            for name, sides in zip(names, (one, other), strict=True)
+        ]
+        mine, theirs = map(_choose_best, drawn)
+        yield CurvePair(
+            curves=names,
+            points=(len(mine), len(theirs)),
+            peaks=(max(p.system_tps for p in mine), max(p.system_tps for p in theirs)),
+            beaten=(_list_beaten(mine, theirs), _list_beaten(theirs, mine)),
+        )
+
+
+def _choose_best(points: Sequence[CurvePoint]) -> list[CurvePoint]:
+    """Those that no other of the same curve beats."""
+    dominated = find_dominated(points)
+    return [point for point in points if point.concurrency not in dominated]
+
+
+def _list_beaten(points: Iterable[CurvePoint], by: Collection[CurvePoint]) -> tuple[int, ...]:
+    return tuple(sorted(point.concurrency for point in points if any(beats(other, point) for other in by)))

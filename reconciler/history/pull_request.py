@@ -12,7 +12,7 @@ from reconciler.diff.explain import list_input_changes
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
 from reconciler.history.decision_review import review_decisions
 from reconciler.history.snapshot import Snapshot
-from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.kinds import Address, Cell, Kind, place_cell
 
 Predict = Callable[[Address, Snapshot], float | None]
 
@@ -25,7 +25,7 @@ def compute_impact(
     before, after = _due(base.desired, base.difference), _due(head.desired, head.difference)
     head.records.fetch(change.previous for change in head.difference.changes)
     cells = [*after, *(cell for cell in before if cell not in after)]
-    found = tuple(_cell(cell, before, after, head, base, predict) for cell in sorted(cells))
+    found = tuple(_cell(cell, before, after, head, base, predict) for cell in sorted(cells, key=place_cell))
     steps = {c.key: c for c in head.difference.changes if c.how is Work.MAKE}
     counts: dict[str, int] = {}
     times = []

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from reconciler import git
-from reconciler.diff.timeline import ChangeCause, MeasuredValue, TimelineStep, Written
+from reconciler.diff.timeline import ChangeCause, MeasuredValue, TimelineStep, Written, drop_repeated
 from reconciler.errors import RecordError
 from reconciler.git_history import Commit, find_appearances
 from reconciler.history.commit_records import RECORDS
@@ -85,7 +85,7 @@ class RecordHistory:
         for name in sorted({*one.upstream} & {*other.upstream}):
             found += self._causes(one.upstream[name], other.upstream[name], seen | {after})
         found += _circumstances(one, other, (*_FOLLOWS, *_OUTPUTS) if found else _OUTPUTS)
-        return tuple(dict.fromkeys(found))
+        return drop_repeated(found)
 
     def _find_later(self, record: Record, name: str, file: str, line: str) -> tuple[Commit | None, str]:
         """Of a run whose spec was committed with other lines of it changed: the first commit since that has one line

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from reconciler.diff.timeline import Side
+from reconciler.mlperf.endpoints_accuracy import show_plain
 from reconciler.resource.kinds import Cell
+from reconciler.spec.curves import name_point
+from reconciler.tree.curve.reading import find_implementation, find_submissions, is_endpoints_submission
 from reconciler.tree.reading.facts import read_metric
 from reconciler.tree.reading.survey import survey_tree
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
@@ -14,7 +18,10 @@ _NONE = "N/A"  # accelerator_model_name of a system without one
 
 
 def read_tree_sides(path: Path) -> dict[Cell, Side]:
-    """Raises ReconcilerError when there is no tree."""
+    """Of a tree of MLPerf Inference, or of submissions of MLPerf Endpoints. Raises ReconcilerError when there is
+    none."""
+    if is_endpoints_submission(path):
+        return dict(_read_points(path))
     found = {}
     for tree in survey_tree(path):
         for submitter in tree.root.submitters:
@@ -29,6 +36,16 @@ def read_tree_sides(path: Path) -> dict[Cell, Side]:
                     accelerator = "" if named == _NONE else named
                     found[place.cell] = Side(place.cell, f"{value:g}", unit, validity, _count(system), accelerator)
     return found
+
+
+def _read_points(path: Path) -> Iterator[tuple[Cell, Side]]:
+    """Points of every curve, each called as `adopt` calls it."""
+    curves = (curve for item in find_submissions(path) for system in item.systems for curve in system.curves)
+    for curve in curves:
+        benchmark, division = find_implementation(curve) or curve.model, curve.division.strip().lower()
+        for point in curve.pareto.points:
+            cell = Cell(division, curve.system, benchmark, name_point(point.concurrency))
+            yield cell, Side(cell, show_plain(point.system_tps), "tokens/s", entered=curve.model, point=point)
 
 
 def _count(system: SystemFile) -> int:

@@ -24,7 +24,13 @@ from reconciler.result_formats import points
 from reconciler.spec.curves import name_point
 from reconciler.tree.curve.content import PENDING
 from reconciler.tree.curve.layout import DOCUMENTS, POWER, RESULTS, SOURCES
-from reconciler.tree.curve.reading import CurveFolder, PointFolder, SubmissionFolder, find_submissions
+from reconciler.tree.curve.reading import (
+    CurveFolder,
+    PointFolder,
+    SubmissionFolder,
+    find_implementation,
+    find_submissions,
+)
 from reconciler.tree.layout import is_portable
 
 VERSION = "v1.0"
@@ -143,9 +149,7 @@ def _curve(folder: CurveFolder, taken: list[str]) -> tuple[TakenCurve | None, st
         return None, "nothing says what max_supported_concurrency is"
     if description.get("c_min_override") is not None:
         return None, "it declares c_min_override, which a spec cannot"
-    source = next((str(value) for point in folder.stated if (value := point.state("shared_src"))), "")
-    implementation = source.strip().strip("/").rpartition("/")[2]
-    implementation = implementation if is_portable(implementation) else ""
+    implementation = find_implementation(folder)
     name = implementation if implementation and implementation not in taken else folder.model
     statements = {name: value for point in folder.stated[:1] for name, value in _statements(point).items()}
     curve = TakenCurve(

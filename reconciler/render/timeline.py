@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from reconciler.diff.timeline import (
     CellChange,
     ChangeCause,
+    CurvePair,
     MeasuredValue,
     ResultComparison,
     Side,
     TimelineStep,
     Written,
 )
+from reconciler.quantities import join_listing, show_count, show_rate
 from reconciler.render.svg import Point
 from reconciler.resource.kinds import Cell
 
@@ -64,11 +66,21 @@ def render_blame_text(cell: Cell, steps: Sequence[TimelineStep]) -> str:
 
 def _cause(cause: ChangeCause) -> list[str]:
     by = _by(cause.by) if cause.by else "not committed" if ":" in cause.where else ""
-    return [cause.of, cause.name, f"{_value(cause.before)} → {_value(cause.after)}", cause.where, by]
+    return [cause.of, cause.name, _show_change(cause), cause.where, by]
 
 
 def _by(written: Written) -> str:
     return f"{written.commit[:7]}  {written.author}  {written.subject}"
+
+
+def _show_change(cause: ChangeCause) -> str:
+    """Of two lists of words, such as commands, only those that one of them has."""
+    before, after = cause.before, cause.after
+    if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
+        gone, new = [word for word in before if word not in after], [word for word in after if word not in before]
+        if gone or new:
+            return f"{' '.join(map(str, gone)) or 'nothing'} → {' '.join(map(str, new)) or 'nothing'}"
+    return f"{_value(before)} → {_value(after)}"
 
 
 def _value(value: Any) -> str:
@@ -92,7 +104,7 @@ def render_changes_text(names: tuple[str, str], changes: Sequence[CellChange]) -
 
 
 def _cause_at(cause: ChangeCause) -> list[str]:
-    return [cause.of, cause.name, f"{_value(cause.before)} → {_value(cause.after)}", cause.where]
+    return [cause.of, cause.name, _show_change(cause), cause.where]
 
 
 def _metric(metric: tuple[str, str] | None) -> str:
@@ -118,7 +130,19 @@ def render_comparison_text(found: ResultComparison) -> str:
     lines = _columns(table, indent="") if rows else ["nothing to compare: no benchmark and scenario in both"]
     for name, cells in found.alone.items():
         lines += [f"only in {name}: {cell}" for cell in cells]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(line for curve in found.curves for line in _compare_curves(curve, found.names))])
+
+
+def _compare_curves(pair: CurvePair, names: tuple[str, str]) -> Iterator[str]:
+    """The most of each, and which points of each the other is better than on both axes."""
+    yield f"Curve {' / '.join(dict.fromkeys(pair.curves))}:"
+    before, after = (show_rate(float(peak)) for peak in pair.peaks)
+    yield f"  at most {before} tokens/s → {after} tokens/s ({_ratio(pair.ratio)})"
+    for at, count in enumerate(pair.points):
+        beaten = pair.beaten[at]
+        which = f": {join_listing(list(map(str, beaten)), most=12)}" if beaten else ""
+        best = f"the {show_count(count, 'point')} of {names[at]} that none of its own beats"
+        yield f"  {names[1 - at]} beats {len(beaten)} of {best}{which}"
 
 
 def _place(side: Side) -> str:
@@ -128,7 +152,16 @@ def _place(side: Side) -> str:
 def _side(side: Side) -> str:
     count = f" on {side.count}" if side.count else ""
     margin = f", headroom {side.headroom} %" if side.headroom else ""
-    return f"{side.value} {side.unit}{count}{margin}" + (" INVALID" if side.validity == "INVALID" else "")
+    return f"{side.value} {side.unit}{count}{margin}{_point(side)}" + (" INVALID" if side.validity == "INVALID" else "")
+
+
+def _point(side: Side) -> str:
+    """What else a point of a curve shows."""
+    if side.point is None:
+        return ""
+    ttft = side.point.ttft_p90_ms
+    waits = f", TTFT P90 {show_rate(float(ttft))} ms" if ttft is not None else ""
+    return f", {show_rate(float(side.point.per_user))} a user{waits}"
 
 
 def _ratio(ratio: float | None) -> str:

@@ -54,6 +54,12 @@ class Cell:
         return cls(*text.split("/"))
 
 
+def place_cell(cell: Cell) -> tuple[str, str, str, int, str]:
+    """The order in which people read cells: points of a curve by how many requests are under way."""
+    number = cell.scenario[1:]
+    return cell.division, cell.system, cell.benchmark, int(number) if number.isdigit() else 0, cell.scenario
+
+
 class Address(NamedTuple):
     """Where a resource stands in the desired state: ``Engine:open/box/digits/Offline``, ``Dataset:digits``.
 

@@ -130,6 +130,29 @@ def test_one_point_measured_on_another_stack_does_not_join_the_curve(measured: R
     assert chosen["c25"] == seen.recorded.by_address[_address("c25")][0].id
 
 
+def test_history_names_the_flag_by_which_two_stacks_differ(
+    measured: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository = measured.copy(tmp_path / "two")
+    repository.write(".gitignore", ".reconcile/\n__pycache__/\n")
+    repository.commit()
+    repository.edit(SPEC, "--flag=one", "--flag=two")
+    repository.reconcile(select=("scenario=c25",))
+    repository.commit()
+    monkeypatch.chdir(repository.root)
+    changed = ["Service", "harness.service.command", "--flag=one", "→", "--flag=two"]
+    assert main(["blame", "c25"]) == 0
+    assert [line.split()[:5] for line in capsys.readouterr().out.splitlines()[2:3]] == [changed]
+    assert main(["diff", "HEAD~1..HEAD"]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    order = [line.partition("  ")[0] for line in lines if line.startswith(CELL)]
+    assert order == [f"{CELL}/c{point}" for point in POINTS]
+    assert lines[lines.index(f"{CELL}/c25") + 1].split()[:5] == changed
+    assert lines[lines.index(f"{CELL}/c25") + 2].startswith("  result"), "the change is told once"
+    assert main(["compare", "HEAD~1", str(repository.paths.tree)]) == 0
+    assert f"Curve {CELL}:" in capsys.readouterr().out
+
+
 def _address(point: str) -> Address:
     return Address.parse(f"Run:{CELL}/{point}/performance")
 

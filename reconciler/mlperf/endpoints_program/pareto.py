@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 
@@ -49,14 +50,25 @@ def make_curve(points: Iterable[MeasuredPoint], *, agentic: bool = False) -> Par
     return ParetoCurve(tuple(drawn), ceiling, find_dominated(drawn))
 
 
+def read_recorded_point(concurrency: int, values: Mapping[str, Any]) -> CurvePoint | None:
+    """Of what the record of a performance run says. None where it has no rate per user."""
+    point = values.get("point") or {}
+    if point.get("tps_per_user") is None:
+        return None
+    ttft = point.get("ttft_p90_ms")
+    per_user, rate = Decimal(str(point["tps_per_user"])), Decimal(str(values["metric"]["value"]))
+    return CurvePoint(concurrency, per_user, rate, None if ttft is None else Decimal(str(ttft)))
+
+
 def find_dominated(points: Sequence[CurvePoint]) -> frozenset[int]:
     """Concurrencies of points than which another is as good on both axes and better on one."""
     return frozenset(
-        point.concurrency for point in points if any(_beats(other, point) for other in points if other is not point)
+        point.concurrency for point in points if any(beats(other, point) for other in points if other is not point)
     )
 
 
-def _beats(other: CurvePoint, point: CurvePoint) -> bool:
+def beats(other: CurvePoint, point: CurvePoint) -> bool:
+    """As good on both axes, and better on one."""
     as_good = other.per_user >= point.per_user and other.system_tps >= point.system_tps
     return as_good and (other.per_user, other.system_tps) != (point.per_user, point.system_tps)
 

@@ -27,6 +27,7 @@ from reconciler.tree.curve.layout import (
     SUMMARY,
     parse_point_name,
 )
+from reconciler.tree.layout import is_portable
 from reconciler.tree.reading.files import TEXT_LIMIT, Read, UnreadableError, list_folders, read_bytes, read_file
 
 
@@ -239,6 +240,13 @@ def _has_points(results: Path) -> bool:
             if any(parse_point_name(name) is not None for name in list_folders(results / system / model)):
                 return True
     return False
+
+
+def find_implementation(curve: CurveFolder) -> str:
+    """The folder of its code below src/, as its points name it; "" where none does."""
+    source = next((str(value) for point in curve.stated if (value := point.state("shared_src"))), "")
+    name = source.strip().strip("/").rpartition("/")[2]
+    return name if is_portable(name) else ""
 
 
 def resolve_shared(root: Path, value: object) -> Path | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from reconciler.diff.timeline import Side
 from reconciler.history.compare import compare
+from reconciler.mlperf.endpoints_program.pareto import CurvePoint
 from reconciler.render.timeline import render_comparison_text
 from reconciler.resource.kinds import Cell
 
@@ -55,3 +58,31 @@ def test_compare_when_no_ratio_for_one_accelerator_makes_sense(unit: str, count:
     one, other = side("a", "SingleStream", "2", 4, unit), side("b", "SingleStream", "1", count, unit)
     (pair,) = compare(("a", "b"), one, other).pairs
     assert (pair.ratio, pair.per_accelerator) == (0.5, None)
+
+
+def make_curve(benchmark: str, *points: tuple[int, str, str]) -> dict[Cell, Side]:
+    """(concurrency, tokens a second per user, tokens a second) of each point."""
+    found = {}
+    for concurrency, per_user, rate in points:
+        cell = Cell("standardized", "box", benchmark, f"c{concurrency}")
+        point = CurvePoint(concurrency, Decimal(per_user), Decimal(rate), Decimal("12.5"))
+        found[cell] = Side(cell, rate, "tokens/s", "VALID", entered="gpt-oss-120b", point=point)
+    return found
+
+
+def test_curves_are_compared_by_the_points_that_none_of_their_own_beats() -> None:
+    one = make_curve("oss", (1, "100", "10"), (8, "40", "8"), (16, "50", "40"), (100, "20", "90"))
+    other = make_curve("renamed", (1, "110", "9"), (16, "60", "50"), (100, "18", "80"))
+    found = compare(("a", "b"), one, other)
+    assert [pair.one.cell.scenario for pair in found.pairs] == ["c1", "c16", "c100"]
+    (curves,) = found.curves
+    assert (curves.points, curves.beaten) == ((3, 3), ((16,), (100,)))
+    assert curves.ratio == pytest.approx(80 / 90)
+    text = render_comparison_text(found)
+    assert "90 tokens/s, 20 a user, TTFT P90 12.5 ms" in text
+    assert "  b beats 1 of the 3 points of a that none of its own beats: 16" in text
+
+
+def test_a_curve_is_no_better_than_itself() -> None:
+    one = make_curve("oss", (1, "100", "10"), (8, "40", "8"), (16, "50", "40"))
+    assert compare(("a", "b"), one, one).curves[0].beaten == ((), ())

@@ -28,7 +28,7 @@ from reconciler.plan.plan import Plan
 from reconciler.planning import Options, PlanResult, compute_plan, make_plan_of
 from reconciler.render.documents import render_document
 from reconciler.render.plan import LIMIT, render_plan_text
-from reconciler.resource.kinds import DIVISIONS, Address, Cell, Kind
+from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, Address, Cell, Kind
 from reconciler.spec.edit import EditError
 from reconciler.spec.files import Source, compute_blob_id, read_sources
 from reconciler.spec.loading import load_sources
@@ -71,6 +71,10 @@ def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: 
 
 
 def _refuse(seen: PlanResult, source: Cell, target: Cell) -> None:
+    if source.division in CURVE_DIVISIONS:
+        place = f"{source.division}.{source.system}.{source.benchmark}"
+        fix = f"move what stands below spec.divisions.{place} by hand; no run is repeated"
+        raise ReconcilerError(f"{source} is a point: a curve is entered in one division as a whole", fix=fix)
     if source == target:
         raise ReconcilerError(f"{source} is in the {target.division} division already", fix="name another one: --to")
     ruleset = load_ruleset(seen.desired.submission.round)

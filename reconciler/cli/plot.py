@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 
 import click
 
+from reconciler.cli.compare import read_own_sides
 from reconciler.cli.shared.options import cell_argument, spec_option, takes
 from reconciler.cli.shared.output import say
 from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.files import write_output
-from reconciler.mlperf.endpoints_program.pareto import ParetoCurve
+from reconciler.mlperf.endpoints_program.pareto import CurvePoint, ParetoCurve, find_dominated
 from reconciler.render.page.charts import CHARTS, Chart
 from reconciler.render.page.curve_charts import CURVE_CHARTS, chart_curves
+from reconciler.render.page.curve_view import find_curve, read_pareto
 from reconciler.render.page.plots import FORMATS, THEMES, draw_plot
 from reconciler.render.page.site import Site
+from reconciler.resource.kinds import CURVE_DIVISIONS
 from reconciler.tree.curve.reading import find_submissions, is_endpoints_submission
 
+_SLASHES = 2  # in the name of a curve: DIVISION/SYSTEM/BENCHMARK
 _OUTPUT = click.Option(
     ["-o", "--output"],
     type=click.Path(dir_okay=False, path_type=Path),
@@ -36,29 +42,32 @@ _THEME = click.Option(
 )
 _BESIDE = click.Option(
     ["--beside"],
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
     multiple=True,
-    metavar="FOLDER",
-    help="Another Endpoints submission, in the same plot: another stack, or another date.",
+    metavar="FOLDER|COMMIT",
+    help="Another Endpoints submission, or the curve at a commit, in the same plot: another stack, or another date.",
 )
 
 
 @click.command("plot")
 @takes([cell_argument(), _OUTPUT, _OF, _THEME, _BESIDE, spec_option()])
 def command(
-    cell: str, output: Path, name: str | None, theme: str, beside: tuple[Path, ...], specs: tuple[str, ...]
+    cell: str, output: Path, name: str | None, theme: str, beside: tuple[str, ...], specs: tuple[str, ...]
 ) -> int:
     """Plot CELL as the page does: its runs, latencies, throughput or telemetry, or its committed results.
 
-    Of a folder with an MLPerf Endpoints submission: its curves as the official step function (pareto), TTFT (ttft) or
-    throughput (scaling) over concurrency.
+    Of a curve of MLPerf Endpoints (DIVISION/SYSTEM/BENCHMARK), or of a folder with a submission: the official step
+    function (pareto), TTFT (ttft) or throughput (scaling) over concurrency.
     """
     form = output.suffix.removeprefix(".").lower()
     if form not in FORMATS:
         raise ReconcilerError(f"{output}: a plot is written as {' or '.join(FORMATS)}", fix=f"-o {output.stem}.svg")
-    folder = Path(cell)
-    if is_endpoints_submission(folder):
-        chart, title = _chart_curves((folder, *beside), name or CURVE_CHARTS[0]), ""
+    if is_endpoints_submission(Path(cell)):
+        drawn = _read_folder(Path(cell), cell if beside else "")
+        chart, title = _chart_curves(drawn, beside, name), ""
+    elif cell.partition("/")[0] in CURVE_DIVISIONS and cell.count("/") == _SLASHES:
+        page = RepositoryPage(*find_asked_cells(specs))
+        own = {f"{cell}, now" if beside else cell: read_pareto(find_curve(page.read_matrix(), cell))}
+        chart, title = _chart_curves(own, beside, name, cell), ""
     else:
         chart, title = _chart_cell(cell, name or CHARTS[0], beside, specs)
     write_output(output.absolute(), draw_plot(chart, theme=theme, form=form, title=f"{title}{chart.title}"))
@@ -66,24 +75,38 @@ def command(
     return IN_SYNC
 
 
-def _chart_cell(cell: str, name: str, beside: tuple[Path, ...], specs: tuple[str, ...]) -> tuple[Chart, str]:
+def _chart_cell(cell: str, name: str, beside: tuple[str, ...], specs: tuple[str, ...]) -> tuple[Chart, str]:
     if name in CURVE_CHARTS or beside:
-        fix = "name the folder of a submission in place of the cell"
-        raise ReconcilerError(f"{name} is a plot of Endpoints submissions", fix=fix)
+        fix = "name the folder of a submission in place of the cell, or the curve: DIVISION/SYSTEM/BENCHMARK"
+        raise ReconcilerError(f"{name} is a plot of curves", fix=fix)
     source = RepositoryPage(*find_asked_cells(specs))
     found = source.find(cell)
     return Site(source).draw_chart(found, name), f"{found}: "
 
 
-def _chart_curves(folders: tuple[Path, ...], name: str) -> Chart:
-    """Every curve of each folder, called after its system and model, and after its folder where there are several."""
-    if name not in CURVE_CHARTS:
+def _chart_curves(drawn: dict[str, ParetoCurve], beside: tuple[str, ...], name: str | None, curve: str = "") -> Chart:
+    """``beside``: folders or commits. ``curve``: the one of a commit to draw, "" for all."""
+    chosen = name or CURVE_CHARTS[0]
+    if chosen not in CURVE_CHARTS:
         raise ReconcilerError(f"{name} is a plot of a cell", fix=f"--of {CURVE_CHARTS[0]}")
-    curves: dict[str, ParetoCurve] = {}
-    for folder in folders:
-        for submission in find_submissions(folder):
-            for system in submission.systems:
-                for curve in system.curves:
-                    label = f"{curve.system} / {curve.model}"
-                    curves[f"{folder}: {label}" if len(folders) > 1 else label] = curve.pareto
-    return chart_curves(name, curves)
+    for other in beside:
+        drawn |= _read_folder(Path(other), other) if Path(other).is_dir() else _read_commit(other, curve)
+    return chart_curves(chosen, drawn)
+
+
+def _read_folder(folder: Path, called: str) -> dict[str, ParetoCurve]:
+    """Every curve, called after its system and model, and after its folder where there are several."""
+    curves = (curve for item in find_submissions(folder) for system in item.systems for curve in system.curves)
+    names = ((f"{curve.system} / {curve.model}", curve.pareto) for curve in curves)
+    return {f"{called}: {label}" if called else label: pareto for label, pareto in names}
+
+
+def _read_commit(name: str, curve: str) -> dict[str, ParetoCurve]:
+    found: dict[str, list[CurvePoint]] = {}
+    for side in read_own_sides(find_repository().root, name).values():
+        if side.point is not None and curve in ("", side.curve):
+            found.setdefault(f"{side.curve}, {name}", []).append(side.point)
+    if not found:
+        raise ReconcilerError(f"{name} has no curve {curve}".rstrip(), fix="name a commit whose records it is in")
+    sides = ((label, tuple(sorted(points, key=attrgetter("concurrency")))) for label, points in found.items())
+    return {label: ParetoCurve(points, None, find_dominated(points)) for label, points in sides}

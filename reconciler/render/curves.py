@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from reconciler.mlperf.endpoints_program.pareto import CurvePoint
 from reconciler.quantities import join_listing, show_count, show_duration
 
 
@@ -22,7 +23,7 @@ class BandStanding:
 @dataclass(frozen=True, slots=True)
 class CurveStanding:
     """``dominated``: points than which another is better on both axes. ``denser``: concurrencies beside the sharpest
-    bends; ``seconds``: what one more point takes, None where nothing can tell."""
+    bends; ``seconds``: what one more point takes, None where nothing can tell. ``points``: those that can be drawn."""
 
     curve: str
     max_concurrency: int
@@ -32,6 +33,7 @@ class CurveStanding:
     dominated: tuple[int, ...] = ()
     denser: tuple[int, ...] = ()
     seconds: float | None = None
+    points: tuple[CurvePoint, ...] = ()
 
 
 def render_curves_text(curves: Iterable[CurveStanding]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from reconciler.errors import ReconcilerError, SpecError
-from reconciler.resource.kinds import Cell
+from reconciler.resource.kinds import CURVE_DIVISIONS, Cell
 from reconciler.resource.settings import Trial
 from reconciler.spec.declared import Reading
 from reconciler.spec.edit import EditError, New, compose, find_deepest, set_value
@@ -30,6 +30,9 @@ def read_for_trial(paths: Sequence[Path], root: Path, environment: Mapping[str, 
 
 def edit_cell(sources: Sequence[Source], cell: Cell, settings: Sequence[tuple[str, str]]) -> list[Source]:
     """The sources with ``settings`` in the one that declares ``cell``; the others as they are."""
+    if cell.division in CURVE_DIVISIONS:
+        fix = "write it below `points` of the curve in the spec, measure, and `reconcile compare` the two commits"
+        raise ReconcilerError(f"{cell} is a point of a curve, which has no settings to try by itself", fix=fix)
     for index, source in enumerate(sources):
         if _declares(source, cell):
             text = source.text

@@ -78,6 +78,32 @@ class Seen:
         return True
 
 
+SEVERE = ("serious", "critical")
+
+
+def check_view(seen: Seen, origin: str, view: str, scheme: str) -> None:
+    """A view is quiet, accessible also where it is unfolded, as wide as the screen at most, and draws its plots."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    answer = seen.tab.goto(origin + view, wait_until="load")
+    assert answer.status == (404 if view.endswith("nothing") else 200), view
+    for hidden in seen.tab.locator("details").all():
+        hidden.evaluate("element => { element.open = true }")
+    found = Axe().run(seen.tab).response["violations"]
+    severe = [(v["id"], [n["html"][:200] for n in v["nodes"]][:3]) for v in found if v["impact"] in SEVERE]
+    assert not severe, f"{view}: {severe}"
+    width = seen.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert width <= 0, f"{view} is {width} pixels wider than the screen"
+    drawn = seen.tab.locator("figure img")
+    for number in range(drawn.count()):
+        drawn.nth(number).scroll_into_view_if_needed()
+        shown = "image => image.complete && image.naturalWidth > 0"
+        seen.tab.wait_for_function(shown, arg=drawn.nth(number).element_handle())
+        assert f"/{scheme}/" in drawn.nth(number).evaluate("image => image.currentSrc")
+    seen.messages = [said for said in seen.messages if "404" not in said or not view.endswith("nothing")]
+    assert seen.is_quiet(origin), view
+
+
 @pytest.fixture
 def open_tab(browser: Any) -> Iterator[Callable[..., Seen]]:
     """A tab of its own; ``screen``: of SCREENS, ``scheme``: "light" or "dark"."""

@@ -14,7 +14,7 @@ from reconciler.files import RepositoryPaths
 from reconciler.planning import Options
 from reconciler.render.page.export import export_site
 from reconciler.render.page.site import Site
-from tests.browser.conftest import Seen
+from tests.browser.conftest import Seen, check_view
 from tests.unit.cli.conftest import CELL, SPEC, edit
 
 VIEWS = (
@@ -29,7 +29,6 @@ VIEWS = (
     "/spec?file=specs/one.yaml#L3",
     "/cell/nothing",
 )
-SEVERE = ("serious", "critical")
 
 
 @pytest.fixture
@@ -42,28 +41,9 @@ def source(recorded: Path) -> RepositoryPage:
 def test_every_view_is_quiet_and_accessible(
     source: RepositoryPage, serve: Callable[..., str], open_tab: Callable[..., Seen], screen: str, scheme: str
 ) -> None:
-    seen = open_tab(screen, scheme)
-    from axe_playwright_python.sync_playwright import Axe
-
-    origin = serve(source)
+    seen, origin = open_tab(screen, scheme), serve(source)
     for view in VIEWS:
-        answer = seen.tab.goto(origin + view, wait_until="load")
-        assert answer.status == (404 if view.endswith("nothing") else 200), view
-        for hidden in seen.tab.locator("details").all():
-            hidden.evaluate("element => { element.open = true }")
-        found = Axe().run(seen.tab).response["violations"]
-        severe = [(v["id"], [n["html"][:200] for n in v["nodes"]][:3]) for v in found if v["impact"] in SEVERE]
-        assert not severe, f"{view}: {severe}"
-        width = seen.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert width <= 0, f"{view} is {width} pixels wider than the screen"
-        drawn = seen.tab.locator("figure img")
-        for number in range(drawn.count()):
-            drawn.nth(number).scroll_into_view_if_needed()
-            shown = "image => image.complete && image.naturalWidth > 0"
-            seen.tab.wait_for_function(shown, arg=drawn.nth(number).element_handle())
-            assert f"/{scheme}/" in drawn.nth(number).evaluate("image => image.currentSrc")
-        seen.messages = [said for said in seen.messages if "404" not in said or not view.endswith("nothing")]
-        assert seen.is_quiet(origin), view
+        check_view(seen, origin, view, scheme)
 
 
 def test_filters_stand_in_the_address(recorded: Path, serve: Callable[..., str], open_tab: Callable[..., Seen]) -> None:

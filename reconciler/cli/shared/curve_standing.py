@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 
-from reconciler.mlperf.endpoints_program.pareto import CurvePoint, find_dominated
+from reconciler.mlperf.endpoints_program.pareto import CurvePoint, find_dominated, read_recorded_point
 from reconciler.mlperf.endpoints_program.regions import BAND_TITLES, BANDS, Regions, derive_regions, place_denser
 from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX, is_endpoints_round
@@ -49,6 +48,7 @@ def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRul
         dominated=tuple(sorted(find_dominated(drawn))),
         denser=tuple(denser[:_SUGGESTED]),
         seconds=_cost(points, seen),
+        points=drawn,
     )
 
 
@@ -58,10 +58,8 @@ def _list_measured(points: dict[int, Cell], seen: PlanResult) -> Iterator[CurveP
         if chosen is None or not chosen.performance:
             continue
         values = load_record(seen.paths, chosen.performance).values
-        per_user = values.get("point", {}).get("tps_per_user")
-        if per_user is not None:
-            rate = Decimal(str(values["metric"]["value"]))
-            yield CurvePoint(int(cell.scenario[1:]), Decimal(str(per_user)), rate)
+        if point := read_recorded_point(int(cell.scenario[1:]), values):
+            yield point
 
 
 def _band(

@@ -141,6 +141,7 @@ def _performance(look: Look, cell: Cell) -> dict[str, Any] | None:
         "suggestion": record.values.get("suggestion"),
         "margins": record.values.get("margins") or [],
         "bound": next(latency, None),
+        "point": record.values.get("point"),
         "percentiles": _percentiles(look.paths, record),
         "telemetry": telemetry,
         "series": read_series(look.paths, record),

@@ -6,6 +6,7 @@ from typing import Any
 
 from reconciler.quantities import show_rate, show_size
 from reconciler.render.page.charts import draw_charts
+from reconciler.render.page.curve_view import find_curve_name
 from reconciler.render.page.matrix_view import mark_condition, render_measured, split_cell
 from reconciler.render.page.source import Document
 from reconciler.resource.wording import shorten_value, show_value
@@ -20,6 +21,8 @@ def arrange_cell(document: Document) -> Document:
         "title": document["cell"],
         "cell": document["cell"],
         "parts": split_cell(document["cell"]),
+        "curve": find_curve_name(document["cell"]),
+        "point": _point(performance.get("point") or {}, document["settings"]),
         "looked": document["looked"],
         "specs": document["specs"],
         "conditions": [_condition(condition) for condition in status["conditions"]],
@@ -42,6 +45,25 @@ def arrange_cell(document: Document) -> Document:
         "logs": document["logs"],
         "tree": document["tree"],
     }
+
+
+_FIGURES = {
+    "concurrency": "Requests at a time",
+    "tps_per_user": "Tokens/s per user",
+    "ttft_p90_ms": "TTFT P90 in ms",
+    "seconds": "Duration in s",
+    "issued": "Samples issued",
+    "completed": "Samples completed",
+}
+
+
+def _point(point: Document, settings: Document) -> list[tuple[str, str]]:
+    """Figures of a point of a curve; none of another cell."""
+    if not point:
+        return []
+    region = str(settings.get("point.region", {}).get("value") or "").replace("_", " ")
+    shown = [(title, show_rate(float(point[name]))) for name, title in _FIGURES.items() if name in point]
+    return [*([("Region", region)] if region else []), *shown]
 
 
 def _condition(condition: Document) -> Document:

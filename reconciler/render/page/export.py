@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import ReconcilerError
 from reconciler.files import replace
-from reconciler.render.page.charts import draw_charts
+from reconciler.render.page.charts import Chart, draw_charts
 from reconciler.render.page.environment import read_static
 from reconciler.render.page.links import (
     Links,
     find_root,
     name_cell_file,
+    name_curve_file,
     name_findings_file,
     name_plot_file,
     name_spec_file,
@@ -57,6 +58,13 @@ def export_site(
                 written += 1
         except ReconcilerError as error:
             undrawn = error.message
+    for curve in site.list_curves():
+        name = name_curve_file(curve)
+        replace(folder / name, site.show_curve(curve, _links(name)).encode(), durable=False)
+        written += 1
+        for file, data in _draw(curve, site.list_curve_charts(curve)) if not undrawn else ():
+            replace(folder / file, data, durable=False)
+            written += 1
     return Exported(written, len(cells), undrawn)
 
 
@@ -77,7 +85,11 @@ def _views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[
 
 
 def _plots(site: Site, cell: str) -> Iterator[tuple[str, bytes]]:
-    for chart in [*draw_charts(site.source.read_cell(cell)), *site.list_history_charts(cell)]:
+    yield from _draw(cell, [*draw_charts(site.source.read_cell(cell)), *site.list_history_charts(cell)])
+
+
+def _draw(cell: str, charts: Iterable[Chart]) -> Iterator[tuple[str, bytes]]:
+    for chart in charts:
         for theme, data in draw_themes(chart).items():
             yield name_plot_file(cell, chart.name, theme), data
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reconciler.quantities import join_listing, show_rate
 from reconciler.render.page.charts import chart_history
 from reconciler.render.page.matrix_view import render_measured
 from reconciler.render.page.source import Document
@@ -40,6 +41,24 @@ def arrange_comparison(document: Document) -> Document:
         "names": document["names"],
         "pairs": [_pair(pair) for pair in document["pairs"]],
         "alone": [(name, cells) for name, cells in document["alone"].items() if cells],
+        "curves": [_curves(pair, document["names"]) for pair in document["curves"]],
+    }
+
+
+def _curves(pair: Document, names: list[str]) -> Document:
+    """Two curves: the most of each, and which points of each the other beats."""
+    sides = zip(names, pair["points"], pair["beaten"], pair["peaks"], strict=True)
+    return {
+        "curves": list(dict.fromkeys(pair["curves"])),
+        "sides": [
+            {
+                "name": name,
+                "points": count,
+                "beaten": join_listing(map(str, beaten), most=12) if beaten else "none",
+                "peak": show_rate(float(peak)),
+            }
+            for name, count, beaten, peak in sides
+        ],
     }
 
 

@@ -26,7 +26,11 @@ class Links:
     def cell(self, cell: str) -> str:
         return f"{self.root}{name_cell_file(cell)}" if self.files else f"{self.root}cell/{quote(cell)}"
 
+    def curve(self, curve: str) -> str:
+        return f"{self.root}{name_curve_file(curve)}" if self.files else f"{self.root}curve/{quote(curve)}"
+
     def plot(self, cell: str, chart: str, theme: str) -> str:
+        """``cell``: or a curve."""
         if self.files:
             return f"{self.root}{name_plot_file(cell, chart, theme)}"
         return f"{self.root}plot/{theme}/{chart}.svg?cell={quote(cell, safe='')}"
@@ -67,6 +71,10 @@ def find_root(path: str) -> str:
 
 def name_cell_file(cell: str) -> str:
     return f"cell/{_make_plain(cell)}.html"
+
+
+def name_curve_file(curve: str) -> str:
+    return f"curve/{_make_plain(curve)}.html"
 
 
 def name_spec_file(file: str) -> str:

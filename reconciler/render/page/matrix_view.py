@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reconciler.render.page.curve_view import find_curve_name, name_program, sum_up_curve
 from reconciler.render.page.source import Document
 from reconciler.render.status import render_metric_text
 from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED
@@ -22,13 +23,14 @@ def arrange_matrix(document: Document) -> Document:
             values[name][part] = None
         groups.setdefault((parts["division"], parts["system"]), []).append(_row(entry, parts))
     rows = [row for group in groups.values() for row in group]
+    _open_curves(document["curves"], rows)
     columns = [name for i, name in enumerate(CONDITIONS) if any(not row["marks"][i]["absent"] for row in rows)]
-    for row in rows:
+    for row in [*rows, *(row["opens"] for row in rows if row["opens"])]:
         row["marks"] = [mark for name, mark in zip(CONDITIONS, row["marks"], strict=True) if name in columns]
     return {
         "title": "Matrix",
         "submission": document["submission"],
-        "round": document["round"],
+        "program": name_program(document["round"]),
         "looked": document["looked"],
         "facets": [(name, list(found)) for name, found in values.items()],
         "columns": columns,
@@ -37,6 +39,14 @@ def arrange_matrix(document: Document) -> Document:
         "ready": sum(entry["ready"] == "True" for entry in document["cells"]),
         "findings": document["findings"],
     }
+
+
+def _open_curves(curves: list[Document], rows: list[Document]) -> None:
+    """Before the first point of each curve there is a row of the curve itself."""
+    for curve in curves:
+        own = [row for row in rows if find_curve_name(row["cell"]) == curve["curve"]]
+        if own:
+            own[0]["opens"] = sum_up_curve(curve, own)
 
 
 def split_cell(cell: str) -> list[str]:
@@ -68,6 +78,7 @@ def _row(entry: Document, parts: dict[str, str]) -> Document:
         "accuracy": render_measured(entry["accuracy"]),
         "steps": entry["steps"],
         "notes": ", ".join([*_list_notes(entry), *entry["marks"]]),
+        "opens": None,
     }
 
 

@@ -79,6 +79,7 @@ def _list_views(site: Site) -> dict[str, Callable[[Any, Links], str]]:
     return {
         "/": lambda _, links: site.show_matrix(links),
         "/cell/{cell:path}": lambda request, links: site.show_cell(request.path_params["cell"], links),
+        "/curve/{curve:path}": lambda request, links: site.show_curve(request.path_params["curve"], links),
         "/plan": lambda request, links: site.show_plan(links, *_words(request, "base", "head")),
         "/history": lambda request, links: site.show_history(links, *_words(request, "cell", "one", "other")),
         "/findings": lambda request, links: site.show_findings(links, *_words(request, "tree", "command")),

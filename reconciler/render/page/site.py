@@ -12,6 +12,8 @@ from reconciler.errors import ReconcilerError
 from reconciler.escaping import escape_hidden
 from reconciler.render.page.cell_view import arrange_cell
 from reconciler.render.page.charts import Chart, chart_history, draw_charts
+from reconciler.render.page.curve_charts import CURVE_CHARTS
+from reconciler.render.page.curve_view import arrange_curve, draw_curve, find_curve, list_curve_names
 from reconciler.render.page.environment import make_environment
 from reconciler.render.page.findings_view import arrange_findings
 from reconciler.render.page.history_view import arrange_comparison, arrange_history
@@ -54,6 +56,15 @@ class Site:
     def show_cell(self, cell: str, links: Links) -> str:
         document = self.source.read_cell(cell)
         return self.render("cell.html", links, "", **arrange_cell(document))
+
+    def show_curve(self, curve: str, links: Links) -> str:
+        return self.render("curve.html", links, "", **arrange_curve(self.source.read_matrix(), curve))
+
+    def list_curves(self) -> list[str]:
+        return list(list_curve_names(self.source.read_matrix()))
+
+    def list_curve_charts(self, curve: str) -> tuple[Chart, ...]:
+        return draw_curve(find_curve(self.source.read_matrix(), curve))
 
     def show_live(self, links: Links) -> str:
         return self.render("live.html", links, "live", title="Live", **arrange_live(self.source.read_live()))
@@ -116,8 +127,10 @@ class Site:
         return self.render("findings.html", links, "findings", **{**asked, **document})
 
     def draw_chart(self, cell: str, name: str) -> Chart:
-        """Raises ReconcilerError where there is nothing to plot."""
-        if name == "history":
+        """``cell``: or a curve, for one of its charts. Raises ReconcilerError where there is nothing to plot."""
+        if name in CURVE_CHARTS:
+            found = [chart for chart in self.list_curve_charts(cell) if chart.name == name]
+        elif name == "history":
             found = [chart] if (chart := chart_history(self.source.read_history(cell))) else []
         else:
             found = [chart for chart in draw_charts(self.source.read_cell(cell)) if chart.name == name]

@@ -26,6 +26,10 @@ function filterRows(form) {
       row.hidden = !fits;
       if (fits) here += 1;
     }
+    for (const curve of group.querySelectorAll("[data-curve]")) {
+      const points = [...group.querySelectorAll("[data-row]:not([hidden])")];
+      curve.hidden = !points.some((row) => row.dataset.benchmark === curve.dataset.benchmark);
+    }
     group.hidden = here === 0;
     shown += here;
   }
@@ -46,7 +50,7 @@ function startFilters(form) {
 }
 
 function moveAmongRows(step) {
-  const links = [...document.querySelectorAll("[data-row]:not([hidden]) [data-open]")];
+  const links = [...document.querySelectorAll("[data-row]:not([hidden]) [data-open], [data-curve]:not([hidden]) [data-open]")];
   if (!links.length) return;
   const at = links.indexOf(document.activeElement);
   const next = at < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + step));

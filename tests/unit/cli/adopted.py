@@ -1,0 +1,28 @@
+"""A repository with a curve that was measured elsewhere, rendered and committed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.main import main
+from tests.unit.cli.conftest import git
+from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
+
+
+def adopt_curve(folder: Path) -> Path:
+    sent = write_submission(folder / "sent", make_submission(make_curve()))
+    root = folder / "mine"
+    root.mkdir()
+    git(root, "init", "--quiet")
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
+        patch.chdir(root)
+        assert main(["adopt", str(sent)]) == 0
+        assert main([]) == 0
+    (root / ".gitignore").write_text(".reconcile/\n")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Adopt a curve")
+    return root

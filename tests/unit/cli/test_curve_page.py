@@ -1,0 +1,69 @@
+"""A curve on the page and as a plot, of a repository that has one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.main import main
+from reconciler.cli.shared.page_source import RepositoryPage
+from reconciler.errors import ReconcilerError
+from reconciler.files import RepositoryPaths
+from reconciler.planning import Options
+from reconciler.render.page.links import Links
+from reconciler.render.page.site import Site
+from tests.shared import need
+from tests.unit.cli.adopted import adopt_curve
+
+CURVE = "standardized/box/vllm"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return adopt_curve(tmp_path_factory.mktemp("curve"))
+
+
+def test_the_page_shows_a_curve_its_row_and_its_points(root: Path) -> None:
+    need("jinja2")
+    site, links = Site(RepositoryPage(RepositoryPaths(root), Options())), Links()
+    matrix = site.show_matrix(links)
+    assert "MLPerf Endpoints v1.0" in matrix
+    assert f'href="curve/{CURVE}"' in matrix
+    assert "7 of 7 points" in matrix
+    curve = site.show_curve(CURVE, Links("../../../"))
+    assert "Medium Concurrency" in curve
+    assert f'href="../../../cell/{CURVE}/c64"' in curve
+    assert curve.count("<figure") == 3
+    point = site.show_cell(f"{CURVE}/c10", Links("../../../../"))
+    assert "Point of the curve" in point
+    assert "med concurrency" in point
+    with pytest.raises(ReconcilerError, match="there is no curve 'standardized/box/other'") as caught:
+        site.show_curve("standardized/box/other", links)
+    assert CURVE in caught.value.fix
+
+
+def test_a_curve_is_plotted_beside_itself_at_another_commit(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need("matplotlib")
+    monkeypatch.chdir(root)
+    drawn = tmp_path / "curve.svg"
+    assert main(["plot", CURVE, "-o", str(drawn)]) == 0
+    assert f"{CURVE}: 7 points" in capsys.readouterr().out
+    assert main(["plot", CURVE, "-o", str(drawn), "--of", "ttft", "--beside", "HEAD"]) == 0
+    said = capsys.readouterr().out
+    assert f"{CURVE}, now: 7 points" in said
+    assert f"{CURVE}, HEAD: 7 points" in said
+    assert main(["plot", CURVE, "-o", str(drawn), "--of", "latency"]) == 1
+    assert "latency is a plot of a cell" in capsys.readouterr().err
+
+
+def test_a_point_is_neither_moved_nor_tried_by_itself(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(root)
+    assert main(["move", "c10", "--to", "open"]) == 1
+    assert "a curve is entered in one division as a whole" in capsys.readouterr().err
+    assert main(["try", "c10", "min_query_count=400"]) == 1
+    assert "a point of a curve, which has no settings to try by itself" in capsys.readouterr().err

@@ -1,0 +1,82 @@
+"""The view of a curve: what lacks in each region, which points are beaten, and the row of the matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reconciler.render.page.curve_view import arrange_curve, draw_curve, name_program, sum_up_curve
+from reconciler.resource.conditions import CONDITIONS
+
+NAME = "standardized/box/oss"
+
+
+def make_point(concurrency: int, per_user: str, rate: str, ttft: str | None) -> dict[str, Any]:
+    return {"concurrency": concurrency, "per_user": per_user, "system_tps": rate, "ttft_p90_ms": ttft}
+
+
+def make_document() -> dict[str, Any]:
+    bands = [
+        {"title": "Low", "first": 2, "last": 5, "declared": [2, 5], "measured": [2]},
+        {"title": "Medium", "first": 6, "last": 17, "declared": [], "measured": []},
+        {"title": "High", "first": 18, "last": 64, "declared": [64], "measured": [64]},
+    ]
+    curve = {
+        "curve": NAME,
+        "max_concurrency": 64,
+        "declared": [2, 5, 64],
+        "measured": [2, 64],
+        "bands": bands,
+        "dominated": [64],
+        "denser": [9, 12],
+        "seconds": 600.0,
+        "points": [make_point(2, "80", "160.5", "30"), make_point(64, "10", "150", None)],
+    }
+    cells = [
+        {"cell": f"{NAME}/c{n}", "ready": str(n != 5), "validity": "VALID", "marks": ["rehearsal"]} for n in (2, 5, 64)
+    ]
+    return {"curves": [curve], "cells": cells, "looked": "now"}
+
+
+def test_a_region_tells_what_it_lacks() -> None:
+    bands = arrange_curve(make_document(), NAME)["bands"]
+    assert [(band["kind"], band["word"]) for band in bands] == [
+        ("maybe", "not measured: 5"),
+        ("no", "no point"),
+        ("ok", "measured"),
+    ]
+
+
+def test_points_have_what_was_measured_of_them() -> None:
+    found = arrange_curve(make_document(), NAME)
+    shown = [(r["concurrency"], r["rate"], r["ttft"], r["beaten"], r["state"]) for r in found["rows"]]
+    assert shown == [(2, "160", "30", False, "ready"), (5, "", "", False, "due"), (64, "150", "", True, "ready")]
+    assert found["denser"] == "9 and 12"
+    assert found["marks"] == ["rehearsal"]
+
+
+def test_a_curve_without_a_measured_point_has_no_plots() -> None:
+    curve = make_document()["curves"][0]
+    assert [chart.name for chart in draw_curve(curve)] == ["pareto", "ttft", "scaling"]
+    assert draw_curve({**curve, "points": []}) == ()
+
+
+def test_the_row_of_a_curve_is_as_good_as_its_worst_point() -> None:
+    good = {"word": "ok", "kind": "ok", "absent": False, "said": ""}
+    bad = {"word": "no", "kind": "no", "absent": False, "said": "NotRecorded"}
+    rows = [
+        {"marks": [good] * len(CONDITIONS), "steps": 0},
+        {"marks": [good, bad, *[good] * (len(CONDITIONS) - 2)], "steps": 3},
+    ]
+    row = sum_up_curve(make_document()["curves"][0], rows)
+    assert [(mark["kind"], mark["said"]) for mark in row["marks"][:3]] == [
+        ("ok", ""),
+        ("no", "1 of 2 points"),
+        ("ok", ""),
+    ]
+    assert (row["metric"], row["steps"]) == ("at most 160 tokens/s", 3)
+    assert row["notes"] == "2 of 3 points; nothing measured in Medium"
+
+
+def test_both_programs_are_called_by_their_names() -> None:
+    assert name_program("endpoints-v1.0") == "MLPerf Endpoints v1.0"
+    assert name_program("v6.1") == "MLPerf Inference v6.1"

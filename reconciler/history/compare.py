@@ -75,7 +75,8 @@ def read_sides(at: Snapshot) -> dict[Cell, Side]:
             accelerator = system.text("hardware.accelerator")
             validity = str(record.values.get("validity", ""))
             side = Side(cell, *metric, validity, count, accelerator, _headroom(record))
-            point = read_recorded_point(int(cell.scenario[1:]), record.values) if "point" in record.values else None
+            figures = record.values.get("point")
+            point = read_recorded_point(int(cell.scenario[1:]), figures, side.value) if figures else None
             found[cell] = replace(side, point=point, entered=_entered(at, cell)) if point else side
     return found
 

@@ -58,7 +58,8 @@ def _list_measured(points: dict[int, Cell], seen: PlanResult) -> Iterator[CurveP
         if chosen is None or not chosen.performance:
             continue
         values = load_record(seen.paths, chosen.performance).values
-        if point := read_recorded_point(int(cell.scenario[1:]), values):
+        figures, rate = values.get("point") or {}, (values.get("metric") or {}).get("value", 0)
+        if point := read_recorded_point(int(cell.scenario[1:]), figures, rate):
             yield point
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 
@@ -50,14 +49,14 @@ def make_curve(points: Iterable[MeasuredPoint], *, agentic: bool = False) -> Par
     return ParetoCurve(tuple(drawn), ceiling, find_dominated(drawn))
 
 
-def read_recorded_point(concurrency: int, values: Mapping[str, Any]) -> CurvePoint | None:
-    """Of what the record of a performance run says. None where it has no rate per user."""
-    point = values.get("point") or {}
-    if point.get("tps_per_user") is None:
+def read_recorded_point(concurrency: int, figures: Mapping[str, object], rate: object) -> CurvePoint | None:
+    """``figures``: of the point, as the record of its performance run has them; ``rate``: tokens a second. None where
+    it has no rate per user."""
+    per_user, ttft = figures.get("tps_per_user"), figures.get("ttft_p90_ms")
+    if per_user is None:
         return None
-    ttft = point.get("ttft_p90_ms")
-    per_user, rate = Decimal(str(point["tps_per_user"])), Decimal(str(values["metric"]["value"]))
-    return CurvePoint(concurrency, per_user, rate, None if ttft is None else Decimal(str(ttft)))
+    waited = None if ttft is None else Decimal(str(ttft))
+    return CurvePoint(concurrency, Decimal(str(per_user)), Decimal(str(rate)), waited)
 
 
 def find_dominated(points: Sequence[CurvePoint]) -> frozenset[int]:

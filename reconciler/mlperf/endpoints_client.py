@@ -11,19 +11,24 @@ from typing import Any
 
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints_accuracy import parse_number
+from reconciler.mlperf.endpoints_audits import CACHING
+from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.log_files import CONFIG
 from reconciler.resource.kinds import PERFORMANCE
+from reconciler.resource.settings import DEDICATED_OFFLINE
 
 _PATIENCE = 300  # seconds for its own processes to start, before anything is measured
 PERFORMANCE_DATASET, ACCURACY_DATASET = "performance", "accuracy"
 _PARAMETERS, _COLUMNS, _ACCURACY_COLUMNS = "client.parameters.", "client.columns.", "client.accuracy.columns."
 _SHARED = (
-    *("point.concurrency", "client.api", "client.workers"),
+    *("point.concurrency", DEDICATED_OFFLINE, "client.api", "client.workers"),
     *("schedule_rng_seed", "sample_index_rng_seed", "seed_set"),
 )
+_AUDIT = ("samples", "audit_samples", "sample_index")
 _TIMED = (
     *("min_duration", "max_duration", "min_query_count", "target_qps", "client.warmup"),
     *("point.least_duration", "performance_sample_count", "client.steady_state"),
+    *(f"client.audit.{name}" for name in _AUDIT),
 )
 _SCORED = (
     *(f"client.accuracy.{name}" for name in ("name", "method", "ground_truth", "extractor")),
@@ -121,15 +126,22 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
         # Told to score alone, the client asks one question at a time. So it is told to do both, the first of which is
         # one sample long: then it asks as many at a time as the point does.
         bounds = {"min_duration_ms": 0, "n_samples_to_issue": 1}
+    offline = bool(asked.get(DEDICATED_OFFLINE))
     load: dict[str, Any] = {"type": "concurrency", "target_concurrency": int(asked["point.concurrency"])}
+    if offline:  # everything at once; the rules ask no streaming of it
+        load = {"type": OFFLINE_PATTERN}
     if timed and asked.get("target_qps") is not None:
         load["target_qps"] = float(asked["target_qps"])
     client: dict[str, Any] = {"stream_all_chunks": True, "worker_initialization_timeout": _PATIENCE}
     if asked.get("client.workers") is not None:
         client["num_workers"] = int(asked["client.workers"])
     return {
-        "type": "online",
-        "model_params": {"name": asked["harness.model_name"], "streaming": "on", **_below(asked, _PARAMETERS)},
+        "type": "offline" if offline else "online",
+        "model_params": {
+            "name": asked["harness.model_name"],
+            "streaming": "off" if offline else "on",
+            **_below(asked, _PARAMETERS),
+        },
         "settings": {
             "runtime": {**seeds, **_whole(bounds)},
             "load_pattern": load,
@@ -139,6 +151,7 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
             "service_ready_timeout_s": _PATIENCE,
         },
         "endpoint_config": {"api_type": asked.get("client.api") or "openai"},
+        **(_audit(asked) if timed else {}),
     }
 
 
@@ -165,6 +178,14 @@ def _warmup(asked: Mapping[str, Any]) -> dict[str, Any]:
         return {"enabled": False}
     seed = int(asked["sample_index_rng_seed"])
     return {"enabled": True, "n_requests": count, "salt": True, "drain": True, "warmup_random_seed": seed}
+
+
+def _audit(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Behind a performance run alone, with the tolerance of the rules."""
+    declared = {name: asked.get(f"client.audit.{name}") for name in _AUDIT}
+    if declared["samples"] is None:
+        return {}
+    return {"audit": {"test": CACHING, "only": False, **_whole(declared)}}
 
 
 def _steady_state(asked: Mapping[str, Any], *, timed: bool) -> dict[str, Any]:

@@ -23,6 +23,7 @@ CLIENT_CODE = "client.code"  # of the official Endpoints client
 ACCURACY_DATASET = "client.accuracy.dataset"
 CLIENT_SOURCES = (CLIENT_CODE, "client.tokenizer", ACCURACY_DATASET)  # whose content counts
 MAXIMUM = "max_supported_concurrency"  # of the system behind a curve of points
+DEDICATED_OFFLINE = "point.offline"  # of a point that is not at a fixed concurrency, but a dedicated Offline run
 ACCURACY_FROM = "accuracy_from"  # of a cell without an accuracy run: the scenario beside it whose run stands for it
 
 

@@ -56,10 +56,16 @@ def parse_left(files: Mapping[str, bytes]) -> Left:
     if CONFIG not in files:
         raise ValueError(f"there is no {CONFIG}")
     read = {name: _document(name, data) for name, data in files.items() if name.endswith((".json", CONFIG))}
-    audits = {PurePosixPath(name): document for name, document in read.items() if name.startswith(f"{AUDIT}/")}
-    stated = {n.stem.removeprefix("audit_"): d for n, d in audits.items() if n.name.startswith("audit_")}
-    phases = {n.parts[1]: d for n, d in audits.items() if n.name == RESULT_SUMMARY and len(n.parts) > 2}
-    return Left(Results(read[CONFIG], read.get(RESULT_SUMMARY), read.get(ACCURACY_RESULTS)), Audits(stated, phases))
+    audits = parse_audits({name: document for name, document in read.items() if name.startswith(f"{AUDIT}/")})
+    return Left(Results(read[CONFIG], read.get(RESULT_SUMMARY), read.get(ACCURACY_RESULTS)), audits)
+
+
+def parse_audits(documents: Mapping[str, ResultDocument]) -> Audits:
+    """``documents``: those of the folder of tests, by their path below the run's."""
+    named = {PurePosixPath(name): document for name, document in documents.items()}
+    stated = {n.stem.removeprefix("audit_"): d for n, d in named.items() if n.name.startswith("audit_")}
+    phases = {n.parts[1]: d for n, d in named.items() if n.name == RESULT_SUMMARY and len(n.parts) > 2}
+    return Audits(stated, phases)
 
 
 def _document(name: str, data: bytes) -> ResultDocument:

@@ -12,6 +12,7 @@ from reconciler.foreign import open_regular
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.endpoints import compute_rate
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, parse_number, read_sample_count, show_plain
+from reconciler.mlperf.endpoints_audits import CACHING, Audits, find_wrong_audits
 from reconciler.mlperf.endpoints_client import find_config_differences, find_place_differences, list_client_settings
 from reconciler.mlperf.endpoints_program.event_log import LoggedRun, find_untold, parse_events
 from reconciler.mlperf.endpoints_program.judge import (
@@ -22,6 +23,7 @@ from reconciler.mlperf.endpoints_program.judge import (
     judge_logged,
     judge_point,
 )
+from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 from reconciler.mlperf.endpoints_program.regions import Regions, compute_regions
 from reconciler.mlperf.endpoints_program.results import UnreadablePointError, parse_point
@@ -30,6 +32,8 @@ from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.mlperf.rules.values import Bar
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
+from reconciler.resource.settings import DEDICATED_OFFLINE
+from reconciler.result_formats.endpoints_results import AUDIT, parse_audits
 from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.storage_errors import refuse_storage_error
 
@@ -56,7 +60,9 @@ def list_asked(mode: str, _: str, declared: Container[str]) -> tuple[str, ...]:
 
 def judge_run(run: RunFiles) -> Verdict:
     try:
-        files = {name: path.read_bytes() for name in _FILES if (path := run.output / name).is_file()}
+        named = [path for name in _FILES if (path := run.output / name).is_file()]
+        named += sorted((run.output / AUDIT).rglob("*.json"))
+        files = {path.relative_to(run.output).as_posix(): path.read_bytes() for path in named}
         return _judge(files, run)
     except OSError as error:
         refuse_storage_error(error, run.output)
@@ -69,16 +75,17 @@ def _judge(files: Mapping[str, bytes], run: RunFiles) -> Verdict:
     differing = list(find_point_contradictions(files, run.inputs, run.seconds))
     differing += _find_moved(files, run.user_conf)
     logged = _read_events(run.output / EVENTS) if run.mode == PERFORMANCE else None
-    differing += find_untold(logged, _parse(files)) if logged is not None else ()
+    differing += find_untold(logged, _parse(files, run.inputs)) if logged is not None else ()
     if differing:
         problem = f"the client did not run what was asked for: {'; '.join(differing)}"
         fix = "the results are kept; check the client and its version, then run again"
         return Verdict({"contradictions": differing}, problem, "contradiction", fix)
     if logged is None:
         return Verdict(run.said)
-    found = [*_find_shortcomings(_parse(files), run.inputs, rehearsal=run.rehearsal)]
-    found += _find_logged(logged, _parse(files), run)
-    return Verdict({**run.said, **_describe_run(_parse(files), found)})
+    point = _parse(files, run.inputs)
+    found = [*_find_all_shortcomings(files, point, run.inputs, rehearsal=run.rehearsal)]
+    found += _find_logged(logged, point, run)
+    return Verdict({**run.said, **_describe_run(point, found)})
 
 
 def _find_moved(files: Mapping[str, bytes], told: Path) -> Iterator[str]:
@@ -96,8 +103,10 @@ def _read_events(path: Path) -> LoggedRun:
         raise ValueError(f"there is no {path.name}, which holds every request of the run") from None
 
 
-def _parse(files: Mapping[str, bytes]) -> MeasuredPoint:
-    return parse_point({name: data for name, data in files.items() if name != ACCURACY_RESULTS})
+def _parse(files: Mapping[str, bytes], inputs: Mapping[str, object]) -> MeasuredPoint:
+    """The concurrency of a dedicated Offline run is the size of its dataset, which only what was asked says."""
+    chosen = {name: data for name, data in files.items() if name in (CONFIG, RESULT_SUMMARY)}
+    return parse_point(chosen, int(str(inputs["point.concurrency"])))
 
 
 def _find_logged(logged: LoggedRun, point: MeasuredPoint, run: RunFiles) -> Iterator[PointFinding]:
@@ -115,12 +124,13 @@ def find_point_contradictions(
     config = _config(files)
     yield from find_config_differences(config, inputs, foreign=foreign)
     if inputs["mode"] == PERFORMANCE:
-        point = _parse(files)
+        point = _parse(files, inputs)
         yield from (finding.text for finding in find_differences(point, _collect_asked(inputs)))
         if seconds and point.duration_ns > seconds * _NANOSECONDS:
             within = f"a run within the {seconds:.6g} s of the client"
             yield f"duration: expected {within}, {RESULT_SUMMARY} says {point.seconds:.6g} s"
         yield from _wrong_rates(parse_json_object(files[RESULT_SUMMARY]))
+        yield from find_wrong_audits(_audits(files))
         return
     if ACCURACY_RESULTS not in files:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
@@ -140,6 +150,7 @@ def _config(files: Mapping[str, bytes]) -> ResultDocument:
 def _collect_asked(inputs: Mapping[str, object]) -> AskedPoint:
     return AskedPoint(
         concurrency=int(str(inputs["point.concurrency"])),
+        load_pattern=OFFLINE_PATTERN if inputs.get(DEDICATED_OFFLINE) else "concurrency",
         model=str(inputs.get("harness.model_name") or ""),
         min_duration_ms=int(str(inputs.get("min_duration") or 0)),
     )
@@ -155,8 +166,8 @@ def _wrong_rates(summary: ResultDocument) -> Iterator[str]:
 
 def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, rehearsal: bool) -> RecordValues:
     """What a performance run's record says of its point, as far as its summary goes."""
-    point = _parse(files)
-    return _describe_run(point, list(_find_shortcomings(point, inputs, rehearsal=rehearsal)))
+    point = _parse(files, inputs)
+    return _describe_run(point, list(_find_all_shortcomings(files, point, inputs, rehearsal=rehearsal)))
 
 
 def _describe_run(point: MeasuredPoint, findings: Sequence[PointFinding]) -> RecordValues:
@@ -171,6 +182,25 @@ def _describe_run(point: MeasuredPoint, findings: Sequence[PointFinding]) -> Rec
         "harness_version": point.client,
         "point": _describe(point),
     }
+
+
+def _audits(files: Mapping[str, bytes]) -> Audits:
+    return parse_audits({name: parse_json_object(data) for name, data in files.items() if name.startswith(f"{AUDIT}/")})
+
+
+def _find_all_shortcomings(
+    files: Mapping[str, bytes], point: MeasuredPoint, inputs: Mapping[str, object], *, rehearsal: bool
+) -> Iterator[PointFinding]:
+    """Of the point itself, and of the test that the client was told to run behind it."""
+    yield from _find_shortcomings(point, inputs, rehearsal=rehearsal)
+    stated = _audits(files).stated.get(CACHING)
+    if stated is None and inputs.get("client.audit.samples"):
+        text = f"the spec asks for the client's {CACHING}, and the run left no audit_{CACHING}.json"
+        yield PointFinding("audit", Gravity.INVALID, text)
+    elif stated is not None and stated.get("passed") is not True:
+        yield PointFinding(
+            "audit", Gravity.INVALID, f"{CACHING} failed: {stated.get('reason') or 'it gives no reason'}"
+        )
 
 
 def _find_shortcomings(
@@ -234,9 +264,10 @@ def _convert_share(score: Any) -> Any:
 
 def list_kept(run: RunFiles) -> Iterator[KeptFile]:
     own = ACCURACY_RESULTS if run.mode == ACCURACY else RESULT_SUMMARY
-    for name in (CONFIG, own):
-        if (path := run.output / name).is_file():
-            yield KeptFile(path, name, in_git=True)
+    named = [path for name in (CONFIG, own) if (path := run.output / name).is_file()]
+    named += sorted((run.output / AUDIT).rglob("*.json")) if run.mode == PERFORMANCE else []
+    for path in named:
+        yield KeptFile(path, path.relative_to(run.output).as_posix(), in_git=True)
 
 
 def list_kept_answers(_: RunFiles) -> Iterator[KeptFile]:

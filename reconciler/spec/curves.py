@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.regions import (
     BANDS,
+    CHOICE,
     Regions,
     choose_accuracy_points,
     derive_regions,
@@ -20,8 +21,8 @@ from reconciler.mlperf.endpoints_program.regions import (
 )
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.resource.inputs import Origin, Value
-from reconciler.resource.settings import ACCURACY_FROM, CLIENT_CODE, COMMAND, MAXIMUM
-from reconciler.spec.endpoints_models import AUTO
+from reconciler.resource.settings import ACCURACY_FROM, CLIENT_CODE, COMMAND, DEDICATED_OFFLINE, MAXIMUM
+from reconciler.spec.endpoints_models import AUTO, OFFLINE
 from reconciler.spec.layers import Block, LayeredSetting
 
 PREFIX = "c"  # before the concurrency, in the name of a point's cell
@@ -41,7 +42,7 @@ _KEPT = tuple(
     f"{{run_dir}}/{REPORT}/{name}"
     for name in ("events.jsonl", "sample_idx_map.json", "report.txt", "metrics", "steady_state.json", "run_meta.json")
 )
-_ANSWERING = {"url": "endpoint.url", "service": "harness.service.command"}
+SIZE = "performance_sample_count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,45 +56,85 @@ class CurveProblem:
 
 @dataclass(frozen=True, slots=True)
 class PlacedCurve:
-    """``regions`` of its ``points``; ``accuracy``: those with an accuracy run of their own, ``declared`` in the spec or
-    chosen by the rules."""
+    """``regions`` of its ``points``, which are at fixed concurrencies; ``offline``: samples of a dedicated Offline run,
+    which is one more point, 0 for none; ``accuracy``: those with an accuracy run of their own, ``declared`` in the spec
+    or chosen by the rules."""
 
     points: tuple[int, ...]
     regions: Regions
     accuracy: frozenset[int]
     owners: Mapping[str, int] = field(default_factory=dict)
     declared: bool = False
+    offline: int = 0
+
+    @property
+    def all_points(self) -> tuple[int, ...]:
+        return (*self.points, self.offline) if self.offline else self.points
 
     def find_source(self, concurrency: int) -> int:
         """The point of the same region whose accuracy run stands for it, else the nearest one below or above."""
         region = self.regions.find(concurrency)
         if region in self.owners:
             return self.owners[region]
-        return min(self.accuracy, key=lambda other: (abs(other - concurrency), other))
+        return min(self.accuracy - {self.offline}, key=lambda other: (abs(other - concurrency), other))
 
 
 def name_point(concurrency: int) -> str:
     return f"{PREFIX}{concurrency}"
 
 
-def place_curve(written: tuple[str, ...], c_max: int, rules: CurveRules, scored: Collection[int] = ()) -> PlacedCurve:
-    """``written``: numbers, or the word auto. ``scored``: points that are declared to have an accuracy run, in place of
-    those that the rules choose. Raises ReconcilerError where the rules cannot place it."""
-    automatic = AUTO in written
-    if automatic and len(written) > 1:
+def place_curve(
+    written: tuple[str, ...],
+    c_max: int,
+    rules: CurveRules,
+    scored: Collection[int] = (),
+    *,
+    size: int = 0,
+    count: int = 0,
+) -> PlacedCurve:
+    """``written``: numbers, or the word auto; the word offline stands for a dedicated Offline run over a dataset of
+    ``size`` samples. ``scored``: points that are declared to have an accuracy run, in place of those that the rules
+    choose. ``count``: how many points ``auto`` places, 0 for the fewest. ReconcilerError where the rules cannot place
+    it."""
+    fixed = tuple(word for word in written if word != OFFLINE)
+    automatic = AUTO in fixed
+    if automatic and len(fixed) > 1:
         fix = "write 'points: auto', or numbers alone"
         raise ReconcilerError("points are placed by the rules and by hand at once", fix=fix)
-    points = place_points(c_max, rules) if automatic else tuple(sorted({int(word) for word in written}))
+    if count and not automatic:
+        fix = "take point_count out, or write 'points: auto'"
+        raise ReconcilerError("point_count counts the points that auto places, and they are placed by hand", fix=fix)
+    offline = _check_offline(size, c_max) if OFFLINE in written else 0
+    dedicated = 1 if offline else 0
+    points = place_points(c_max, rules, count=count - dedicated if count else 0) if automatic else _order(fixed)
     regions = derive_regions(points, c_max, rules)
-    elected = c_max if c_max in points else None
+    elected = c_max if c_max in points else None  # also beside a dedicated Offline run, which then stales no other run
     owners = choose_accuracy_points(scored or points, regions, rules, elected=elected)
-    return PlacedCurve(points, regions, frozenset(scored or owners.values()), owners, declared=bool(scored))
+    accuracy = frozenset({*(scored or owners.values()), *([offline] if offline else [])})
+    return PlacedCurve(points, regions, accuracy, owners, declared=bool(scored), offline=offline)
+
+
+def _order(written: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(sorted({int(word) for word in written}))
+
+
+def _check_offline(size: int, c_max: int) -> int:
+    """The rules count the concurrency of a dedicated Offline run as the size of its dataset."""
+    if not size:
+        fix = "write 'performance_sample_count: …' in the benchmark, or take offline out: the maximum is elected then"
+        raise ReconcilerError("a dedicated Offline run is as large as the dataset, and nothing says how large", fix=fix)
+    if size <= c_max:
+        fix = f"take offline out: the point at {c_max} is elected then"
+        raise ReconcilerError(
+            f"the dataset has {size} samples; a dedicated Offline run needs more than {c_max}", fix=fix
+        )
+    return size
 
 
 def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[CurveProblem]:
     """What the official checker would refuse at the end, told before days are spent."""
-    count, most = len(placed.points), rules.number("most_points")
-    least = rules.number("least_points")
+    count, most = len(placed.all_points), rules.number("most_points")
+    least = rules.number("least_points_with_dedicated_offline" if placed.offline else "least_points")
     if count < least:
         fix = f"write 'points: auto', or add {least - count}"
         yield CurveProblem("points", f"{count} points are declared; the rules ask at least {least}", fix)
@@ -108,7 +149,8 @@ def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[Curv
         fix = f"add a point in {gap}"
         yield CurveProblem("points", f"no point lies in {gap.name.replace('_', ' ')} ({gap})", fix)
     if placed.regions.c_max not in placed.points:
-        message = f"no point is at {placed.regions.c_max}, which is elected as the Offline point"
+        role = "which Offline is held against" if placed.offline else "which is elected as the Offline point"
+        message = f"no point is at {placed.regions.c_max}, {role}"
         yield CurveProblem("points", message, f"add {placed.regions.c_max}")
     if placed.declared:
         yield from _find_accuracy_problems(placed)
@@ -116,49 +158,16 @@ def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[Curv
 
 def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[CurveProblem]:
     """Of points that are declared to have an accuracy run: each region needs one, and so does the Offline point."""
-    for point in sorted(placed.accuracy - set(placed.points)):
+    for point in sorted(placed.accuracy - set(placed.all_points)):
         yield CurveProblem(ACCURACY_POINTS, f"{point} is not a point of the curve", "add it to points, or take it out")
     for band in (band for band in BANDS if band not in placed.owners):
         region = placed.regions.get(band)
         message = f"no point with an accuracy run lies in {band.replace('_', ' ')} ({region})"
         yield CurveProblem(ACCURACY_POINTS, message, f"add a point in {region}; one point counts for one region")
-    if placed.regions.c_max in placed.points and placed.regions.c_max not in placed.accuracy:
+    elected = placed.regions.c_max in placed.points and not placed.offline
+    if elected and placed.regions.c_max not in placed.accuracy:
         message = f"{placed.regions.c_max} is elected as the Offline point, and has no accuracy run"
         yield CurveProblem(ACCURACY_POINTS, message, f"add {placed.regions.c_max}")
-
-
-def find_point_problems(settings: Block, *, rehearsal: bool) -> Iterator[tuple[str, str, str]]:
-    """(name of a setting, message, fix) of what a point's run cannot be without. ``rehearsal``: durations are its
-    own."""
-    if "harness.model_name" not in settings:
-        fix = "write 'client: {model_name: NAME}'; GET /v1/models of the server lists the names"
-        yield "client.model_name", "nothing says which model the endpoint serves", fix
-    if is_elsewhere(settings):
-        return
-    if CLIENT_CODE not in settings:
-        fix = "write 'client: {code: ${MLPERF_ENDPOINTS_CLIENT}}', a checkout of mlcommons/endpoints"
-        yield "client.code", "nothing says where the official client is", fix
-    if "dataset.path" not in settings:
-        fix = "write 'dataset: {path: …}' in the benchmark"
-        yield "dataset.path", "nothing says what the performance dataset is", fix
-    for name, what in {"dataset": "what the accuracy dataset is", "method": "how its answers are scored"}.items():
-        if f"client.accuracy.{name}" not in settings:
-            fix = "write 'client: {accuracy: {dataset: FILE, method: SCORER, …}}'"
-            yield f"client.accuracy.{name}", f"nothing says {what}", fix
-    named = [name for name in _ANSWERING.values() if name in settings]
-    if len(named) != 1:
-        message = "both an endpoint's address and a service are declared" if named else "nothing says what is measured"
-        fix = "write 'endpoint: {url: …}' for one that runs elsewhere, or `harness: {service: …}` for one started here"
-        yield (named or ["endpoint.url"])[0], message, fix
-    if "endpoint.url" in settings and not any(name.startswith("endpoint.stack.") for name in settings):
-        fix = "write 'endpoint: {stack: {engine: …, weights: …, flags: …}}': a change of it makes every point stale"
-        yield "endpoint.url", "nothing says which stack answers at this address", fix
-    if rehearsal:
-        return
-    duration, least = settings.get("min_duration"), settings["point.least_duration"][0].value.value
-    if duration is not None and int(duration[0].value.value) < int(least):
-        message = f"min_duration is {int(duration[0].value.value) // 1000} s; the rules ask {int(least) // 1000} s"
-        yield "min_duration", message, "remove min_duration, or set `rehearsal: true` (never packaged)"
 
 
 def is_elsewhere(settings: Block) -> bool:
@@ -178,8 +187,9 @@ def complete_point(
     """The point's settings with what follows from the rules and from the client's way to be started.
 
     ``where``: what stands for the curve in the spec. Raises ReconcilerError for an unknown seed set."""
-    region = placed.regions.find(concurrency)
-    seconds = rules.find_least_seconds(region, concurrency, agentic=False)
+    offline = concurrency == placed.offline
+    region = CHOICE if offline else placed.regions.find(concurrency)
+    seconds = rules.find_offline_seconds() if offline else rules.find_least_seconds(region, concurrency, agentic=False)
     ruled = Origin(f"Endpoints rules {rules.version}")
     implied: dict[str, object] = {"harness.results": "points"}
     if is_elsewhere(settings):
@@ -201,6 +211,8 @@ def complete_point(
         "point.region": region,
         "point.least_duration": seconds * _MILLISECONDS,
     }
+    if offline:
+        by_rules[DEDICATED_OFFLINE] = True
     if concurrency not in placed.accuracy:
         by_rules[ACCURACY_FROM] = name_point(placed.find_source(concurrency))
     result = dict(settings)

@@ -19,18 +19,25 @@ from reconciler.resource.settings import COMMAND, MAXIMUM, NO_HARDWARE
 from reconciler.spec.benchmark_defaults import add_facts, add_types
 from reconciler.spec.checks import check_cell, make_problem
 from reconciler.spec.commands import check_harness
+from reconciler.spec.curve_checks import (
+    find_node_problems,
+    find_point_problems,
+    find_service_problems,
+    find_unlocked,
+)
 from reconciler.spec.curves import (
     ACCURACY_POINTS,
     ELSEWHERE,
     SEED_SET,
+    SIZE,
     complete_point,
     find_curve_problems,
-    find_point_problems,
     name_point,
     place_curve,
 )
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
+from reconciler.spec.endpoints_models import OFFLINE
 from reconciler.spec.groups import Group
 from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, resolve_blocks
 from reconciler.spec.locations import Variables, explain_unset
@@ -314,33 +321,48 @@ class Declaring:
                 return
         if not curve.points or curve.max_supported_concurrency is None:
             return
+        rehearsal = bool(self.spec.rehearsal)
+        shared, own = self._layer(curve, where), self._benchmarks.get(named[2], {})
+        size = combine([own, shared]).get(SIZE)
         try:
-            scored = curve.accuracy_points or ()
-            placed = place_curve(tuple(curve.points), curve.max_supported_concurrency, rules, scored)
+            placed = place_curve(
+                tuple(curve.points),
+                curve.max_supported_concurrency,
+                rules,
+                curve.accuracy_points or (),
+                size=int(size[0].value.value) if size else 0,
+                count=curve.point_count or 0,
+            )
         except ReconcilerError as error:
             self._complain_of_value((*where, MAXIMUM), error.message, error.fix)
             return
         for problem in find_curve_problems(placed, rules):
             self._complain((*where, problem.name), problem.message, problem.fix)
-        shared, rehearsal = self._layer(curve, where), bool(self.spec.rehearsal)
         shared.pop(ACCURACY_POINTS, None)  # said to each point in another way
         at = LayeredSetting(Value(named[2], find_position(self._root, where)[0]), ".".join(where))
-        for concurrency in placed.points:
-            own = (
-                self._layer(curve.points[word], (*where, "points", word))
-                if (word := str(concurrency)) in curve.points
-                else {}
-            )
-            block = combine([self._benchmarks.get(named[2], {}), shared, own])
+        for concurrency in placed.all_points:
+            word = OFFLINE if concurrency == placed.offline else str(concurrency)
+            point = self._layer(curve.points[word], (*where, "points", word)) if word in curve.points else {}
+            block = combine([own, shared, point])
             try:
                 block = complete_point(block, concurrency, placed, rules, at, rehearsal=rehearsal)
             except ReconcilerError as error:
                 self._complain_of_value((*where, SEED_SET), error.message, error.fix)
                 return
-            for name, message, fix in find_point_problems(block, rehearsal=rehearsal) if self._sound else ():
-                setting = block.get(name, (at,))[0]
-                self.problems.append(make_problem(setting, message, fix))
+            self._check_point(named, point, block, at, rules)
             yield self._cell(Cell(*named, name_point(concurrency)), block, where)
+
+    def _check_point(
+        self, named: tuple[str, str, str], point: Block, block: Block, at: LayeredSetting, rules: CurveRules
+    ) -> None:
+        """``point``: what it sets for itself; ``block``: all that it has."""
+        system = self._systems.get(named[1])
+        found = [*find_unlocked(point, block), *find_node_problems(block, dict(system.settings) if system else {})]
+        if self._sound:
+            found += find_point_problems(block, rules, rehearsal=bool(self.spec.rehearsal))
+            found += find_service_problems(block, named[0], dict(system.description) if system else {})
+        for name, message, fix in found:
+            self.problems.append(make_problem(block.get(name, (at,))[0], message, fix))
 
     def _check_declared(self, name: str, section: str, where: tuple[str, ...]) -> None:
         names = self._names(section)

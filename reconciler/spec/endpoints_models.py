@@ -10,6 +10,7 @@ from reconciler.spec import fields
 from reconciler.spec.groups import Group, Options
 
 AUTO = "auto"  # points that the rules place
+OFFLINE = "offline"  # a dedicated Offline run, in place of the point at the maximum that is elected
 
 
 class ClientAccuracy(Group):
@@ -28,6 +29,19 @@ class ClientAccuracy(Group):
         None, description="The client's extractor of answers, such as identity_extractor."
     )
     columns: Options = Field({}, description="Columns by what the client calls them, such as {prompt: question}.")
+
+
+class ClientAudit(Group):
+    """The client's own test that responses are not cached, run behind each performance run: distinct samples, then one
+    of them again and again, which must not be answered more than 10 % faster (audit: output_caching_test)."""
+
+    samples: fields.Count = Field(None, description="Distinct samples that are asked first, such as 64.")
+    audit_samples: fields.Count = Field(
+        None, description="How often the one sample is asked; default: as many as there are distinct ones."
+    )
+    sample_index: fields.CountOrNone = Field(
+        None, description="Which sample of the performance dataset is asked again and again; default: 0."
+    )
 
 
 class EndpointsClient(Group):
@@ -65,6 +79,7 @@ class EndpointsClient(Group):
         None, description="More words for the client's command line, such as [--timeout, '7200']."
     )
     accuracy: ClientAccuracy = Field(ClientAccuracy(), description="The accuracy dataset and its scorer.")
+    audit: ClientAudit = Field(ClientAudit(), description="The client's test that responses are not cached.")
 
 
 class Endpoint(Group):
@@ -91,8 +106,10 @@ def _by_concurrency(value: Any) -> Any:
 def or_list(schema: dict[str, Any]) -> None:
     """An editor takes ``auto`` and a list of numbers, too."""
     mapping = {name: schema.pop(name) for name in ("type", "additionalProperties", "propertyNames") if name in schema}
-    numbers = {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1}
-    schema["anyOf"] = [{"const": AUTO}, numbers, {**mapping, "propertyNames": {"pattern": "^([0-9]+|auto)$"}}]
+    items = {"anyOf": [{"type": "integer", "minimum": 1}, {"enum": [AUTO, OFFLINE]}]}
+    listed = {"type": "array", "items": items, "minItems": 1}
+    names = {"pattern": f"^([0-9]+|{AUTO}|{OFFLINE})$"}
+    schema["anyOf"] = [{"const": AUTO}, listed, {**mapping, "propertyNames": names}]
 
 
 ByConcurrency = BeforeValidator(_by_concurrency)

@@ -223,7 +223,7 @@ EndpointApi = Annotated[
 Concurrency = Annotated[
     str,
     check_fitting(scalars.parse_concurrency),
-    WithJsonSchema({"type": "string", "pattern": "^([1-9][0-9]*|auto)$"}),
+    WithJsonSchema({"type": "string", "pattern": "^([1-9][0-9]*|auto|offline)$"}),
 ]
 Concurrencies = Annotated[
     tuple[int, ...] | None,

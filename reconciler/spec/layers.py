@@ -84,10 +84,14 @@ def _tests(tests: Mapping[str, Group], node: Node, path: str) -> Block:
 def _leaves(values: Mapping[str, Any], node: Node, path: str, inside: str) -> Block:
     if not isinstance(node, MapNode):
         return {}
-    return {
-        inside + name: (LayeredSetting(Value(value, node.items[name].origin), f"{path}.{name}"),)
-        for name, value in values.items()
-    }
+    block: Block = {}
+    for name, value in values.items():
+        child, below = node.items[name], f"{path}.{name}"
+        if isinstance(value, dict):
+            block |= _leaves(value, child, below, f"{inside}{name}.")
+        else:
+            block[inside + name] = (LayeredSetting(Value(value, child.origin), below),)
+    return block
 
 
 def combine(layers: Iterable[Block]) -> Block:

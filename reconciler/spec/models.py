@@ -271,6 +271,13 @@ class System(Group):
         {},
         description="Fields of systems/<name>.json, such as cooling: air. Identity comes from the spec's other fields.",
     )
+    node_types: Annotated[
+        dict[fields.Name, Annotated[dict[fields.DescriptionName, fields.DescriptionValue], Empty]], Empty
+    ] = Field(
+        {},
+        description="With program endpoints: the types of node by names of your own, such as prefill and decode, each "
+        "with its number_of_nodes and the fields of its own; what all have in common stands in the description.",
+    )
     original: fields.Location = Field(
         None,
         description="A systems/<name>.json that was published before: its bytes are kept as long as it says what the "
@@ -302,14 +309,26 @@ Cells = Annotated[
 ]
 
 
+class Shortfall(Group):
+    """Why a point ran fewer replicas than its system holds."""
+
+    replicas: fields.Count = Field(None, description="Replicas that ran (dp_actual).")
+    fitting: fields.Count = Field(None, description="Replicas that the provisioned accelerators hold (dp_formula).")
+    reason: fields.OptionalText = Field(None, description="Why no more of them ran.")
+
+
 class PointGroup(SettingsGroup):
-    """One point of a curve: settings that the others do not have."""
+    """One point of a curve: settings that the others do not have. Whatever belongs to the stack is one for all."""
 
     client: EndpointsClient = Field(EndpointsClient(), description="The official client, for this point.")
     disclosure: Options = Field({}, description="Fields of point.yaml and system_desc.json that only this point has.")
+    nodes_used: Annotated[dict[fields.Name, fields.Count], Empty] = Field(
+        {}, description="Nodes that a point engages, by their name among the system's `node_types`; default: all."
+    )
+    dp_shortfall: Shortfall = Field(Shortfall(), description="Why fewer replicas ran than the system holds.")
 
 
-class CurveGroup(SettingsGroup):
+class CurveGroup(PointGroup):
     """The points of one benchmark on one system, with program endpoints. What is set beside `points` holds for each."""
 
     max_supported_concurrency: fields.Count = Field(
@@ -318,13 +337,16 @@ class CurveGroup(SettingsGroup):
     points: Annotated[dict[fields.Concurrency, PointGroup], ByConcurrency, Empty] = Field(
         {},
         description="Requests at a time of each point, such as [1, 8, 40], or by number with settings of their own; "
-        "auto: as many as the rules ask, placed by region.",
+        "auto: as many as the rules ask, placed by region; offline among them: a dedicated Offline run.",
         json_schema_extra=or_list,
     )
     accuracy_points: fields.Concurrencies = Field(
         None,
         description="Points with an accuracy run of their own, such as [1, 3, 10, 64]: one in each region at least. "
         "Default: as the rules place them.",
+    )
+    point_count: fields.Count = Field(
+        None, description="How many points `auto` places, a dedicated Offline run among them; default: the fewest."
     )
     seed_set: fields.OptionalName = Field(
         None, description="The published set of seeds that the curve is bound to, such as A; default: the newest."

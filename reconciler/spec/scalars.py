@@ -229,10 +229,11 @@ def parse_test_name(value: Any) -> str:
 
 
 def parse_concurrency(value: Any) -> str:
-    """Of a point: how many requests are under way at a time; or ``auto`` for points that the rules place."""
+    """Of a point: how many requests are under way at a time; ``auto`` for points that the rules place, ``offline`` for
+    a dedicated Offline run."""
     written = parse_text(value)
-    if not re.fullmatch(r"[1-9][0-9]{0,6}|auto", written, re.ASCII):
-        fix = "write numbers such as [1, 8, 40], or 'points: auto'"
+    if not re.fullmatch(r"[1-9][0-9]{0,6}|auto|offline", written, re.ASCII):
+        fix = "write numbers such as [1, 8, 40], or 'points: auto'; 'offline' for a dedicated Offline run"
         raise UnfitError(f"{show_quantity(written)} is not a number of requests at a time", fix)
     return written
 

@@ -204,7 +204,17 @@ def _system(name: str, division: str, system: SystemSettings, root: Path) -> Sys
     original = choose_published_file(root / path, f"original of {name}") if path else b""
     supplies = system.text(NAMEPLATE)
     nameplate = choose_published_file(root / supplies, f"nameplate of {name}") if supplies else b""
-    return SystemContent(name, division, category, status, system.description, original, nameplate)
+    nodes = _list_node_types(system)
+    return SystemContent(name, division, category, status, system.description, original, nameplate, nodes)
+
+
+def _list_node_types(system: SystemSettings) -> dict[str, dict[str, object]]:
+    """By name, which does not depend on the order in which they were written."""
+    found: dict[str, dict[str, object]] = {}
+    for path, value in sorted(system.below("node_types.").items()):
+        name, _, field = path.rpartition(".")
+        found.setdefault(name, {})[field] = value
+    return found
 
 
 def _refs(record: Record) -> dict[str, LogRef]:
@@ -268,7 +278,9 @@ def _point(
     chosen |= {ACCURACY_RESULTS: accuracy[ACCURACY_RESULTS]} if own else {}
     files = {name: load_bytes(ref) for name, ref in chosen.items()}
     return PointFacts(
-        measured=parse_point(files),
+        measured=parse_point(files, settings.number("point.concurrency")),
+        nodes={name: int(str(count)) for name, count in settings.below("nodes_used.").items()},
+        shortfall=settings.below("dp_shortfall."),
         max_concurrency=settings.number(MAXIMUM),
         seed_set=settings.text("seed_set"),
         own_accuracy=own,

@@ -35,13 +35,16 @@ class AccuracyLog:
 @dataclass(frozen=True, slots=True)
 class PointFacts:
     """What the files of a point show beside the client's own. ``own_accuracy``: its accuracy is of this very point, not
-    of the one that stands for its region. ``disclosed``: fields of point.yaml that the spec states."""
+    of the one that stands for its region. ``disclosed``: fields of point.yaml that the spec states. ``nodes``: that it
+    engages, by type; ``shortfall``: replicas, fitting and reason, where fewer ran than the system holds."""
 
     measured: MeasuredPoint
     max_concurrency: int
     seed_set: str
     own_accuracy: bool
     disclosed: Mapping[str, object] = field(default_factory=dict)
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    shortfall: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,8 @@ class CellContent:
 class SystemContent:
     """One systems/<name>.json. ``description`` holds what the user declared, field by field; fields that the tool knows
     (division, submitter, status, system_type) are not taken from it. ``original``: the file as it was published before,
-    whose bytes are kept where it says the same; ``nameplate``: systems/<name>_power.yaml; b"" for none."""
+    whose bytes are kept where it says the same; ``nameplate``: systems/<name>_power.yaml; b"" for none. ``nodes``: what
+    each type of node has of its own, by its name, where there are several."""
 
     name: str
     division: str
@@ -93,6 +97,7 @@ class SystemContent:
     description: Mapping[str, Any] = field(default_factory=dict)
     original: bytes = b""
     nameplate: bytes = b""
+    nodes: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.documents import parse_json_object
+from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, RESULT_SUMMARY
 from reconciler.tree.content import CellContent, Content, PointFacts, SubmissionContent, SystemContent
-from reconciler.tree.curve.content import ELECTED, CurveContent, EndpointsContent, PointContent, WarmupContent
+from reconciler.tree.curve.content import (
+    DEDICATED,
+    ELECTED,
+    CurveContent,
+    EndpointsContent,
+    PointContent,
+    WarmupContent,
+)
 from reconciler.tree.curve.layout import canonicalise_model
 from reconciler.tree.curve.power_file import POWER_FIELDS, make_power
 
@@ -23,6 +31,11 @@ _OF_SYSTEM = (
     *("disaggregated", "expert_parallel", "tensor_parallel", "pipeline_parallel", "data_parallel", "batch"),
     *("config_summary", "config_summary_notes"),
 )
+_OF_ACCELERATOR = (
+    *("accelerator_model_name", "accelerators_per_node", "accelerator_memory_capacity", "accelerator_memory_type"),
+    *("accelerator_interconnect", "accelerator_host_interconnect"),
+)
+_ENSEMBLE = "system_node_ensemble_id"
 _TARGET = "target_cohort"
 
 
@@ -66,7 +79,7 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
         seed_set=facts.seed_set,
         target_cohort=str(facts.disclosed.get(_TARGET) or seeds.published),
         implementation=first.cell.benchmark,
-        points=tuple(_point(content, rules) for content in cells),
+        points=tuple(_point(content, system, rules, elects=not any(map(_is_offline, cells))) for content in cells),
         disclosed={name: value for name, value in facts.disclosed.items() if name != _TARGET},
         description=_describe(system),
         power=_power(system, _DIVISIONS[first.cell.division], rules),
@@ -74,10 +87,16 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
     )
 
 
-def _point(content: CellContent, rules: CurveRules) -> PointContent:
+def _is_offline(content: CellContent) -> bool:
+    return _facts(content).measured.load_pattern == OFFLINE_PATTERN
+
+
+def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, elects: bool) -> PointContent:
+    """``elects``: the curve has no dedicated Offline run, so that the point at the maximum stands for it."""
     facts, own = _facts(content), rules.words("per_point_description")
     assert content.configuration is not None
-    warmup = facts.measured.warmup
+    warmup, ids, short = facts.measured.warmup, _number_nodes(system), facts.shortfall
+    elected = ELECTED if elects and facts.measured.concurrency == facts.max_concurrency else ""
     return PointContent(
         measured=facts.measured,
         config=content.configuration,
@@ -85,7 +104,9 @@ def _point(content: CellContent, rules: CurveRules) -> PointContent:
         accuracy=content.accuracy[ACCURACY_RESULTS] if facts.own_accuracy else None,
         deployment={name: value for name, value in facts.disclosed.items() if name in own},
         disclosed={name: value for name, value in facts.disclosed.items() if name not in own},
-        offline=ELECTED if facts.measured.concurrency == facts.max_concurrency else "",
+        offline=DEDICATED if _is_offline(content) else elected,
+        nodes={ids[name]: count for name, count in facts.nodes.items()},
+        shortfall=(int(str(short["replicas"])), int(str(short["fitting"])), str(short["reason"])) if short else None,
         warmup=WarmupContent(
             issued=warmup.requests,
             data_source="performance dataset, salted",
@@ -102,7 +123,7 @@ def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str,
     if system.nameplate:
         return _read_power(system)
     wanted = division not in rules.words("power_optional") or POWER_FIELDS & set(system.description)
-    return make_power(system.name, system.description) if wanted else {}
+    return make_power(system.name, system.description, _list_nodes(system)) if wanted else {}
 
 
 def _read_power(system: SystemContent) -> dict[str, Any]:
@@ -114,19 +135,57 @@ def _read_power(system: SystemContent) -> dict[str, Any]:
 
 
 def _describe(system: SystemContent) -> dict[str, Any]:
-    """What is declared flat, as the rules nest it: one type of node."""
-    stated = {"system_name": system.name, **system.description}
-    own = {name: value for name, value in stated.items() if name in _OF_SYSTEM}
-    node = {name: value for name, value in stated.items() if name not in {*_OF_SYSTEM, *POWER_FIELDS}}
+    """What is declared flat, as the rules nest it: fields of the whole, and of each type of node, which has those of
+    the description too that it does not set itself."""
+    own = {name: value for name, value in system.description.items() if name in _OF_SYSTEM}
+    nodes = _list_nodes(system)
+    counts = [_count(node, "number_of_nodes") for node in nodes]
     return {
+        "system_name": system.name,
         "shortened_system_name": system.name[:20],
-        "system_size": "1 node",
-        "system_node_ensemble_count": 1,
-        "system_node_ensemble_total": 1,
+        "system_size": _size(nodes),
+        "system_node_ensemble_count": len(nodes),
+        "system_node_ensemble_total": sum(counts),
         **own,
         "system_availability_status": _AVAILABILITY.get(system.status, system.status),
-        "node_types": [{"system_node_ensemble_id": 1, **node}],
+        "node_types": [_nest(node) for node in nodes],
     }
+
+
+def _list_nodes(system: SystemContent) -> list[dict[str, Any]]:
+    """Every type of node with all of its fields, those of its power too; the one type, where none is named."""
+    shared = {name: value for name, value in system.description.items() if name not in _OF_SYSTEM}
+    alone = {"": {"number_of_nodes": _count(system.description, "system_node_ensemble_total")}}
+    ids = _number_nodes(system)
+    return [{_ENSEMBLE: ids[name], **shared, **node} for name, node in (system.nodes or alone).items()]
+
+
+def _number_nodes(system: SystemContent) -> dict[str, int]:
+    """As the spec numbers them, else in the order of their names."""
+    names = system.nodes or {"": system.description}
+    return {name: _count(node, _ENSEMBLE, number) for number, (name, node) in enumerate(names.items(), start=1)}
+
+
+def _count(node: Mapping[str, object], name: str, usual: int = 1) -> int:
+    stated = str(node.get(name, "")).strip()
+    return int(stated) if stated.isdigit() else usual
+
+
+def _size(nodes: Sequence[Mapping[str, object]]) -> str:
+    """Accelerators of each type of node, as the rules write it; nodes where there are none."""
+    held = [_count(node, "number_of_nodes") * _count(node, "accelerators_per_node", 0) for node in nodes]
+    if any(held):
+        return " + ".join(f"{count} accelerators" for count in held)
+    total = sum(_count(node, "number_of_nodes") for node in nodes)
+    return f"{total} node{'s' if total != 1 else ''}"
+
+
+def _nest(node: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an accelerator stand in a list of their own; the checkers read them flat only for old files."""
+    held = {name: node[name] for name in _OF_ACCELERATOR if name in node}
+    shown = {name: value for name, value in node.items() if name not in {*_OF_ACCELERATOR, *POWER_FIELDS}}
+    counted = {**shown, "number_of_nodes": _count(node, "number_of_nodes")}
+    return {**counted, "accelerator_info": [held]} if held else counted
 
 
 def _name_model(content: CellContent) -> str:

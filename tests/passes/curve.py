@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.passes.repository import SPEC, Repository
 
-SAMPLES = 8
+SAMPLES = 80  # more than the maximum, so that a dedicated Offline run is possible
 CLIENT = '''\
 """Asks the server one question for each sample and writes what the client writes. ../lie says where it does not."""
 import json, sys, time, urllib.request
@@ -20,7 +20,7 @@ scored = words[words.index("--mode") + 1] == "both"
 lie = Path("../lie").read_text().strip() if Path("../lie").is_file() else ""
 dataset = config["datasets"][-1]
 lines = Path(dataset["path"]).read_text().splitlines()
-users = config["settings"]["load_pattern"]["target_concurrency"]
+users = config["settings"]["load_pattern"].get("target_concurrency", len(lines))
 events, spent = [], {"ttft": [], "tpot": [], "latency": []}
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -15,6 +17,7 @@ from reconciler.diff.conditions import summarise_cells
 from reconciler.execute.outcome import Status
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
+from reconciler.mlperf.endpoints_program.regions import CHOICE
 from reconciler.planning import PlanResult
 from reconciler.resource.conditions import ConditionStatus
 from reconciler.resource.kinds import Address
@@ -117,6 +120,38 @@ def test_another_stack_makes_every_point_stale_and_none_measured_before_enters(
     assert not any(chosen.performance or chosen.accuracy for chosen in seen.difference.chosen.values())
 
 
+def test_a_dedicated_offline_run_is_one_more_point_and_nodes_are_told_apart(
+    measured: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing else is measured again: the point at the maximum is only no longer elected."""
+    repository = measured.copy(tmp_path / "offline")
+    nodes = "node_types: {prefill: {number_of_nodes: 2, accelerators_per_node: 8}, decode: {number_of_nodes: 1}}"
+    repository.edit(SPEC, "{serving_framework: none}", f"{{serving_framework: none}}, {nodes}")
+    points = "points: {1: {nodes_used: {prefill: 1}}, 2: , 3: , 5: , 10: , 25: , 40: , 64: , offline: }"
+    repository.edit(SPEC, "points: [1, 2, 3, 5, 10, 25, 40, 64]", points)
+    made = {address.partition(f"{CELL}/")[2] for address in list_made(repository.look()) if address.startswith("Run:")}
+    assert made == {"c80/performance", "c80/accuracy"}
+    assert {o.status for o in repository.reconcile().outcomes} == {Status.DONE}
+    described, first = (read_point(repository, point) for point in (80, 1))
+    assert (described["offline"], described["region"], described["concurrency"]) == ("dedicated", CHOICE, 80)
+    assert described["runtime_settings"]["load_pattern"] == "max_throughput"
+    assert "offline" not in read_point(repository, 64)
+    assert first["nodes_used"] == [{"system_node_ensemble_id": 2, "nodes": 1}]
+    system = json.loads((repository.paths.tree / f"{TOP}/r1/system_desc.json").read_text())
+    assert [node["number_of_nodes"] for node in system["node_types"]] == [1, 2]
+    assert system["node_types"][1]["accelerator_info"] == [{"accelerators_per_node": 8}]
+    assert (system["system_node_ensemble_total"], system["system_size"]) == (3, "0 accelerators + 16 accelerators")
+    monkeypatch.chdir(repository.root)
+    main(["check", str(repository.paths.tree)])
+    refused = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("curve.")}
+    assert not refused & {"curve.offline-point-present", "curve.point-count", "curve.accuracy-coverage"}
+
+
+def read_point(repository: Repository, point: int) -> dict[str, Any]:
+    found: dict[str, Any] = YAML(typ="safe").load((repository.paths.tree / f"{TOP}/r{point}/point.yaml").read_text())
+    return found
+
+
 def test_one_point_measured_on_another_stack_does_not_join_the_curve(measured: Repository, tmp_path: Path) -> None:
     """Its record is there, and valid; its key is not the one that the curve asks for."""
     repository = measured.copy(tmp_path / "mixed")
@@ -163,7 +198,7 @@ def _address(point: str) -> Address:
         ("other concurrency", Status.FAILED, "target_concurrency: expected 25, config.yaml says 26"),
         pytest.param(*("failed sample", Status.DONE, "failed-samples: 1 samples failed"), marks=pytest.mark.slow),
         pytest.param(*("other run", Status.FAILED, "config.yaml says elsewhere"), marks=pytest.mark.slow),
-        pytest.param(*("more tokens", Status.FAILED, "the summary says 360 tokens"), marks=pytest.mark.slow),
+        pytest.param(*("more tokens", Status.FAILED, "the summary says 3600 tokens"), marks=pytest.mark.slow),
     ],
 )
 def test_a_client_that_ran_something_else_is_not_believed(

@@ -12,7 +12,7 @@ from reconciler.planning import PlanResult, make_expectation
 from reconciler.record.index import load_record
 from reconciler.render.curves import BandStanding, CurveStanding
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
-from reconciler.resource.settings import MAXIMUM
+from reconciler.resource.settings import DEDICATED_OFFLINE, MAXIMUM
 
 _SUGGESTED = 2
 
@@ -27,7 +27,14 @@ def list_curves(seen: PlanResult) -> tuple[CurveStanding, ...]:
         if resource.kind is Kind.RESULT and (cell := resource.cell) is not None:
             points = curves.setdefault((cell.division, cell.system, cell.benchmark), {})
             points[int(cell.scenario[1:])] = cell
+    curves = {name: _without_offline(points, seen) for name, points in curves.items()}
     return tuple(_stand("/".join(names), points, seen, rules) for names, points in curves.items())
+
+
+def _without_offline(points: dict[int, Cell], seen: PlanResult) -> dict[int, Cell]:
+    """Points at fixed concurrencies: a dedicated Offline run is of no region, and no point of the curve's line."""
+    settings = {point: seen.desired.detail(Address(Kind.RESULT, str(cell))).settings for point, cell in points.items()}
+    return {point: cell for point, cell in points.items() if DEDICATED_OFFLINE not in settings[point]}
 
 
 def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules) -> CurveStanding:

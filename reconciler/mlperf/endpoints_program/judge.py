@@ -134,6 +134,8 @@ def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules)
 
 def find_least_seconds(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> int:
     """What the rules ask of this point's duration."""
+    if point.load_pattern == OFFLINE_PATTERN:
+        return rules.find_offline_seconds()
     return rules.find_least_seconds(
         regions.find(point.concurrency), point.concurrency, agentic=is_agentic(point, rules)
     )

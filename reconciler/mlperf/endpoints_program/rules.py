@@ -126,6 +126,10 @@ class CurveRules:
             return int(table["low_latency"])
         return int(table.get(region, 0))
 
+    def find_offline_seconds(self) -> int:
+        """What a dedicated Offline run must last: it is of no region, so that the longest duration holds."""
+        return max(map(int, self.get("least_seconds").values()))
+
     def count_accuracy_points(self, *, agentic: bool) -> int:
         return self.number("accuracy_points_agentic" if agentic else "accuracy_points")
 

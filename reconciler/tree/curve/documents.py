@@ -8,6 +8,11 @@ from typing import Any
 from reconciler.tree.curve.content import CurveContent
 from reconciler.tree.curve.layout import name_point
 
+# What the rules ask of a service, and of a model that is not the reference's (§2.3.1, §2.4.1).
+_TERMS = (
+    *(("advertised_model", "model as advertised"), ("pricing", "pricing"), ("rate_limits", "rate limits and quotas")),
+    ("augmentations", "changes to the reference model"),
+)
 _SOFTWARE = ("inference_backend", "driver", "operating_system", "container_link", "other_software_stack", "sw_notes")
 
 
@@ -42,6 +47,7 @@ def render_disclosure(curves: Iterable[CurveContent]) -> bytes:
         lines += [
             f"| client | {_cell(', '.join(sorted({p.measured.client for p in curve.points if p.measured.client})))} |"
         ]
+        lines += [f"| {title} | {_cell(curve.disclosed[name])} |" for name, title in _TERMS if name in curve.disclosed]
         nodes = curve.description.get("node_types")
         for node in nodes if isinstance(nodes, (list, tuple)) else ():
             lines += _node(node) if isinstance(node, Mapping) else []

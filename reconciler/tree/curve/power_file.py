@@ -3,7 +3,7 @@ was published (rules §4.5.2, appendix E)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconciler.errors import ReconcilerError
@@ -19,28 +19,34 @@ POWER_FIELDS = frozenset(
 )
 
 
-def make_power(system: str, description: Mapping[str, Any]) -> dict[str, Any]:
-    """Of equal nodes. What is not declared is left out, so that the checkers fill it with the rules' own figures, and
-    the result is marked as estimated. Cooling that nobody names counts as air, which takes the greater overhead."""
-    nodes = _count(description, "system_node_ensemble_total", 1)
-    node_set: dict[str, Any] = {
-        "node_set_id": 0,
-        "system_node_ensemble_id": _count(description, "system_node_ensemble_id", 1),
-        "nodes_provisioned": nodes,
-    }
-    published = _sourced(description, "published_node_power_w", "published_node_power_source")
-    if published:
-        node_set |= {"power_method": "published_system", "published_power": published}
-    else:
-        node_set |= {"power_method": "component_sum", "components": _components(description)}
+def make_power(system: str, description: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """``nodes``: the fields of each type of node, of which there is a set each; one set of equal nodes where nothing
+    says more. What is not declared is left out, so that the checkers fill it with the rules' own figures, and the
+    result is marked as estimated. Cooling that nobody names counts as air, which takes the greater overhead; so does
+    one type of node that is cooled by air."""
+    sets = nodes or (description,)
+    cooling = {find_cooling(str(node.get("cooling", ""))) or "air" for node in sets}
+    total = _count(description, "system_node_ensemble_total", 1) if len(sets) == 1 else 1
     power: dict[str, Any] = {
         "system_desc_id": system,
-        "cooling": find_cooling(str(description.get("cooling", ""))) or "air",
-        "node_sets": [node_set],
+        "cooling": "air" if "air" in cooling else min(cooling),
+        "node_sets": [_make_set(number, node, total) for number, node in enumerate(sets)],
         "scale_out": {"present": False},
     }
     declared = _sourced(description, "provisioned_power_kw", "provisioned_power_source")
     return {**power, "declared_provisioned_power": declared} if declared else power
+
+
+def _make_set(number: int, node: Mapping[str, Any], usual: int) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "node_set_id": number,
+        "system_node_ensemble_id": _count(node, "system_node_ensemble_id", 1),
+        "nodes_provisioned": _count(node, "number_of_nodes", usual),
+    }
+    published = _sourced(node, "published_node_power_w", "published_node_power_source")
+    if published:
+        return {**found, "power_method": "published_system", "published_power": published}
+    return {**found, "power_method": "component_sum", "components": _components(node)}
 
 
 def _components(description: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.planning import make_expectation
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
+from reconciler.resource.settings import DEDICATED_OFFLINE
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.loading import load_sources
 
@@ -215,6 +216,7 @@ def test_the_plan_knows_how_long_a_point_takes_before_it_was_ever_measured() -> 
         (("  program: endpoints\n", ""), 21, "program inference has no division standardized"),
         (("round: v1.0", "round: v9.9"), 6, "unknown version 'v9.9'"),
         (("as: gpt-oss-120b", "as: gpt-oss-12b"), 11, "has no benchmark 'gpt-oss-12b'"),
+        (("as: gpt-oss-120b", "as: kimi-k3"), 11, "kimi-k3 is an agentic benchmark"),
     ],
 )
 def test_what_the_checker_would_refuse_is_told_at_its_line(change: tuple[str, str], line: int, message: str) -> None:
@@ -222,6 +224,91 @@ def test_what_the_checker_would_refuse_is_told_at_its_line(change: tuple[str, st
     assert found
     assert found[0].line == line
     assert found[0].column > 0
+    assert found[0].fix
+
+
+OFFLINE = ("points: auto", "points: {auto: , offline: {target_qps: 40}}")
+SIZED = ("      client:\n", "      performance_sample_count: 6396\n      client:\n")
+
+
+def test_a_dedicated_offline_run_is_a_point_of_its_own_with_an_accuracy_run() -> None:
+    desired = compile_curve(SPEC.replace(*OFFLINE).replace(*SIZED))
+    own = {a.cell.scenario for a in desired.by_address if a.mode == "accuracy" and a.cell is not None}
+    settings = desired.detail(Address.parse(f"Result:{CELL}/c6396")).settings
+    assert settings.get(DEDICATED_OFFLINE) is True
+    assert settings.number("min_duration") == 1_500_000
+    assert len(own) == 5
+    assert "c6396" in own
+    assert len(list_points({str(a): "" for a in desired.by_address})) == 8
+
+
+def test_auto_places_as_many_points_as_are_asked_for() -> None:
+    points = list_points(list_keys(("points: auto", "points: auto, point_count: 12")))
+    assert len(points) == 12
+    assert {1, 256} <= set(points)
+    both = ("points: auto", "points: {auto: , offline: }, point_count: 12")
+    assert len(list_points(list_keys(both, SIZED))) == 12
+
+
+TERMS = "{advertised_model: gpt-oss, pricing: 1 USD a million tokens, rate_limits: none}"
+SERVICE = SPEC[SPEC.index("      harness:") : SPEC.index("  divisions:")]
+SERVICED = (
+    (SERVICE, f'      endpoint: {{url: "https://host", stack: {{api: v1}}}}\n      disclosure: {TERMS}\n'),
+    ("status: available", "status: available, description: {endpoint_url: 'https://host'}"),
+    ("standardized:", "serviced:"),
+)
+
+
+def test_a_service_with_its_terms_can_be_entered() -> None:
+    assert len(list_points(list_keys(*SERVICED))) == 7
+
+
+@pytest.mark.parametrize("term", ["advertised_model", "pricing", "rate_limits", "endpoint_url"])
+def test_a_service_without_its_terms_is_told_so(term: str) -> None:
+    found = find_problems(*SERVICED, (f"{term}:", "else:"))
+    assert any(f"{{{term}:" in problem.fix for problem in found)
+
+
+def test_a_server_that_is_started_here_is_no_service() -> None:
+    assert any(
+        "not for a server that is started here" in p.message for p in find_problems(("standardized:", "serviced:"))
+    )
+
+
+NODES = ("status: available}", "status: available, node_types: {gpu: {number_of_nodes: 4}, cpu: {number_of_nodes: 1}}}")
+
+
+def test_types_of_node_and_what_a_point_engages_only_render_anew() -> None:
+    used = ("points: auto", "points: auto, nodes_used: {gpu: 2}")
+    stale = list_stale(list_keys(), list_keys(NODES, used))
+    assert {name.partition(":")[0] for name in stale} == {"Result", "Submission"}
+
+
+OTHER_IMAGE = f"{{harness: {{service: {{image: 'vllm@sha256:{'d' * 64}'}}}}}}"
+OWN = "{{1: {}, 3: , 7: , 17: , 39: , 100: , 256: }}"
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ("auto, nodes_used: {gpu: 5}", "5 nodes of gpu are used, the system has 4"),
+        ("auto, nodes_used: {tpu: 1}", "tpu is not a type of node of the system"),
+        ("auto, dp_shortfall: {replicas: 1}", "dp_shortfall lacks fitting and reason"),
+        ("auto, client: {audit: {audit_samples: 9}}", "nothing says how many samples the audit asks"),
+        ("{auto: , offline: }", "nothing says how large"),
+        ("[1, 2, 3, 4, 50, 256, offline], performance_sample_count: 200", "needs more than 256"),
+        ("[1, 3, 7, 17, 39, 256, offline], performance_sample_count: 900", "7 points are declared; the rules ask at"),
+        ("[1, 3, 7, 17, 39, 100, 256], point_count: 9", "point_count counts the points that auto places"),
+        ("auto, point_count: 40", "40 points"),
+        (OWN.format(OTHER_IMAGE), "no harness.service.image of its own"),
+        (OWN.format("{engine: {batch_size: 2}}"), "no engine.batch_size of its own"),
+        (OWN.format("{performance_sample_count: 2}"), "one locked stack"),
+    ],
+)
+def test_what_a_curve_cannot_have_is_told_at_its_line(points: str, message: str) -> None:
+    found = [p for p in find_problems(NODES, ("points: auto", f"points: {points}")) if message in p.message]
+    assert found
+    assert found[0].line
     assert found[0].fix
 
 

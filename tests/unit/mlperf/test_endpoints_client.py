@@ -136,6 +136,49 @@ def test_a_client_looks_for_the_steady_state_only_where_it_is_told_to() -> None:
     assert "steady_state" not in build_client_config({**told, "mode": "accuracy"}, PLACES)["settings"]
 
 
+def test_a_dedicated_offline_run_has_everything_at_once_and_need_not_stream() -> None:
+    asked = {**ASKED, "point.concurrency": 100, "point.offline": True}
+    config = build_client_config(asked, PLACES)
+    assert config["type"] == "offline"
+    assert config["settings"]["load_pattern"] == {"type": "max_throughput", "target_qps": 4.5}
+    assert config["model_params"]["streaming"] == "off"
+
+
+AUDITED = {**ASKED, "client.audit.samples": 64}
+
+
+def test_the_test_of_caching_is_asked_behind_a_performance_run_alone() -> None:
+    audit = build_client_config(AUDITED, PLACES)["audit"]
+    assert audit == {"test": "output_caching_test", "only": False, "samples": 64}
+    assert "audit" not in build_client_config({**AUDITED, "mode": "accuracy"}, PLACES)
+
+
+@pytest.mark.parametrize(
+    ("repeated", "stated", "problem", "reason"),
+    [
+        (10.0, {"passed": True}, "", ""),
+        (20.0, {"passed": False, "reason": "too fast"}, "", "audit: output_caching_test failed: too fast"),
+        (20.0, {"passed": True}, "says passed, its phases say failed", ""),
+        (None, {}, "", "audit: the spec asks for the client's output_caching_test"),
+    ],
+)
+def test_a_server_that_caches_makes_its_point_invalid(
+    tmp_path: Path, repeated: float | None, stated: dict[str, Any], problem: str, reason: str
+) -> None:
+    folder = leave(tmp_path, build_client_config(AUDITED, PLACES), result_summary=SUMMARY)
+    if repeated is not None:
+        document = {"test": "output_caching_test", "ref_qps": 10.0, "audit_qps": repeated, **stated}
+        for name, rate in (("reference", 10.0), ("output_caching", repeated)):
+            phase = {"n_samples_issued": 64, "n_samples_completed": 64, "qps": rate}
+            (folder / f"audit/{name}/performance").mkdir(parents=True)
+            (folder / f"audit/{name}/performance/result_summary.json").write_text(json.dumps(phase))
+        (folder / "audit/audit_output_caching_test.json").write_text(json.dumps(document))
+    verdict = judge(folder, AUDITED)
+    assert problem in verdict.problem
+    assert bool(verdict.problem) is bool(problem)
+    assert any(found.startswith(reason) for found in verdict.values.get("reasons", [])) or not reason
+
+
 def test_the_key_of_an_endpoint_is_a_reference() -> None:
     places = ClientPlaces("https://host", "report", "prompts.jsonl", key_variable="HOST_KEY")
     assert build_client_config(ASKED, places)["endpoint_config"]["api_key"] == "${HOST_KEY}"

@@ -80,7 +80,9 @@ def test_above_32_requests_a_run_is_twice_as_long() -> None:
 
 def test_an_offline_run_has_no_latency_and_no_steady_state() -> None:
     offline = replace(_GOOD, load_pattern="max_throughput", concurrency=192, streaming=False, window=None)
-    assert not found(replace(offline, tpot=Distribution()), dataset_size=192)
+    offline = replace(offline, tpot=Distribution(), duration_ns=1300 * 10**9)
+    assert not found(offline, dataset_size=192)
+    assert found(replace(offline, duration_ns=1100 * 10**9)) == {"point-duration": Gravity.INVALID}
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(mode: str, url: str, data: Path, folder: Path) -> Verdict:
-    asked, report = {**ASKED, "mode": mode}, folder / "report"
+def run(mode: str, url: str, data: Path, folder: Path, **more: Any) -> Verdict:
+    asked, report = {**ASKED, "mode": mode, **more}, folder / "report"
     files = [str(data / name) for name in ("prompts.jsonl", "questions.jsonl", "model")]
     config = build_client_config(asked, ClientPlaces(url, str(report), *files))
     (folder / "client.yaml").write_text(json.dumps(config))
@@ -98,11 +98,13 @@ def run(mode: str, url: str, data: Path, folder: Path) -> Verdict:
     command = [str(PYTHON), *words, "--mode", "perf" if mode == "performance" else "both"]
     environment = {**os.environ, "PYTHONPATH": "src"}
     ended = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr[-2000:]
+    assert ended.returncode == 0 or "client.audit.samples" in more, ended.stderr[-2000:]
     for part in ("performance/result_summary.json", "accuracy/accuracy_results.json"):
         if (report / part).is_file():
             (report / part).rename(report / Path(part).name)
-    return points.judge_run(RunFiles(report, asked, RULES, 0.0, {}, folder / "conf", folder, rehearsal=True))
+    (report / "outputs").mkdir()
+    (report / "events.jsonl").rename(report / points.EVENTS)
+    return points.judge_run(RunFiles(report, asked, RULES, 0.0, {}, folder / "client.yaml", folder, rehearsal=True))
 
 
 def test_a_performance_run_is_what_was_asked_and_counts_every_letter(url: str, data: Path, tmp_path: Path) -> None:
@@ -113,6 +115,26 @@ def test_a_performance_run_is_what_was_asked_and_counts_every_letter(url: str, d
     prompts = [json.loads(line)["prompt"] for line in (data / "prompts.jsonl").read_text().splitlines()]
     summary = json.loads((tmp_path / "report/result_summary.json").read_text())
     assert summary["output_sequence_lengths"]["total"] == sum(len(answer(prompt[-1])) for prompt in prompts)
+
+
+def test_a_dedicated_offline_run_has_the_whole_dataset_at_once(url: str, data: Path, tmp_path: Path) -> None:
+    more = {"point.concurrency": 64, "point.offline": True, "client.warmup": 0, "min_query_count": 64}
+    verdict = run("performance", url, data, tmp_path, **more)
+    assert (verdict.problem, verdict.values["reasons"]) == ("", [])
+    assert verdict.values["point"]["concurrency"] == 64
+    assert "tps_per_user" not in verdict.values["point"]
+    (tmp_path / "scored").mkdir()
+    assert run("accuracy", url, data, tmp_path / "scored", **more).problem == ""
+
+
+def test_the_client_s_test_of_caching_is_read(url: str, data: Path, tmp_path: Path) -> None:
+    """Its phases are short, and a server on the loopback is as fast as it happens to be: either verdict is read."""
+    verdict = run("performance", url, data, tmp_path, **{"client.audit.samples": 20})
+    assert verdict.problem == ""
+    stated = json.loads((tmp_path / "report/audit/audit_output_caching_test.json").read_text())
+    assert [reason for reason in verdict.values["reasons"] if reason.startswith("audit:")] == (
+        [] if stated["passed"] else [f"audit: output_caching_test failed: {stated['reason']}"]
+    )
 
 
 def test_an_accuracy_run_scores_every_answer(url: str, data: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from reconciler.resource.inputs import Value
 from reconciler.resource.queues import EXECUTOR, QUEUES
 from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND
 from reconciler.result_formats.table import FORMATS
-from reconciler.spec import endpoints_models, executor_models, harness_models, models
+from reconciler.spec import endpoints_models, executor_models, harness_models, models, submission_models
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.groups import Group
@@ -35,10 +35,10 @@ from reconciler.spec.shipped import read_shipped
 # Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.
 _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Submission", "`spec:`", models.Spec, ""),
-    ("Documents", "`spec.documents:`", models.Documents, "documents."),
-    ("Embargo", "`spec.embargo:`", models.EmbargoGroup, "embargo."),
-    ("Signing", "`spec.signing:`", models.Signing, "signing."),
-    ("Store", "`spec.stores.NAME:`", models.Store, "stores."),
+    ("Documents", "`spec.documents:`", submission_models.Documents, "documents."),
+    ("Embargo", "`spec.embargo:`", submission_models.EmbargoGroup, "embargo."),
+    ("Signing", "`spec.signing:`", submission_models.Signing, "signing."),
+    ("Store", "`spec.stores.NAME:`", submission_models.Store, "stores."),
     ("System", "`spec.systems.NAME:`", models.System, "system."),
     ("Hardware", "`hardware:` of a system", models.HardwareGroup, "hardware."),
     *(
@@ -71,6 +71,8 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ),
     ("Client", "`client:` of a benchmark or a curve", endpoints_models.EndpointsClient, "client."),
     ("Accuracy of a client", "`accuracy:` of a client", endpoints_models.ClientAccuracy, "client.accuracy."),
+    ("Audit of a client", "`audit:` of a client", endpoints_models.ClientAudit, "client.audit."),
+    ("Shortfall", "`dp_shortfall:` of a curve or a point", models.Shortfall, "dp_shortfall."),
     ("Endpoint", "`endpoint:` of a benchmark or a curve", endpoints_models.Endpoint, "endpoint."),
 )
 _FREE = ("client.parameters", "client.columns", "client.accuracy.columns", "endpoint.stack")  # groups of free names
@@ -92,6 +94,7 @@ _OTHER_NAMES = {
 # Shared files of the tree show these; the submission's inputs are whole mappings, not single settings.
 _RENDERED = (
     *("submitter", "round", "system.category", "system.status", "system.description", "system.original"),
+    "system.node_types",
     *("benchmark.source", "benchmark.excluded_code", "documents.calibration", "documents.bandwidth"),
     *("documents.folder", "system.nameplate"),
 )

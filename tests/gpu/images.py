@@ -1,0 +1,178 @@
+"""Stable Diffusion XL through diffusers: ``python -m tests.gpu.images [--size full] [--only PART,…] [--json FILE]``.
+
+The published shape with random weights, fp16, 20 steps, 1024 x 1024; captions of random tokens.
+
+- offline: LoadGen's Offline samples/s through the ``diffusers`` backend, over a plain loop of the library (the same
+  pipeline, batch and compilation) in a process before it and one behind it.
+- server: the highest rate that is VALID within the round's 20 s, over Offline.
+
+It takes the packages of tests/gpu/images-packages.txt beside PyTorch. What torch.compile made is kept where
+$TORCHINDUCTOR_CACHE_DIR says. ``--size small --device cpu`` tries all of it anywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.benchmarks.stable_diffusion_xl.shapes import SHAPES
+from harness.contract import Benchmark
+from tests.benchmarks.children import build, run, start
+from tests.gpu import image_captions
+from tests.gpu.cases import WORK
+from tests.gpu.searching import highest
+
+BOUND = 20.0  # seconds, of Server
+FIRST_SHARE, SHARE_STEP = 0.8, 0.06  # of Offline
+SECONDS, CONFIRMING = 90.0, 150.0
+VOCABULARY = 49_408
+Figures = dict[str, Any]
+
+
+class ImageCase:
+    """A shape with its captions, and a folder of a pipeline without weights."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.shape = options, SHAPES[options.size]
+        self.folder = WORK / f"images-{options.size}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.benchmark = Benchmark(name="image_captions", path=image_captions.__file__)
+        self.settings: Figures = {
+            "precision": options.precision,
+            "batch_size": options.batch,
+            "device": options.device,
+            "compile": options.compile,
+            "channels_last": options.channels_last,
+            "random_weights": True,
+        }
+
+    @cached_property
+    def dataset(self) -> Path:
+        settings = {"count": 8 * self.options.batch, "side": self.shape.side}
+        return build(self.folder, "Dataset", self.benchmark, settings=settings)
+
+    @cached_property
+    def model(self) -> Path:
+        folder = self.folder / "checkpoint"
+        encoders = self.shape.describe_encoders(VOCABULARY)
+        configs = {
+            "model_index.json": {"_class_name": "StableDiffusionXLPipeline"},
+            "unet/config.json": self.shape.network,
+            "vae/config.json": self.shape.decoder,
+            "text_encoder/config.json": encoders[0],
+            "text_encoder_2/config.json": encoders[1],
+            "scheduler/scheduler_config.json": {"_class_name": "EulerDiscreteScheduler", **self.shape.scheduler},
+        }
+        for name, config in configs.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(json.dumps(config), encoding="ascii")
+        return folder
+
+    def bare(self) -> float:
+        """Samples/s of the plain loop, after two batches of warm-up."""
+        told = {
+            **{name: self.settings[name] for name in ("precision", "device", "compile", "channels_last")},
+            "model": str(self.model),
+            "dataset": str(self.dataset),
+            "batch": self.options.batch,
+            "batches": self.options.batches,
+        }
+        printed = start(["-m", "tests.gpu.bare_images", json.dumps(told)], self.folder)
+        (line,) = (line for line in printed.splitlines() if line.startswith("{"))
+        return float(json.loads(line)["rate"])
+
+    def measure(self, scenario: Any, conf: dict[str, int | float], **options: Any) -> Figures:
+        return run(
+            self.folder,
+            scenario,
+            benchmark=self.benchmark,
+            backend="diffusers",
+            dataset=self.dataset,
+            model=self.model,
+            model_key="stable-diffusion-xl",
+            conf=conf,
+            settings={**self.settings, **options},
+        )
+
+    def offline(self) -> float:
+        count = self.options.batch * self.options.batches
+        conf = {"min_duration": 0, "min_query_count": count, "target_qps": 0.001}
+        return float(self.measure("Offline", conf)["result_samples_per_second"])
+
+    def serve(self, rate: float, seconds: float) -> Figures:
+        conf = {"min_duration": int(1000 * seconds), "min_query_count": 100, "target_qps": round(rate, 3)}
+        log = self.measure("Server", conf, queue_delay_us=int(1e6 * self.options.delay))
+        return {
+            "target_qps": round(rate, 3),
+            "verdict": log["result_validity"],
+            "completed": round(log["result_completed_samples_per_sec"], 3),
+            "p99_s": round(log["result_99.00_percentile_latency_ns"] / 1e9, 2),
+        }
+
+
+def measure_offline(case: ImageCase, known: Figures) -> Figures:
+    before = case.bare()
+    print(json.dumps({"bare": before}), flush=True)
+    found = case.offline()
+    print(json.dumps({"harness": found}), flush=True)
+    after = case.bare()
+    known["offline"] = found
+    return {"bare": [before, after], "harness": found, "over_bare": round(found / max(before, after), 4)}
+
+
+def measure_server(case: ImageCase, known: Figures) -> Figures:
+    whole = known.get("offline") or case.offline()
+    tried: list[Figures] = []
+
+    def valid(share: float, seconds: float = SECONDS) -> bool:
+        tried.append(case.serve(share * whole, seconds))
+        print(json.dumps(tried[-1]), flush=True)
+        return bool(tried[-1]["verdict"] == "VALID")
+
+    share = highest(
+        valid, lambda share: valid(share, CONFIRMING), first=FIRST_SHARE, step=SHARE_STEP, resolution=SHARE_STEP
+    )
+    figures = {"highest_valid_qps": round(share * whole, 3), "over_offline": round(share, 4)}
+    return {**figures, "bound_ms": int(1000 * BOUND), "tried": tried}
+
+
+PARTS: dict[str, Callable[[ImageCase, Figures], Figures]] = {"offline": measure_offline, "server": measure_server}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SHAPES, default="full")
+    parser.add_argument("--only", default="offline", help=", ".join(PARTS))
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--batches", type=int, default=8, help="that are timed")
+    parser.add_argument("--precision", default="fp16")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--compile", default="none", help="none, default, reduce-overhead, max-autotune")
+    parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--delay", type=float, default=1.0, help="seconds that a batch of Server waits to grow")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    case = ImageCase(options)
+    known: Figures = {}
+    found: Figures = {"command": f"python -m tests.gpu.images {' '.join(sys.argv[1:])}"}
+    for name in options.only.split(","):
+        began = time.monotonic()
+        try:
+            found[name] = PARTS[name](case, known)
+        except Exception as error:  # the other parts are still worth their time
+            found[name] = {"failed": f"{type(error).__name__}: {str(error)[-3000:]}"}
+        found[name]["seconds"] = round(time.monotonic() - began, 1)
+        print(json.dumps({name: found[name]}), flush=True)
+        if options.json:
+            options.json.write_text(json.dumps({f"images-{options.size}": found}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -109,6 +109,8 @@ class RowBatches:
             at += count
         if fresh or not self._in_place:
             self.engine.place(self._slots)
+        if fresh and self._in_place and not getattr(self.engine, "reads_in_place", False):
+            self._in_place, self._free = False, []  # it could not: from here on this batch's rows are the only ones
         return at - first
 
     def _arrived(self, token: Token, outputs: Outputs) -> None:

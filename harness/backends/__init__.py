@@ -184,7 +184,7 @@ class Session(Protocol):
         """Make these the resident samples (input name -> C-contiguous array). Nothing is in flight meanwhile.
 
         A session that reads them anew in each batch, so that its caller may write rows which are not in flight, says so
-        by an attribute ``reads_in_place``.
+        by an attribute ``reads_in_place``. If it turns out here that it cannot, the attribute is False afterwards.
         """
 
     def compute(self, rows: Rows) -> Outputs:

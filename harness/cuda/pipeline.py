@@ -22,9 +22,9 @@ from harness.cuda.sample_memory import Residence, Resident
 from harness.cuda.sizes import sizes
 from harness.errors import HarnessError
 from harness.numa import node_of, processors_of, stay_on, staying_beside
-from harness.qsl import Arrays, Rows
+from harness.qsl import Arrays, Rows, count_rows
 
-Work = tuple[Lane, Token, int]
+Work = tuple[Lane, Token, int, int]  # rows of the batch, which need not be as many as its token, and the lane's number
 _LANES = 2
 
 
@@ -67,7 +67,7 @@ class GpuWorker:
     def start(self, number: int, rows: Rows, token: Token) -> None:
         self.device.activate()
         self.lanes[number].start(rows)
-        self._queues[number % self._plan.streams].put((self.lanes[number], token, number))
+        self._queues[number % self._plan.streams].put((self.lanes[number], token, count_rows(rows), number))
 
     def run_threads(self, free: SimpleQueue[tuple[GpuWorker, int]]) -> None:
         self.free = free
@@ -91,10 +91,10 @@ class GpuWorker:
         stay_on(processors_of(self.node))
         queue = self._queues[stream]
         while (item := queue.get()) is not None:
-            lane, token, number = item
+            lane, token, count, number = item
             try:
                 self.device.activate()
-                self._plan.completed(token, lane.finish(len(token)))
+                self._plan.completed(token, lane.finish(count))
             except BaseException as error:
                 known = explained(error, self.label) if isinstance(error, CudaError) else error
                 self._plan.failed(token, known)
@@ -129,6 +129,11 @@ class CudaSession:
             "cuda_graphs": list(self.sizes) if self._graphs else [],
             **first.notes,
         }
+
+    @property
+    def reads_in_place(self) -> bool:
+        """Where samples are pinned where they lie; known for sure once they are placed."""
+        return self._residence.in_place
 
     def place(self, samples: Arrays) -> None:
         arrays = match_samples(samples, self.workers[0].loaded.inputs)

@@ -27,6 +27,7 @@ class Residence:
         self._arrays: Sequence[np.ndarray] = ()
         self._locked: list[DeviceMemory] = []
         self._owned: list[tuple[Device, DeviceMemory]] = []
+        self.in_place = not on_device and len(set(nodes)) == 1
 
     def place(self, arrays: Sequence[np.ndarray]) -> list[Resident]:
         """One view per device. ``arrays`` are C-contiguous and belong to this run alone."""
@@ -60,7 +61,7 @@ class Residence:
         except CudaError:
             for memory in self._locked:
                 device.unlock(memory)
-            self._locked = []
+            self._locked, self.in_place = [], False
             return self._copied(device, arrays)
         self._arrays = arrays
         return [memory.address for memory in self._locked]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.backends import LoadPlan, Tensor
+from harness.backends import LoadPlan, Outputs, Tensor
 from harness.errors import HarnessError
+from harness.loops import LoopSession
+from harness.qsl import Arrays, Ragged
 from tests.unit.harness import fake_cuda
 from tests.unit.harness.fake_cuda import CUresult, Fake
 
@@ -320,3 +322,34 @@ def test_processors_beside_a_device(tmp_path: Path) -> None:
     assert numa.node_of("0000:5e:00.0", tmp_path) == -1
     assert numa.processors_of(-1, tmp_path)
     assert numa.done_on(numa.processors_of(-1, tmp_path), lambda: 5) == 5
+
+
+def double_twice(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
+    (first,) = yield {"x": sample["x"]}
+    (second,) = yield {"x": np.array(first[:1])}
+    return np.concatenate([first, second])
+
+
+@pytest.mark.parametrize("lockable", [True, False])
+@pytest.mark.parametrize("on_device", [False, True])
+def test_samples_of_many_rows_share_batches_and_get_all_of_theirs(fake: Fake, lockable: bool, on_device: bool) -> None:
+    fake.lockable = lockable
+    told = {"start_from_device": True, "start_from_device_evidence": "measured.md"} if on_device else {}
+    answers = Answers()
+    found: dict[int, np.ndarray] = {}
+    plan = dataclasses.replace(
+        plan_of("Offline", answers, 16, 2, told),
+        completed=lambda token, outputs: found.update({token[0]: outputs[0].copy()}),
+    )
+    made = LoopSession(lambda own: pipeline.CudaSession(own, lambda _device: Doubling(fake)), plan, double_twice)
+    rng = np.random.default_rng(3)
+    samples = [rng.standard_normal((1 + 7 * row % 40, WIDTH)).astype(np.float32) for row in range(30)]
+    made.place({"x": Ragged(samples)})
+    for row in range(len(samples)):
+        made.submit(slice(row, row + 1), [row])
+    made.drain()
+    made.close()
+    assert not answers.errors
+    for row, sample in enumerate(samples):
+        assert np.array_equal(found[row], np.concatenate([2 * sample, 4 * sample[:1]]))
+    assert fake.device_bytes == 0

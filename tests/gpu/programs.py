@@ -1,4 +1,4 @@
-"""The networks of resnet.py and bert.py as programs of torch.export, with the weights of their ONNX files."""
+"""Networks of this folder as programs of torch.export, with the weights of their ONNX files."""
 
 from __future__ import annotations
 
@@ -92,6 +92,44 @@ class Bert(nn.Module):
         return self.dense[-1](top)
 
 
+class UNet3d(nn.Module):
+    def __init__(self, weights: Iterator[torch.Tensor], levels: int) -> None:
+        super().__init__()
+        self.down = nn.ModuleList(
+            self._block(weights, 2 if level and not half else 1) for level in range(levels) for half in (0, 1)
+        )
+        self.wide, self.up = nn.ModuleList(), nn.ModuleList()
+        for _ in range(levels - 1):
+            weight = next(weights)
+            layer = nn.ConvTranspose3d(weight.shape[0], weight.shape[1], 2, 2, bias=False)
+            layer.weight.data = weight
+            self.wide.append(layer)
+            self.up.append(nn.Sequential(self._block(weights, 1), self._block(weights, 1)))
+        weight, bias = next(weights), next(weights)
+        self.classes = nn.Conv3d(weight.shape[1], weight.shape[0], 1)
+        self.classes.weight.data, self.classes.bias.data = weight, bias
+
+    @staticmethod
+    def _block(weights: Iterator[torch.Tensor], stride: int) -> nn.Sequential:
+        weight, scale, shift = (next(weights) for _ in range(3))
+        layer = nn.Conv3d(weight.shape[1], weight.shape[0], 3, stride, 1, bias=False)
+        layer.weight.data = weight
+        norm = nn.InstanceNorm3d(weight.shape[0], affine=True)
+        norm.weight.data, norm.bias.data = scale, shift
+        return nn.Sequential(layer, norm, nn.ReLU())
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002  # as in the ONNX file
+        top, beside = input, []
+        for number, block in enumerate(self.down):
+            top = block(top)
+            if number % 2:
+                beside.append(top)
+        beside.pop()
+        for wide, up in zip(self.wide, self.up, strict=True):
+            top = up(torch.cat([wide(top), beside.pop()], dim=1))
+        return self.classes(top)
+
+
 def save(module: nn.Module, samples: dict[str, tuple[tuple[int, ...], Any]], path: Path, largest: int = 4096) -> None:
     """``samples``: input name -> shape of a sample and dtype."""
     batch = torch.export.Dim("batch", min=1, max=largest)
@@ -109,3 +147,8 @@ def export_resnet(model: Path, blocks: list[int], side: int) -> None:
 def export_bert(model: Path, layers: int, length: int) -> None:
     shapes = dict.fromkeys(("input_ids", "attention_mask"), ((length,), torch.int32))
     save(Bert(weights_of(model), layers), shapes, model.with_suffix(".pt2"))
+
+
+def export_unet3d(model: Path, levels: int, side: int) -> None:
+    shapes = {"input": ((1, side, side, side), torch.float32)}
+    save(UNet3d(weights_of(model), levels), shapes, model.with_suffix(".pt2"), largest=64)

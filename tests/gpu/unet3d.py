@@ -2,7 +2,7 @@
 comparing backends. A sample is one window; how windows are cut and put together is the benchmark's and not the GPU's.
 
 A benchmark file like a user's own (see harness.benchmarks). Dataset settings: count, side, dtype. Model settings:
-widths ("32,64,128,256,320,320").
+widths ("32,64,128,256,320,320"), program (also write model.pt2).
 """
 
 from __future__ import annotations
@@ -45,7 +45,12 @@ def build_model(
     _source: Path | None, settings: Mapping[str, Any], _inputs: Mapping[str, Path], output: Path, _counter: Any
 ) -> None:
     widths = [int(part) for part in str(settings.get("widths", "32,64,128,256,320,320")).split(",")]
-    export(output / "model.onnx", widths, int(settings.get("side", 128)))
+    side = int(settings.get("side", 128))
+    export(output / "model.onnx", widths, side)
+    if settings.get("program"):
+        from tests.gpu.programs import export_unet3d
+
+        export_unet3d(output / "model.onnx", len(widths), side)
 
 
 def export(path: Path, widths: list[int], side: int) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +24,7 @@ from reconciler.files import RepositoryPaths, hash_file, offer
 from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.log_files import ACCURACY_LOG
+from reconciler.parcels.carrier import StoreCarrier, list_depots
 from reconciler.quantities import join_listing
 from reconciler.record.store import find_artifact, find_object
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -72,7 +74,8 @@ def _claim(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempt
         if path is not None:
             offer(path, attempt.inputs / name / file)
     clone = RepositoryPaths(root)
-    run_child(attempt, make_request(attempt, clone), Watch(lambda _: None, PATIENCE), Executors.of(clone))
+    carrier = StoreCarrier(clone, list_depots(at.desired.submission, datetime.now(UTC).date()))
+    run_child(attempt, make_request(attempt, clone), Watch(lambda _: None, PATIENCE), Executors.of(clone, carrier))
     again, _ = build_record(attempt)
     return _compared(cell, record, again)
 

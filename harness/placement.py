@@ -29,9 +29,10 @@ def place_workers(workers: int, threads: int) -> list[WorkerPlace]:
 def share_out(nodes: Sequence[Node], usable: set[int], cores: int, workers: int, threads: int) -> list[WorkerPlace]:
     """One place per worker, in the order of the workers.
 
-    A worker stays on one node, and each node has as many workers as its part of the processors. Where there are fewer
-    workers than nodes, or one of them has more threads than the smallest node has processors, binding would leave
-    processors idle or crowd them: then none is bound. ``cores``: of processor time that may be used, at most.
+    A worker stays on one node, and each node has as many workers as its part of the processors, but at least one. Where
+    there are fewer workers than nodes, or one of them has more threads than the smallest node has processors, binding
+    would leave processors idle or crowd them: then none is bound. ``cores``: of processor time that may be used, at
+    most.
     """
     anywhere = WorkerPlace(-1, frozenset(usable), threads or max(1, cores // workers))
     smallest = min((len(node.processors) for node in nodes), default=0)
@@ -40,8 +41,10 @@ def share_out(nodes: Sequence[Node], usable: set[int], cores: int, workers: int,
         return [anywhere] * workers
     chosen: list[Node] = []
     taken: Counter[int] = Counter()
-    for _ in range(workers):
-        best = max(nodes, key=lambda node: (len(node.processors) / (taken[node.number] + 1), -node.number))
+    for left in range(workers, 0, -1):
+        idle = [node for node in nodes if not taken[node.number]]
+        offered = idle if left == len(idle) else nodes  # the last ones go where nobody computes yet
+        best = max(offered, key=lambda node: (len(node.processors) / (taken[node.number] + 1), -node.number))
         taken[best.number] += 1
         chosen.append(best)
     allowed = min(1.0, cores / sum(len(node.processors) for node in nodes))

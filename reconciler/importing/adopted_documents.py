@@ -1,5 +1,5 @@
 """What an adopted tree holds beside its results: the calibration document, the code of each benchmark, power
-measurements."""
+measurements, and what the power supplies of its systems can give."""
 
 from __future__ import annotations
 
@@ -47,15 +47,20 @@ def find_documents(tree: TakenTree) -> AdoptedDocuments:
                     files |= code
                     sources[benchmark] = f"src/{benchmark}"
     originals: dict[str, str] = {}
+    nameplates: dict[str, str] = {}
     for place in tree.places:
-        for name in sorted(tree.systems.keys() - originals.keys()):
+        for name in sorted(filter(is_portable, tree.systems)):
             described = place.path / "systems" / f"{name}.json"
-            if is_portable(name) and tree.holds(described) and described.is_file():
+            if name not in originals and tree.holds(described) and described.is_file():
                 originals[name] = f"systems/{name}.json"
                 files[originals[name]] = described
+            supplies = place.path / "systems" / f"{name}_power.yaml"
+            if name not in nameplates and tree.holds(supplies) and supplies.is_file():
+                nameplates[name] = f"systems/{name}_power.yaml"
+                files[nameplates[name]] = supplies
     for item in tree.cells:
         files |= {f"{name_power_folder(item.cell)}/{name}": path for name, path in item.power.items()}
-    published: dict[str, Any] = {"source": sources, "original": originals}
+    published: dict[str, Any] = {"source": sources, "original": originals, "nameplate": nameplates}
     if _DOCUMENT in files:
         published["calibration"] = _DOCUMENT
     return AdoptedDocuments(published, files)

@@ -29,7 +29,8 @@ def render_spec(
     published: Mapping[str, Any] | None = None,
 ) -> str:
     """``cells``: those to declare. ``left_out``: cell or file → why it is not. ``published``: {"calibration": path,
-    "source": {benchmark: path}, "original": {system: path}} of what was copied beside the spec."""
+    "source": {benchmark: path}, "original": {system: path}, "nameplate": {system: path}} of what was copied beside the
+    spec."""
     chosen = sorted(cells, key=lambda item: (*_place(item), SCENARIOS.index(item.cell.scenario)))
     return "".join(f"{line}\n" for line in _lines(tree, ruleset, chosen, left_out, published or {}))
 
@@ -51,7 +52,8 @@ def _lines(
     yield ""
     yield "  systems:"
     for name in sorted({item.cell.system for item in cells}):
-        yield from _system(name, tree.systems[name], published.get("original", {}).get(name, ""))
+        kept = (str(published.get(kind, {}).get(name, "")) for kind in ("original", "nameplate"))
+        yield from _system(name, tree.systems[name], *kept)
     yield ""
     yield "  benchmarks:"
     for name in sorted({item.cell.benchmark for item in cells}):
@@ -77,12 +79,14 @@ def render_head(what: str, submitter: str, left_out: Mapping[str, str]) -> Itera
     yield "spec:"
 
 
-def _system(name: str, values: Mapping[str, Any], original: str) -> Iterator[str]:
+def _system(name: str, values: Mapping[str, Any], original: str, nameplate: str) -> Iterator[str]:
     yield f"    {render_value(name)}:"
     yield f"      category: {render_value(normalise_category(str(values['system_type'])))}"
     yield f"      status: {render_value(str(values.get('status', '')).lower())}"
     if original:
         yield f"      original: {render_value(original)}      # kept byte for byte as long as it says the same"
+    if nameplate:
+        yield f"      nameplate: {render_value(nameplate)}"
     yield from render_description({field: values[field] for field in sorted(values) if field not in _ELSEWHERE})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -78,9 +79,23 @@ def test_session_is_recorded_rendered_and_in_sync_afterwards(tmp_path: Path, dir
     assert repository.reconcile().outcomes == ()
 
 
-def test_ranging_and_measured_run_are_two(tmp_path: Path, director: str) -> None:
+def test_ranging_and_measured_run_are_two_in_one_power_state(tmp_path: Path, director: str) -> None:
+    """MaxQ under a meter: the state is set once for the whole session, and once for each run without the meter."""
     repository = make_metered(tmp_path / "lab", director)
-    repository.reconcile()
+    watts, log = tmp_path / "watts", tmp_path / "log"
+    watts.write_text("700 W\n")
+    commands = {
+        name: ["sh", "-c", f"echo {value} W > {watts}; echo {value} >> {log}"]
+        for name, value in (("set", 400), ("restore", 700))
+    }
+    state = json.dumps({**commands, "read": ["cat", str(watts)], "expect": "400 W"})
+    repository.edit(SPEC, "      nameplate: ", f"      power_state: {state}\n      nameplate: ")
+    report = repository.reconcile()
+    assert report.after.plan.in_sync, [outcome.message for outcome in report.outcomes]
+    assert log.read_text().split() == ["400", "700"] * 2
+    assert watts.read_text() == "700 W\n"
+    record = measured(repository)
+    assert (record.facts["power.state"].value, record.values["power"]["watts"]) == ("400 W", "200")
     digests = {a.name: a.sha256 for a in measured(repository).artifacts}
     assert digests["session/ranging/mlperf_log_detail.txt"] != digests["mlperf_log_detail.txt"]
     assert digests["session/run_1/mlperf_log_detail.txt"] == digests["mlperf_log_detail.txt"]

@@ -113,6 +113,19 @@ def test_a_description_keeps_its_bytes_until_the_spec_says_otherwise(
     assert "systems/box.json" in out + err
 
 
+def test_what_the_power_supplies_can_give_comes_along(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    place = "open/Tester/systems/box_power.yaml"
+    supplies = "Box:  # as the maker says\n  Min PSUs Needed: 1\n  PSUs: [{PowerCapacityWatts: 550}]\n"
+    (tree / place).write_text(supplies)
+    code, out, err = reconcile("adopt", str(tree), "--rehearsal", "--json")
+    assert code == 0, out + err
+    assert place in json.loads(out)["reproduced"]["same"]
+    assert "nameplate: systems/box_power.yaml" in next((empty / "specs").glob("*.yaml")).read_text()
+    assert (reconcile("plan")[0], reconcile()[0]) == (0, 0)
+    assert (empty / ".reconcile/tree" / place).read_text() == supplies
+    assert (empty / "systems/box_power.yaml").read_text() == supplies
+
+
 def test_code_and_documents_come_along(tree: Path, empty: Path, reconcile: Reconcile) -> None:
     top = tree / "open/Tester"
     (top / "documentation").mkdir()

@@ -16,6 +16,7 @@ from harness.numa import (
     list_usable,
     load_libnuma,
     parse_list,
+    processors_of,
     stay_beside,
     staying_beside,
 )
@@ -84,6 +85,15 @@ def test_odd_counts_leave_no_processor_idle() -> None:
     assert share(nodes(12, 4), 4) == [(0, 4), (0, 4), (0, 4), (1, 4)]
 
 
+def test_odd_numbers_of_nodes_and_uneven_ones_are_all_computed_on() -> None:
+    assert share(nodes(4, 4, 4), 4) == [(0, 2), (1, 4), (2, 4), (0, 2)]
+    assert share(nodes(4, 4, 4), 2) == [(-1, 6)] * 2
+    assert share(nodes(6, 4, 2), 3) == [(0, 6), (1, 4), (2, 2)]
+    assert share(nodes(14, 2), 2) == [(0, 14), (1, 2)]
+    assert share(nodes(4, 4, 4), 2, threads=4) == [(0, 4), (1, 4)]
+    assert share(nodes(4, 4, 4, 4, 4), 7, cores=10) == [(0, 1), (1, 1), (2, 2), (3, 2), (4, 2), (0, 1), (1, 1)]
+
+
 def test_fewer_workers_than_nodes_are_not_bound_unless_they_fit() -> None:
     """One worker over both nodes uses all processors; one that asks for less than a node stays on one."""
     assert share(nodes(8, 8), 1) == [(-1, 16)]
@@ -132,6 +142,14 @@ def test_limit_of_processor_time_makes_fewer_threads() -> None:
 )
 def test_least_limit_of_all_groups_counts(tree: dict[str, str], limit: float, tmp_path: Path) -> None:
     assert read_processor_limit(files(tmp_path, **tree)) == limit
+
+
+def test_a_device_whose_node_was_not_given_is_served_from_anywhere(tmp_path: Path) -> None:
+    """All processors of the node beside it are offline, or belong to somebody else."""
+    usable = list_usable()
+    system = make_system(tmp_path, node0=str(min(usable)), node1="4096-4099", node2="")
+    assert processors_of(0, system) == {min(usable)}
+    assert processors_of(1, system) == processors_of(2, system) == processors_of(-1, system) == usable
 
 
 def test_ranges() -> None:

@@ -20,6 +20,7 @@ from harness.contract import (
     CommandRequest,
     FileMessage,
     LaunchRequest,
+    LoadRequest,
     PowerRequest,
     ProbeRequest,
     RehearseRequest,
@@ -37,7 +38,7 @@ VERBS: dict[str, type[FileMessage]] = {
     request.verb: request
     for request in (
         *(BuildRequest, RunRequest, ScoreRequest, CommandRequest),
-        *(ServiceRequest, ProbeRequest, LaunchRequest, RehearseRequest, PowerRequest, StateRequest),
+        *(ServiceRequest, ProbeRequest, LaunchRequest, RehearseRequest, PowerRequest, StateRequest, LoadRequest),
     )
 }
 GiveUp = Callable[[BaseException], None]
@@ -108,7 +109,7 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
         raise HarnessError(
             str(error), "input", "parent and child must be of one version of mlperf-reconciler"
         ) from error
-    if wanted := getattr(request, "slices", ()):
+    if wanted := _list_slices(request):
         # Before anything asks CUDA, which reads once what it may show.
         from harness.slices import take_slices
 
@@ -116,6 +117,12 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
     # Each verb is loaded alone: a probe must work where the libraries of a run are missing.
     execute: Callable[[Any, GiveUp], Result] = importlib.import_module(f"harness.{verb}").execute
     return execute(request, ending.fail)
+
+
+def _list_slices(request: FileMessage) -> list[str]:
+    """Profiles of all slices that a child takes, its background's last."""
+    beside = request.background if isinstance(request, RunRequest) else ()
+    return [*getattr(request, "slices", ()), *(load.slice for load in beside if load.slice)]
 
 
 def main(arguments: list[str]) -> None:

@@ -119,6 +119,28 @@ class BuildRequest(FileMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundLoad:
+    """What computes on a slice beside a run: a benchmark, without LoadGen and without a pause. ``slice``: its profile,
+    "" for none; ``settings``, ``inputs`` and ``performance_sample_count`` as of a RunRequest."""
+
+    benchmark: Benchmark
+    backend: str
+    slice: str
+    performance_sample_count: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest(FileMessage):
+    """Load a slice until this process is ended; the counter tells the samples that it has computed."""
+
+    verb: ClassVar[str] = "load"
+    load: BackgroundLoad
+    counter: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest(FileMessage):
     """One LoadGen run.
 
@@ -132,7 +154,7 @@ class RunRequest(FileMessage):
     the server answers that the pass started, and the folder of what it prints; ``secrets`` as of a CommandRequest.
 
     ``slices``: profiles of the slices of GPUs (MIG) that CUDA shows the child and what it starts, such as 1g.10gb; none
-    where whole GPUs compute.
+    where whole GPUs compute. ``background``: what computes on further slices meanwhile.
     """
 
     verb: ClassVar[str] = "run"
@@ -154,6 +176,7 @@ class RunRequest(FileMessage):
     service_log: str = ""
     secrets: dict[str, str] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
+    background: tuple[BackgroundLoad, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from harness import generating
 from harness.backends import LoadPlan, Session, load_backend
+from harness.background import Background
 from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.command import SERVICE_LOG
 from harness.contract import BACKENDS, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
@@ -23,7 +24,7 @@ from harness.loops import load_loops, warm_rows
 from harness.machine import collect_machine_notes
 from harness.qsl import Arrays, SampleLibrary
 from harness.slice_session import SliceSession
-from harness.slices import list_taken, slice_evidence
+from harness.slices import list_taken, slice_evidence, split_taken
 from harness.sut import Completer, Driven, Guard, OfflineSut, ServerSut, StreamSut
 from harness.telemetry import Telemetry, find_flags
 
@@ -40,6 +41,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     LoadGen, which cannot be aborted, would go on to the end of its schedule.
     """
     began = time.monotonic()
+    others = split_taken(len(request.slices)) if request.background else []
     counter = Counter(request.counter)
     counter.stage("loading")
     benchmark = load_benchmark(request.benchmark)
@@ -51,10 +53,14 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     load = generating.load_generator if BACKENDS[request.backend].generates else load_session
     driven = load(request, benchmark, arrays, prepared, counter, guard)
     _require_different(request.audit_config, driven.library.performance_count)
-    counter.stage("running", prepared.expected_samples(driven.library.total_count))
-    readings = Path(request.counter).with_name(TELEMETRY)
-    with Telemetry(driven.notes.get("devices", ()), readings, lambda: counter.done) as telemetry:
-        run_test(prepared, driven.sut, driven.library)
+    beside = Background(request.background, others, Path(request.counter).parent)
+    counter.stage("warming up")
+    with beside:
+        counter.stage("running", prepared.expected_samples(driven.library.total_count))
+        readings = Path(request.counter).with_name(TELEMETRY)
+        with Telemetry(driven.notes.get("devices", ()), readings, lambda: counter.done) as telemetry:
+            run_test(prepared, driven.sut, driven.library)
+        beside.check()
     if guard.failure is not None:
         raise _as_backend_error(request.backend, guard.failure, telemetry.faults())
     counter.stage("completing")
@@ -64,6 +70,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
         **collect_loadgen_facts(),
         **collect_machine_notes(),
         **slice_evidence(),
+        **beside.facts(),
         **telemetry.facts(driven.samples()),
         **_facts(request, benchmark),
     }

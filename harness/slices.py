@@ -72,6 +72,14 @@ def list_taken() -> list[str]:
     return [word for word in os.environ.get(VISIBLE, "").split(",") if word.startswith(MIG)]
 
 
+def split_taken(count: int) -> list[str]:
+    """The UUIDs of those behind the first ``count``, which alone are shown from here on."""
+    taken = list_taken()
+    if len(taken) > count:
+        os.environ[VISIBLE] = ",".join(taken[:count])
+    return taken[count:]
+
+
 def slice_evidence() -> dict[str, Fact]:
     """On slices of which profiles this process computes; nothing where it computes on whole devices."""
     taken = list_taken()

@@ -26,6 +26,7 @@ from reconciler.desired.compliance import (
 from reconciler.desired.inputs import (
     Reader,
     collect_dataset_inputs,
+    collect_driving_inputs,
     collect_engine_inputs,
     collect_model_inputs,
     collect_result_inputs,
@@ -40,7 +41,14 @@ from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.rules.values import TestRules
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import ACCURACY, MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
-from reconciler.resource.settings import ACCURACY_DATASET, ACCURACY_FROM, BUILD_COMMAND, SERVICE_COMMAND, CellSettings
+from reconciler.resource.settings import (
+    ACCURACY_DATASET,
+    ACCURACY_FROM,
+    BACKGROUND,
+    BUILD_COMMAND,
+    SERVICE_COMMAND,
+    CellSettings,
+)
 from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import DeclaredCell
 
@@ -52,14 +60,18 @@ Commons = Mapping[str, tuple[str, str]]  # benchmark → the keys of dataset and
 class CellCompiler:
     """Puts the resources of one cell, each after those that it is made from."""
 
-    def __init__(self, making: ResourceBuilder, readers: CellReaders, cell: DeclaredCell) -> None:
+    def __init__(
+        self, making: ResourceBuilder, readers: CellReaders, cell: DeclaredCell, *, beside: bool = False
+    ) -> None:
+        """``beside``: what another cell, which is under way, needs of it."""
         self._making, self._readers, self._cell = making, readers, cell
         self._reader = readers.reader(cell)
         self._settings = CellSettings(strip_origins(self._reader.settings))
         self._locations = collect_locations(self._reader)  # of all its resources, but for a test's own dataset
         self._rules = readers.rule_context(cell)
         self._marks = collect_marks(readers.declared, self._reader)
-        making.begin(cell)
+        if not beside:
+            making.begin(cell)
 
     def own(self, commons: Commons) -> None:
         """A result of the cell's own runs."""
@@ -72,9 +84,11 @@ class CellCompiler:
         if find_declared_format(self._reader.settings).TIES_ACCURACY:
             self._tied(made_of)
             return
-        runs = [self._run(mode, *made_of, answers=answers and mode == ACCURACY) for mode in MODES]
+        timed = [*made_of, *self._backgrounds(commons)]
+        sets = {PERFORMANCE: timed}
+        runs = [self._run(mode, *sets.get(mode, made_of), answers=answers and mode == ACCURACY) for mode in MODES]
         ups = [*runs, self._score(runs[0], dataset)]
-        ups += [self._tested(test, ups, *made_of) for test in ruled]
+        ups += [self._tested(test, ups, *timed) for test in ruled]
         reader = self._fresh()
         self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations={})
 
@@ -108,6 +122,25 @@ class CellCompiler:
         reader = self._fresh()
         self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations={})
 
+    def _backgrounds(self, commons: Commons) -> list[Input]:
+        """What computes beside its timed runs: engines and data of other cells, and how they are driven."""
+        found: list[Input] = []
+        for number, name in enumerate(self._settings.words(BACKGROUND)):
+            benchmark, _, scenario = name.partition("/")
+            at = replace(self._cell.cell, benchmark=benchmark, scenario=scenario)
+            cell = next(cell for cell in self._readers.declared.cells if cell.cell == at)
+            found += CellCompiler(self._making, self._readers, cell, beside=True)._drive(number, commons)
+        return found
+
+    def _drive(self, number: int, commons: Commons) -> list[Input]:
+        """The same of one of them, under names that say so."""
+        common_dataset, common_model = commons[self._cell.cell.benchmark]
+        dataset = self._dataset(common_dataset)
+        made_from = self._engine(self._model(common_model, dataset), dataset)
+        own = [*collect_driving_inputs(self._fresh()), Input("scenario", self._scenario)]
+        ups = (replace(up, name=f"{BACKGROUND}{number}_{up.name}") for up in (made_from, dataset))
+        return [*ups, *(replace(item, name=f"{BACKGROUND}.{number}.{item.name}") for item in own)]
+
     def _dataset(self, common: str) -> Input:
         reader = self._fresh()
         return self._put_shared(Kind.DATASET, collect_dataset_inputs(reader), reader, common)
@@ -137,8 +170,11 @@ class CellCompiler:
         return [self._put(Kind.SERVICE, "", collect_service_inputs(reader, self._scenario, made_from, dataset), reader)]
 
     def _run(self, mode: str, made_from: Input, dataset: Input, *service: Input, answers: bool) -> Input:
-        """``answers``: a compliance test compares its own with those of this run."""
+        """``service``: a server, and what computes in the background. ``answers``: a compliance test compares its own
+        with those of this run."""
         reader = self._fresh()
+        if mode == PERFORMANCE:
+            reader.get(BACKGROUND)  # its inputs come with ``service``
         inputs = [
             *collect_run_inputs(reader, self._scenario, mode, made_from, dataset),
             *(i for i in collect_command_inputs(reader) if mode == ACCURACY or i.name != _ACCURACY_PIN),
@@ -172,6 +208,7 @@ class CellCompiler:
         self, test: TestRules, locations: Mapping[str, str], made_from: Input, dataset: Input, *service: Input
     ) -> Input:
         reader = self._fresh()
+        reader.get(BACKGROUND)
         inputs = [*collect_test_inputs(reader, self._scenario, test, made_from, dataset), *service]
         rules = replace(self._rules, performance_checked=test.performance_checks) if self._rules else None
         own = {"settings": self._effective(inputs), "locations": locations, "rules": rules}

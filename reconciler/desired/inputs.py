@@ -184,6 +184,11 @@ def _list_unread(reader: Reader) -> set[str]:
     return {STALL_TIMEOUT, *(f"run.options.{name}" for name, option in options if not option.identity)}
 
 
+def collect_driving_inputs(reader: Reader) -> list[Input]:
+    """How a backend is driven where nothing is measured: of what computes beside a run."""
+    return [*reader.under("run", but=_list_unread(reader)), *reader.take("engine.backend", "performance_sample_count")]
+
+
 def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, dataset: Input) -> list[Input]:
     """``made_from`` is the engine, or the model where the backend builds none."""
     own = []

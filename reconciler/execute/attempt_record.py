@@ -25,6 +25,7 @@ from reconciler.resource.records import (
     RecordedFact,
     RecordedInput,
 )
+from reconciler.resource.settings import BACKGROUND
 from reconciler.result_formats.format import KeptFile, RecordValues, RunFiles, Verdict
 from reconciler.result_formats.table import find_format
 
@@ -76,8 +77,13 @@ def describe_artifact(item: KeptFile) -> Artifact:
 
 
 def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:
-    """The bytes that a run really used are evidence: runs of one cell must have used the same engine."""
-    return {name: RecordedFact(sha256, Role.EVIDENCE) for name, sha256 in attempt.intent.made_from.items()}
+    """The bytes that a run really used are evidence: runs of one cell must have used the same engine. What computed
+    beside it is none of the cell."""
+    roles = (Role.EVIDENCE, Role.NOTE)
+    return {
+        name: RecordedFact(sha256, roles[name.startswith(BACKGROUND)])
+        for name, sha256 in attempt.intent.made_from.items()
+    }
 
 
 def _failed(result: Result) -> Verdict:

@@ -38,6 +38,7 @@ def list_locations(request: FileMessage) -> Iterator[Path]:
         yield Path(request.source)
     if isinstance(request, RunRequest):
         yield from map(Path, request.sources.values())
+        yield from (Path(load.benchmark.path) for load in request.background if load.benchmark.path)
     if isinstance(request, CommandRequest | ServiceRequest):
         own = (request.logs, request.user_conf_at) if isinstance(request, CommandRequest) else ()
         yield from (Path(name) for name in (request.cwd, request.code, *own) if name)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from harness.contract import (
     BACKENDS,
+    BackgroundLoad,
     Benchmark,
     BuildRequest,
     FileMessage,
@@ -23,7 +25,7 @@ from reconciler.mlperf.loadgen.settings import name_loadgen_scenario, select_con
 from reconciler.mlperf.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
 from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.resource.kinds import PERFORMANCE, Kind
-from reconciler.resource.settings import DIRECTOR, KIT, NTP, SCORE_COMMAND, CellSettings
+from reconciler.resource.settings import BACKGROUND, DIRECTOR, KIT, NTP, SCORE_COMMAND, CellSettings
 from reconciler.result_formats.table import find_format
 
 _GENERATION = "generation."
@@ -151,7 +153,7 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
         audit_config=str(attempt.audit_settings) if attempt.audit_settings.exists() else "",
         performance_sample_count=int(values.get("performance_sample_count") or 0),
         settings=settings,
-        inputs=_inputs(attempt),
+        inputs={name: path for name, path in _inputs(attempt).items() if not name.startswith(BACKGROUND)},
         generation={
             name.removeprefix(_GENERATION): value for name, value in values.items() if name.startswith(_GENERATION)
         },
@@ -160,7 +162,29 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
         service_log=server.log if server else "",
         secrets={"api_key": str(key)} if key else {},
         slices=select_slices(intent.settings),
+        background=tuple(_list_background(attempt, paths)),
     )
+
+
+def _list_background(attempt: Attempt, paths: RepositoryPaths) -> Iterator[BackgroundLoad]:
+    """Each computes on a slice of the smallest profile."""
+    settings, inputs = attempt.intent.settings, _inputs(attempt)
+    for number in range(len(settings.words(BACKGROUND))):
+        given = {n.removeprefix(mark): at for n, at in inputs.items() if n.startswith(mark := f"{BACKGROUND}{number}_")}
+        if not given:
+            return  # it is no timed run
+        own = CellSettings(settings.below(f"{BACKGROUND}.{number}."))
+        path, name = own.text("benchmark.path"), own.text("benchmark.code")
+        yield BackgroundLoad(
+            benchmark=Benchmark(
+                name=name or Path(path).stem, path=str((paths.root / path).resolve()) if path else None
+            ),
+            backend=own.text("engine.backend"),
+            slice=settings.hardware.slices[-1],
+            performance_sample_count=own.number("performance_sample_count"),
+            settings=select_run_settings(own),
+            inputs=given,
+        )
 
 
 def _measure(attempt: Attempt, paths: RepositoryPaths, run: RunRequest) -> PowerRequest:

@@ -28,6 +28,7 @@ ACCURACY_FROM = "accuracy_from"  # of a cell without an accuracy run: the scenar
 
 
 SLICES = "hardware.mig"  # of accelerators that are cut
+BACKGROUND = "background"  # what computes on further slices meanwhile
 DIRECTOR, NTP, KIT, ANALYZER = "power.director", "power.ntp", "power.kit", "power.analyzer"  # of a power meter
 METERED = (DIRECTOR, NTP, KIT, ANALYZER)
 STATE = "power_state"  # in which the runs of a system are made; what it reads is identity, how it is set is not

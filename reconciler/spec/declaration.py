@@ -16,6 +16,7 @@ from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cell
 from reconciler.resource.settings import COMMAND, MAXIMUM, NO_HARDWARE
+from reconciler.spec.background import expand_backgrounds
 from reconciler.spec.benchmark_defaults import add_facts, add_types
 from reconciler.spec.checks import check_cell, make_problem
 from reconciler.spec.commands import check_harness
@@ -88,7 +89,9 @@ class Declaring:
 
     def declare(self, files: tuple[SpecFile, ...]) -> Declared:
         """Raises nothing: ``problems`` says whether the result may be used."""
-        cells = sorted((*self._cells(), *self._points()), key=lambda item: _sorting(item.cell))
+        entered = sorted((*self._cells(), *self._points()), key=lambda item: _sorting(item.cell))
+        cells, unfit = expand_backgrounds(entered)
+        self.problems += unfit if self._sound else ()
         return Declared(
             name=self.name,
             round=self._round(),

@@ -35,6 +35,8 @@ them. Only what some layer sets is there, except for benchmark.official and benc
     benchmark.source                locations of what is published as src/<benchmark>
     benchmark.excluded_code         patterns of names that are not published of it
     infer_from                      a scenario, or the stricter variant of the benchmark, whose runs this cell takes
+    background                      cells by benchmark and scenario that compute on further slices meanwhile; their own
+                                    settings lie below: background.<number>.engine.backend
     power.path                      location of the folders of a power measurement
     power_state.<field>             set, restore and read (tuples of words) and expect, of what its runs are made in
     power.<field>                   director, ntp, analyzer, and kit (a location), of the meter beside a system

@@ -142,6 +142,11 @@ class SettingsGroup(Group):
         description="How often a run is tried that is invalid or failed, or from whose speed a compliance test's "
         "differs, 1 to 10.",
     )
+    background: fields.Names = Field(
+        None,
+        description="What computes on further slices (MIG) while performance runs and compliance tests are made: cells "
+        "of the same division and system by benchmark and scenario, such as [bert-99/Offline, resnet50/Offline].",
+    )
     publish: fields.Publish = Field(None, description="Which valid performance run is published.")
     compliance: Annotated[
         dict[fields.TestName, Audit],

@@ -72,6 +72,25 @@ def test_slices_are_made_computed_on_and_taken_away(machine: CutMachine, reposit
     assert "gpu GPU-1a7e 00000000:01:00.0 1 " in machine.devices.read_text()  # somebody else's slice is on it
 
 
+def test_a_run_is_measured_while_other_slices_compute(machine: CutMachine, repository: Repository) -> None:
+    """On one slice, beside itself on another one."""
+    repository.edit("specs/spec.yaml", "count: 2}", "count: 1}")
+    repository.edit("specs/spec.yaml", "min_query_count: 100}", "min_query_count: 100, background: [tiny/Offline]}")
+    machine.smi("-i", "0", "-mig", "1")
+    machine.smi("mig", "-i", "0", "-cgi", "1g.10gb", "-C")
+    alone = repository.reconcile()
+    assert any("needs 2x 1g.10gb of MIG, and 1x 1g.10gb" in outcome.message for outcome in alone.outcomes)
+    machine.smi("mig", "-i", "0", "-cgi", "1g.10gb", "-C")
+    assert unfinished(repository.settle()) == []
+    assert repository.look().plan.in_sync, console(repository, "plan").stdout
+    record = next(r for r in repository.records_of("Run:open/box/tiny/Offline/performance").values() if not r.problem)
+    assert record.facts["gpu.slices"].value == "1x 1g.10gb"
+    assert len(record.facts["background.samples_per_second"].value) == 1
+    assert record.inputs["background.0.scenario"].value == "Offline"
+    (accuracy,) = repository.records_of("Run:open/box/tiny/Offline/accuracy").values()
+    assert "background.samples_per_second" not in accuracy.facts
+
+
 def test_detection_tells_slices(machine: CutMachine, repository: Repository) -> None:
     machine.smi("-i", "0", "-mig", "1")
     for _ in range(3):

@@ -95,6 +95,37 @@ def test_change_of_a_setting_makes_stale_what_reads_it(change: dict[str, object]
     assert stale(compiled(declare()), compiled(declare(**change))) == expected
 
 
+def declare_beside(**changes: object) -> Declared:
+    """Offline with Server in the background; ``changes`` of Server, as they go with Offline's settings."""
+    named = {name.replace("__", "."): value for name, value in changes.items()}
+    ours = {f"background.0.{name}": value for name, value in {**BASE, **named}.items()}
+    offline = declare("Offline", background=("digits/Server",), **{n.replace(".", "__"): v for n, v in ours.items()})
+    server = declare("Server", **changes)
+    return replace(offline, cells=(*server.cells, *offline.cells))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"run__streams": 2}, {"Run performance", "Result"}),
+        ({"engine__batch_size": 8}, {"Run performance", "Result"}),
+        ({"target_qps": "101"}, set()),
+        ({"measurements__input_data_types": "int8"}, set()),
+    ],
+    ids=str,
+)
+def test_what_computes_beside_a_run_makes_it_stale(change: dict[str, object], expected: set[str]) -> None:
+    before, after = compiled(declare_beside()), compiled(declare_beside(**change))
+    beside = {
+        r.address.label
+        for r in after.resources
+        if r.cell is not None and r.cell.scenario == "Offline" and before.by_address[r.address].key != r.key
+    }
+    assert beside == expected
+    run = next(r for r in after.resources if str(r.address) == "Run:open/box/digits/Offline/performance")
+    assert "Engine:open/box/digits/Server" in {str(up) for up in run.upstream}
+
+
 CUT = {"hardware__accelerator": "A100", "hardware__mig": "7x 1g.10gb"}
 
 

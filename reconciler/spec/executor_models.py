@@ -1,4 +1,4 @@
-"""What a spec says of a queue that gives a system's machines out, and of a power meter beside one of them."""
+"""What a spec says of a system: its hardware, a queue that gives its machines out, a power meter beside one of them."""
 
 from __future__ import annotations
 
@@ -116,4 +116,21 @@ class Meter(Group):
     kit: fields.Location = Field(None, description="Folder of the kit (mlcommons/power-dev), its client and its check.")
     analyzer: fields.OptionalText = Field(
         None, description="Analyzers that measure, as a report names them; another one makes performance runs stale."
+    )
+
+
+class HardwareGroup(Group):
+    """What the system's cells need. On another machine they are Blocked, not stale."""
+
+    accelerator: fields.OptionalText = Field(
+        None, description="Accelerator model as its driver reports it, such as NVIDIA H200; none for a CPU system."
+    )
+    count: fields.CountOrNone = Field(None, description="Accelerators per node, such as 8; 0 for a CPU system.")
+    cpu: fields.OptionalText = Field(None, description="CPU model, such as AMD EPYC 9654.")
+    nodes: fields.Count = Field(None, description="Number of nodes.")
+    power_limit: fields.Power = Field(None, description="Power limit of one accelerator with its unit, such as 300 W.")
+    mig: fields.Slices = Field(
+        None,
+        description="Slices (MIG) into which the accelerators are cut and which the runs take, such as "
+        "{profile: 1g.10gb, count: 7}, or a list of such; their count is of all accelerators of a node together.",
     )

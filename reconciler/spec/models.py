@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from reconciler.spec import fields
 from reconciler.spec.endpoints_models import ByConcurrency, Endpoint, EndpointsClient, or_list
-from reconciler.spec.executor_models import ExecutorGroup, Meter, PowerState
+from reconciler.spec.executor_models import ExecutorGroup, HardwareGroup, Meter, PowerState
 from reconciler.spec.groups import Empty, Group, Options
 from reconciler.spec.harness_models import Harness
 from reconciler.spec.submission_models import Documents, EmbargoGroup, Signing, Store
@@ -228,23 +228,6 @@ class BenchmarkGroup(SettingsGroup):
     endpoint: Endpoint = Field(
         Endpoint(),
         description="With program endpoints: an endpoint that is not started here, but for `harness.service`.",
-    )
-
-
-class HardwareGroup(Group):
-    """What the system's cells need. On another machine they are Blocked, not stale."""
-
-    accelerator: fields.OptionalText = Field(
-        None, description="Accelerator model as its driver reports it, such as NVIDIA H200; none for a CPU system."
-    )
-    count: fields.CountOrNone = Field(None, description="Accelerators per node, such as 8; 0 for a CPU system.")
-    cpu: fields.OptionalText = Field(None, description="CPU model, such as AMD EPYC 9654.")
-    nodes: fields.Count = Field(None, description="Number of nodes.")
-    power_limit: fields.Power = Field(None, description="Power limit of one accelerator with its unit, such as 300 W.")
-    mig: fields.Slices = Field(
-        None,
-        description="Slices (MIG) into which the accelerators are cut and which the runs take, such as "
-        "{profile: 1g.10gb, count: 7}, or a list of such; their count is of all accelerators of a node together.",
     )
 
 

@@ -48,7 +48,7 @@ _HOMES: dict[str, type[Group]] = {
     "model": models.Model,
     "dataset": models.Dataset,
     "measurements": models.Measurements,
-    "hardware": models.HardwareGroup,
+    "hardware": executor_models.HardwareGroup,
     **executor_models.list_queue_groups(),
 }
 _ROUNDS_OF_REPAIR = 8

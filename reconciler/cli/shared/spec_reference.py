@@ -40,7 +40,7 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Signing", "`spec.signing:`", submission_models.Signing, "signing."),
     ("Store", "`spec.stores.NAME:`", submission_models.Store, "stores."),
     ("System", "`spec.systems.NAME:`", models.System, "system."),
-    ("Hardware", "`hardware:` of a system", models.HardwareGroup, "hardware."),
+    ("Hardware", "`hardware:` of a system", executor_models.HardwareGroup, "hardware."),
     *(
         (QUEUES[name].title, f"`executor: {{{name}: …}}` of a system", group, f"{EXECUTOR}.{name}.")
         for name, group in executor_models.list_queue_groups().items()

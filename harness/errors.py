@@ -14,6 +14,7 @@ EXTRAS = {
     "aiohttp": "openai",
     "cv2": "resnet50",
     "diffusers": "diffusers",
+    "grpc": "triton",
     "mlperf_loadgen": "cpu",
     "numpy": "cpu",
     "onnx": "cpu",

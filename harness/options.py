@@ -131,6 +131,8 @@ TRITON_RUN = {
         "text", "", "sizes of such a batch that need not wait to grow, such as 4,8; default: batch_size"
     ),
     "batch_delay_us": Option("int", 0, "longest that a request waits for others, in microseconds"),
+    "protocol": Option("choice", "http", "how batches travel to the server", ("http", "grpc")),
+    "grpc_port": Option("int", 8001, "port of gRPC of a server at an address", identity=False),
     "shared_memory": Option("flag", True, "a server that the run starts reads inputs from shared memory"),
     "pinned_memory": Option("flag", True, "batches for GPUs are put together in pinned memory"),
     "url": Option(

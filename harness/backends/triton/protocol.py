@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +24,7 @@ DATATYPES = {
     "float32": "FP32",
     "float64": "FP64",
 }
+DTYPES = {name: dtype for dtype, name in DATATYPES.items()}
 HEADER_LENGTH = "Inference-Header-Content-Length"
 
 
@@ -83,20 +84,18 @@ def read_outputs(document: bytes, data: memoryview, outputs: Sequence[Tensor], c
     try:
         for said in json.loads(document)["outputs"]:
             size, shape = int(said["parameters"]["binary_data_size"]), tuple(said["shape"])
-            dtype = _DTYPES[said["datatype"]]
+            dtype = DTYPES[said["datatype"]]
             found[said["name"]] = np.frombuffer(data[at : at + size], dtype).reshape(shape)
             at += size
     except (ValueError, KeyError, TypeError) as error:
         shown = document[:120].decode(errors="replace")
         problem = f"not an answer of KServe's protocol ({type(error).__name__}: {error}): {shown}"
         raise HarnessError(problem, "backend", "check the address: is it Triton's HTTP port?") from error
-    return [_take(found, tensor, count) for tensor in outputs]
+    return [take_output(found, tensor, count) for tensor in outputs]
 
 
-_DTYPES = {name: dtype for dtype, name in DATATYPES.items()}
-
-
-def _take(found: dict[str, np.ndarray], tensor: Tensor, count: int) -> np.ndarray:
+def take_output(found: Mapping[str, np.ndarray], tensor: Tensor, count: int) -> np.ndarray:
+    """Of those that an answer has, by name. Raises HarnessError where it is not what was asked for."""
     array = found.get(tensor.name)
     if array is None:
         problem = f"the answer has no output {tensor.name}; it has {', '.join(found) or 'none'}"

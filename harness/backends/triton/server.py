@@ -40,6 +40,7 @@ _ERROR = re.compile(r"E\d{4} |error:")
 _DYING = 2.0  # seconds between a broken connection and the end of its process
 _ENDING = 10.0  # seconds that it gets to end in order
 _REGIONS = "mlperf_triton_"  # of shared memory: the Python backend's, and inputs
+_GRPC = 8001  # Triton's usual port of it
 _TRIES = 3  # a port may be taken between its choice and the server's start
 _TAKEN = "Address already in use"
 _FIX = "see the server's log; the next pass starts it, or asks it, again"
@@ -47,7 +48,7 @@ _FIX = "see the server's log; the next pass starts it, or asks it, again"
 
 @dataclass(slots=True)
 class TritonServer:
-    """``process``: where this run started it. ``metrics``: its port of metrics, 0 where it is not known."""
+    """``process``: where this run started it. ``metrics``, ``grpc``: its ports of both, 0 where it is not known."""
 
     host: str
     port: int
@@ -55,6 +56,7 @@ class TritonServer:
     timeout: float
     log: Path
     metrics: int = 0
+    grpc: int = 0
     process: subprocess.Popen[bytes] | None = None
     folder: Path | None = None
     version: str = ""
@@ -178,7 +180,14 @@ def find_server(plan: LoadPlan, engine: BackendEngine, folder: Path) -> TritonSe
         fix = "name it as run.options.model: POST /v2/repository/index of the server lists its models"
         raise HarnessError("nothing says which model the server serves", "input", fix)
     log = str(options.get("service_log") or "")
-    found = TritonServer(at.hostname, at.port or 80, model, timeout, _last_part(Path(log)) if log else Path())
+    found = TritonServer(
+        at.hostname,
+        at.port or 80,
+        model,
+        timeout,
+        _last_part(Path(log)) if log else Path(),
+        grpc=int(options.get("grpc_port") or _GRPC),
+    )
     _wait(found, float(options.get("ready_timeout_s") or 600))
     return found
 
@@ -202,7 +211,8 @@ def _start(plan: LoadPlan, engine: BackendEngine, engine_folder: Path, timeout: 
         folder = Path(tempfile.mkdtemp(prefix="triton-", dir=plan.folder))
         write_repository(folder / "repository", engine, engine_folder, settings)
         policies = list_policies(engine, settings)
-        server = _launch(program, folder, timeout, plan.folder / SERVICE_LOG, policies)
+        grpc = plan.options.get("protocol") == "grpc"
+        server = _launch(program, folder, timeout, plan.folder / SERVICE_LOG, policies, grpc=grpc)
         try:
             _wait(server, float(plan.options.get("ready_timeout_s") or 600))
             return server
@@ -214,9 +224,9 @@ def _start(plan: LoadPlan, engine: BackendEngine, engine_folder: Path, timeout: 
 
 
 def _launch(
-    program: Program, folder: Path, timeout: float, kept: Path, policies: Mapping[str, WorkerPlace]
+    program: Program, folder: Path, timeout: float, kept: Path, policies: Mapping[str, WorkerPlace], *, grpc: bool
 ) -> TritonServer:
-    ports = free_ports(2)
+    ports = free_ports(3 if grpc else 2)
     regions = f"{_REGIONS}{os.getpid()}_{folder.name.removeprefix('triton-')}_"
     log = folder / "server.log"
     backends = make_backends(program, folder)
@@ -238,6 +248,7 @@ def _launch(
         timeout,
         log,
         metrics=ports[1],
+        grpc=ports[2] if grpc else 0,
         process=process,
         folder=folder,
         regions=regions,
@@ -246,13 +257,15 @@ def _launch(
 
 
 def list_arguments(repository: Path, ports: Sequence[int], regions: str, backends: Path | None) -> list[str]:
-    """Of tritonserver: HTTP and metrics on the loopback interface, one model, nothing that changes while it serves."""
+    """Of tritonserver: HTTP, metrics and, with a third port, gRPC on the loopback interface; one model, nothing that
+    changes while it serves."""
+    grpc = ["--grpc-address=127.0.0.1", f"--grpc-port={ports[2]}"] if len(ports) > 2 else ["--allow-grpc=false"]
     return [
         f"--model-repository={repository}",
         *([f"--backend-directory={backends}"] if backends else []),
         "--http-address=127.0.0.1",
         f"--http-port={ports[0]}",
-        "--allow-grpc=false",
+        *grpc,
         "--metrics-address=127.0.0.1",
         f"--metrics-port={ports[1]}",
         "--model-control-mode=none",

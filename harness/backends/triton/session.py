@@ -1,4 +1,5 @@
-"""A session whose batches a server computes: each stream is a thread with a connection of its own."""
+"""A session whose batches a server computes: each stream is a thread with a connection of its own. Batches travel over
+HTTP or gRPC; all else is asked over HTTP."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ import numpy as np
 from harness.backends import BackendEngine, LoadPlan, Outputs, match_samples
 from harness.backends.staging import Staging
 from harness.backends.streams import StreamSession
+from harness.backends.triton import grpc_protocol
 from harness.backends.triton.connection import Connection, read_problem
+from harness.backends.triton.grpc_connection import GrpcConnection, GrpcRefusalError
 from harness.backends.triton.metrics import describe_work, read_metrics
 from harness.backends.triton.protocol import find_shape, make_request_head, read_outputs
 from harness.backends.triton.server import TritonServer, find_server
@@ -37,6 +40,11 @@ class TritonSession(StreamSession):
         self._connections = [
             Connection(self._server.host, self._server.port, self._server.timeout) for _ in range(plan.streams)
         ]
+        self._grpc = (
+            [GrpcConnection(self._server.host, self._server.grpc, self._server.timeout) for _ in range(plan.streams)]
+            if plan.options.get("protocol") == "grpc"
+            else []
+        )
         self._heads: dict[tuple[object, ...], bytes] = {}
         self._sharing = bool(plan.options.get("shared_memory", True)) and self._server.process is not None
         self._shared: list[SharedInputs] = []
@@ -47,6 +55,7 @@ class TritonSession(StreamSession):
             **{name: value for name, value in self.notes.items() if name != "threads"},
             "made_by": settings["made_by"],
             "served_by": settings["served_by"],
+            "protocol": "grpc" if self._grpc else "http",
             **({} if self._server.process else {"server.model": self._server.model}),
         }
 
@@ -62,6 +71,8 @@ class TritonSession(StreamSession):
         super().close()
         for connection in self._connections:
             connection.close()
+        for channel in self._grpc:
+            channel.close()
         self.notes |= describe_work(self._before, read_metrics(self._server))
         self._server.close()
 
@@ -81,6 +92,28 @@ class TritonSession(StreamSession):
 
     def _run(self, stream: int, rows: Rows) -> Outputs:
         arrays = self._staging[stream].batch(rows)
+        found = self._ask_grpc(stream, arrays) if self._grpc else self._ask_http(stream, arrays)
+        return [output[: count_rows(rows)] for output in found]  # without what padded the batch
+
+    def _ask_grpc(self, stream: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        tensors, outputs = self._engine.inputs, self._engine.outputs
+        shapes = tuple(find_shape(tensor, array.shape) for tensor, array in zip(tensors, arrays, strict=True))
+        parts = self._shared[stream].write(arrays) if self._shared else []
+        known = (stream if parts else -1, *shapes)
+        head = self._heads.get(known)
+        if head is None:
+            head = self._heads[known] = grpc_protocol.make_request_head(
+                self._server.model, tensors, shapes, outputs, parts
+            )
+        try:
+            answer = self._grpc[stream].ask(head, [] if parts else arrays)
+        except OSError as error:
+            raise self._server.explain_broken(error) from error
+        except GrpcRefusalError as error:
+            raise self._server.explain(str(error), "see what the server refuses, and its log") from error
+        return grpc_protocol.read_outputs(answer, outputs, len(arrays[0]))
+
+    def _ask_http(self, stream: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         tensors = self._engine.inputs
         shapes = tuple(find_shape(tensor, array.shape) for tensor, array in zip(tensors, arrays, strict=True))
         parts = self._shared[stream].write(arrays) if self._shared else []
@@ -97,5 +130,4 @@ class TritonSession(StreamSession):
         if answer.status != 200:
             problem = f"HTTP {answer.status}: {read_problem(answer.document)}"
             raise self._server.explain(problem, "see what the server refuses, and its log")
-        found = read_outputs(answer.document, answer.data, self._engine.outputs, len(arrays[0]))
-        return [output[: count_rows(rows)] for output in found]  # without what padded the batch
+        return read_outputs(answer.document, answer.data, self._engine.outputs, len(arrays[0]))

@@ -92,6 +92,7 @@ LATE: dict[str, str] = {
     "harness.__main__": "one verb per process: a build loads no LoadGen",
     "harness.backends": "only the library of the backend that was asked for",
     "harness.backends.openai.texts": "tokenizers, only for a server that takes text",
+    "harness.backends.triton.grpc_connection": "gRPC, only where batches travel over it",
     "harness.backends.tensorrt.versions": "one of the names under which TensorRT is installed",
     "harness.build": "onnx and onnxruntime, only for a model that is quantized",
     "harness.cuda.nvml": "NVML, where it is installed",

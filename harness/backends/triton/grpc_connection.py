@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -30,10 +29,11 @@ class GrpcConnection:
     def __init__(self, host: str, port: int, timeout: float) -> None:
         """Raises HarnessError where gRPC is not installed."""
         try:
-            self._grpc: Any = import_module("grpc")
+            import grpc
         except ImportError as error:
             fix = f"pip install grpcio, which is in {installing('triton')}; or leave run.options.protocol out"
             raise HarnessError(f"gRPC is not installed: {error}", "missing", fix) from error
+        self._grpc: Any = grpc
         self._timeout = timeout
         self._channel = self._grpc.insecure_channel(f"{host}:{port}", options=_OPTIONS)
         self._infer = self._channel.unary_unary(METHOD)

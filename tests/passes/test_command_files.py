@@ -76,6 +76,24 @@ def test_a_benchmark_without_code_here_is_scored_by_a_command(tmp_path: Path) ->
     assert "Score:open/box/tiny/Offline" in {str(s.change.address) for s in repository.look().plan.steps}
 
 
+def test_videos_that_the_round_wants_go_from_the_scores_folder_into_the_tree(tmp_path: Path) -> None:
+    score = '        score: {command: ["' + sys.executable + '", score.py, "{run_dir}"]}\n'
+    repository = with_command(tmp_path, more=score)
+    repository.edit("specs/spec.yaml", "category: edge", "category: datacenter")
+    repository.edit("specs/spec.yaml", "as: resnet", "as: wan-2.2-t2v-a14b")
+    script(repository, '"resnet50", scenario', '"wan-2.2-t2v-a14b", scenario')
+    show = "import sys\nfrom pathlib import Path\nfolder = Path(sys.argv[1], 'videos')\nfolder.mkdir()\n"
+    show += "(folder / '130.mp4').write_bytes(b'a video')\nprint({'vbench_score': 70.5})\n"
+    repository.write("ours/score.py", show)
+    assert not failed(repository)
+    score_record = record_of(repository, "Score:open/box/tiny/Offline")
+    (kept,) = [artifact for artifact in score_record.artifacts if artifact.name == "videos/130.mp4"]
+    assert repository.object_path(kept.sha256).read_bytes() == b"a video"
+    (shown,) = repository.matching(".reconcile/**/Offline/accuracy/videos/130.mp4")
+    assert shown.read_bytes() == b"a video"
+    assert not repository.look().plan.steps
+
+
 def test_a_command_scores_the_answers_that_a_test_finds_different(tmp_path: Path) -> None:
     score = '        score: {command: ["' + sys.executable + '", score.py, "{accuracy_log}"]}\n'
     repository = with_command(tmp_path, more=score)

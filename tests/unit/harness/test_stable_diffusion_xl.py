@@ -18,8 +18,9 @@ from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.stable_diffusion_xl import clip_tokens, coco2014, scoring
 from harness.benchmarks.stable_diffusion_xl.made_words import write_captions, write_tokenizer
 from harness.benchmarks.stable_diffusion_xl.pictures import encode_png
-from harness.contract import Counter
+from harness.contract import Benchmark, Counter, ScoreRequest
 from harness.errors import HarnessError
+from harness.score import execute
 
 COUNT, SIDE = 6, 32
 
@@ -158,3 +159,22 @@ def test_a_picture_of_an_answer_is_a_png(pictures: np.ndarray, tmp_path: Path) -
     assert struct.unpack(">II", found[b"IHDR"][:8]) == (SIDE, SIDE)
     rows = np.frombuffer(zlib.decompress(found[b"IDAT"]), np.uint8).reshape(SIDE, 1 + SIDE * 3)
     assert (rows[:, 1:].reshape(SIDE, SIDE, 3) == pictures[3]).all()
+
+
+def test_a_score_shows_the_answers_that_the_round_wants(source: Path, pictures: np.ndarray, tmp_path: Path) -> None:
+    dataset, log, output = build(source), tmp_path / "log.json", tmp_path / "score"
+    output.mkdir()
+    entries = [{"seq_id": n, "qsl_idx": n, "data": picture.tobytes().hex()} for n, picture in enumerate(pictures)]
+    log.write_text(json.dumps(entries))
+    request = ScoreRequest(
+        benchmark=Benchmark(name="stable_diffusion_xl"),
+        accuracy_log=str(log),
+        output=str(output),
+        counter=str(tmp_path / "counter"),
+        inputs={"dataset": str(dataset)},
+        shown=("2", "4655"),
+        shown_folder="images",
+    )
+    assert execute(request, lambda error: None).values["missing"] == 0
+    assert sorted(path.name for path in output.rglob("*.png")) == ["2.png"]
+    assert (output / "images/2.png").read_bytes() == encode_png(pictures[2].tobytes())

@@ -71,6 +71,7 @@ def command(
         chosen = find_cell(cell, trace_lineages(seen.desired))
         found = find_runs(folder, user_conf, find_result_format(chosen, seen.desired)) if folder is not None else ()
         recorder = open_recorder(paths, seen, scratch, declared)
+        recorder.require(chosen, found)
         taken = tuple(item for run in found for item in recorder.run(chosen, run)) or recorder.redeclare(chosen)
     if as_json:
         say_json(render_document("import", cell=str(chosen), records=[_part(item) for item in taken]))

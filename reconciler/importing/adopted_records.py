@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from reconciler.importing.run_import import (
 from reconciler.importing.run_reader import FoundRun
 from reconciler.record.index import load_record
 from reconciler.record.store import keep, write_record
-from reconciler.resource.kinds import MODES, Address, Cell, Kind, RunAddress
+from reconciler.resource.kinds import CURVE_DIVISIONS, MODES, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import IMPORTED, Ended, Recorded
 from reconciler.resource.resources import Resource
 from reconciler.result_formats.format import ResultFormat
@@ -93,8 +93,17 @@ class ImportRecorder:
             raise ReconcilerError(f"{cell} has no imported runs", fix=f"reconcile import LOGDIR --cell {cell}")
         return tuple(taken)
 
+    def require(self, cell: Cell, found: Iterable[FoundRun]) -> None:
+        """ReconcilerError where a run is none that the cell asks for, before any is recorded."""
+        for run in found:
+            self._resource(RunAddress(cell, run.mode).address)
+
     def _resource(self, address: Address) -> Resource:
         found = self.desired.by_address.get(address)
+        cell = address.cell
+        if found is None and cell is not None and cell.division in CURVE_DIVISIONS:
+            message = f"{cell} has no accuracy run of its own: that of another point stands for it"
+            raise ReconcilerError(message, fix="name the point in accuracy_points of the curve")
         if found is None:
             raise ReconcilerError(
                 f"{address.cell} has no runs of its own: it is inferred", fix="import into its source cell"

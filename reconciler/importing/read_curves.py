@@ -128,7 +128,7 @@ def _take(folder: SubmissionFolder, submitter: str) -> TakenCurves:
         left = {point.shown: cell.problems[0] for point, cell in read if not _is_declared(point)}
         problems += [f"{shown}: {why}" for shown, why in left.items()]
         own = [(point, cell) for point, cell in read if point.shown not in left]
-        scored = tuple(point.named for point, cell in own if any(run.mode == ACCURACY for run in cell.runs))
+        scored = tuple(point.named for point, _ in own if point.scores)
         curves.append(replace(taken, points=tuple(point.named for point, _ in own), scored=scored))
         cells += [cell for _, cell in own]
         stated |= {cell.cell: _state(point) for point, cell in own}

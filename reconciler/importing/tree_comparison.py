@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from reconciler.files import hash_bytes
 from reconciler.foreign import walk_files
-from reconciler.mlperf.documents import parse_yaml_mapping
+from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.tree.content import Content, LogRef, hash_content
 from reconciler.tree.documents import read_statements
 
@@ -67,16 +67,17 @@ def _verdict(path: Path, content: Content | None, read: Callable[[LogRef], bytes
         return "same"
     own = read(content) if isinstance(content, LogRef) else content
     if path.suffix == ".yaml":
-        return "equal" if (found := _read_yaml(data)) is not None and found == _read_yaml(own) else "differing"
+        return "equal" if _same(parse_yaml_mapping, data, own) else "differing"
     if path.suffix != ".json":
         return "differing"
     stated = read_statements(data)
-    return "equal" if stated is not None and stated == read_statements(own) else "differing"
+    same = stated is not None and stated == read_statements(own)
+    return "equal" if same or _same(parse_json_object, data, own) else "differing"
 
 
-def _read_yaml(data: bytes) -> object:
-    """None for what is no mapping."""
+def _same(parse: Callable[[bytes], ResultDocument], data: bytes, own: bytes) -> bool:
+    """Whether two documents hold the same values, in whatever order."""
     try:
-        return parse_yaml_mapping(data).values
+        return parse(data).values == parse(own).values
     except (ValueError, RecursionError):
-        return None
+        return False

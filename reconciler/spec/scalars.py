@@ -242,7 +242,7 @@ def parse_concurrencies(value: Any) -> tuple[int, ...]:
     """Points of a curve, ascending; a single one may stand without brackets."""
     written = value if isinstance(value, list) else [value]
     points = [parse_concurrency(item) for item in written]
-    if "auto" in points or not points:
+    if not points or not all(map(str.isdigit, points)):
         raise UnfitError("points with an accuracy run are named one by one", "write numbers such as [1, 3, 10, 64]")
     return tuple(sorted(set(map(int, points))))
 

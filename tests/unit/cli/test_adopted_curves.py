@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from reconciler.cli.main import main
+from reconciler.importing.point_folder import find_runs
 from tests.unit.cli.conftest import git
 from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
 
@@ -138,3 +139,50 @@ def test_there_is_one_version_of_the_rules_to_declare_for(sent: Path, adopt: Ado
     code, report = adopt(sent, "--round", "v6.1")
     assert code == 1
     assert "curves can be declared for v1.0 alone" in report["error"]
+
+
+def test_of_several_submissions_one_is_named(tmp_path: Path, sent: Path, adopt: Adopt) -> None:
+    shutil.copytree(sent.parent, sent.parents[1] / "Other")
+    code, report = adopt(sent.parents[1])
+    assert code == 1
+    assert "holds 2 submissions: ACME (pending-submission-id), Other (pending-submission-id)" in report["error"]
+    shutil.rmtree(Path.cwd())
+    code, report = adopt(sent.parents[1], "--submitter", "Other")
+    assert (code, report["spec"]) == (0, "specs/other.yaml")
+
+
+def test_what_leads_out_of_the_folder_is_not_read(sent: Path, adopt: Adopt) -> None:
+    summary = sent / "results/box/gpt-oss-120b/r5/result_summary.json"
+    summary.rename(sent.parents[1] / "elsewhere.json")
+    summary.symlink_to(sent.parents[1] / "elsewhere.json")
+    code, report = adopt(sent)
+    assert code == 2
+    assert f"{CELL}/c5 (run)" in report["left_out"]
+    assert len([item for item in report["records"] if "performance" in item["address"]]) == 6
+
+
+def test_a_point_is_imported_from_the_folder_that_the_client_reported_into(
+    sent: Path, tmp_path: Path, adopt: Adopt, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A performance phase of one sample, which stands before an accuracy run, is no run of the point."""
+    top = sent / "results/box/gpt-oss-120b/r3"
+    report = tmp_path / "report"
+    for part, name in {"performance": "result_summary.json", "accuracy": "accuracy_results.json"}.items():
+        (report / part).mkdir(parents=True)
+        shutil.copyfile(top / name, report / part / name)
+    shutil.copyfile(top / "config.yaml", report / "config.yaml")
+    (top / "result_summary.json").unlink()
+    assert adopt(sent)[0] == 2
+    assert main(["plan"]) == 2
+    capsys.readouterr()
+    assert main(["import", str(report), "--cell", "c3", "--json"]) == 0
+    recorded = [item["address"] for item in json.loads(capsys.readouterr().out)["records"]]
+    assert recorded == [f"Run:{CELL}/c3/performance", f"Run:{CELL}/c3/accuracy", f"Score:{CELL}/c3"]
+    assert main(["plan"]) == 0
+    edit(report / "config.yaml", "n_samples_to_issue: 192", "n_samples_to_issue: 1")
+    assert [run.mode for run in find_runs(report)] == ["accuracy"]
+    capsys.readouterr()
+    assert main(["import", str(top), "--cell", "c1"]) == 1
+    assert "target_concurrency: expected 1, config.yaml says 3" in capsys.readouterr().err
+    assert main(["import", str(top), "--cell", "c5"]) == 1
+    assert "c5 has no accuracy run of its own: that of another point stands for it" in capsys.readouterr().err

@@ -12,8 +12,10 @@ from reconciler.importing.read_curves import VERSION, TakenCurve, TakenCurves
 from reconciler.importing.run_reader import TakenCell
 from reconciler.mlperf.endpoints_program.regions import derive_regions, match_bands
 from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
+from reconciler.quantities import is_whole
 from reconciler.resource.kinds import Cell
 from reconciler.spec.edit import render_value
+from reconciler.spec.endpoints_models import OFFLINE
 from reconciler.tree.curve.description import summarise_deployment
 from reconciler.tree.curve.layout import DOCUMENTS, SOURCES
 
@@ -27,7 +29,8 @@ _FOLLOWING = (
     *("division", "system_availability_status", "max_supported_concurrency", "node_types", "tps_utilization"),
     *("submitter", "status", "system_type", "c_min_override"),
 )
-_ENSEMBLE = "system_node_ensemble_id"
+_ENSEMBLE, _ACCELERATORS = "system_node_ensemble_id", "accelerator_info"
+_SHORTFALL = {"dp_actual": "replicas", "dp_formula": "fitting", "reason": "reason"}
 _TIMES = ("min_duration", "max_duration")
 
 
@@ -37,7 +40,7 @@ def render_curves_spec(
     """``cells``: those to declare. ``left_out``: cell or file → why it is not. ``files``: what was copied beside the
     spec."""
     chosen = {item.cell: item for item in cells}
-    kept = [curve for curve in tree.curves if any(curve.name_cell(point) in chosen for point in curve.points)]
+    kept = [curve for curve in tree.curves if any(curve.name_cell(point) in chosen for point in curve.all_points)]
     return "".join(f"{line}\n" for line in _lines(tree, kept, chosen, left_out, files))
 
 
@@ -60,7 +63,8 @@ def _lines(
     yield ""
     yield "  systems:"
     for name, curve in {curve.system: curve for curve in reversed(curves)}.items():
-        yield from _system(name, curve.description, rules, files)
+        typed = any("nodes_used" in stated for cell, stated in tree.stated.items() if cell.system == name)
+        yield from _system(name, curve.description, rules, files, typed=typed)
     yield ""
     yield "  benchmarks:"
     for name, curve in {curve.benchmark: curve for curve in reversed(curves)}.items():
@@ -74,23 +78,37 @@ def _lines(
     yield from _divisions(tree, curves, cells, rules)
 
 
-def _system(name: str, stated: Mapping[str, Any], rules: CurveRules, files: Collection[str]) -> Iterator[str]:
+def _system(
+    name: str, stated: Mapping[str, Any], rules: CurveRules, files: Collection[str], *, typed: bool
+) -> Iterator[str]:
+    """``typed``: points name the types of node that they use, also where there is but one."""
     yield f"    {render_value(name)}:"
     yield "      category: datacenter"
     yield f"      status: {render_value(str(stated.get('system_availability_status', '')).strip().lower())}"
     if (power := f"systems/{name}_power.json") in files:
         yield f"      nameplate: {render_value(power)}      # published as system_power.json"
+    nodes = stated.get("node_types")
+    types = [_flatten_node(node) for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list) else []
+    alone = types[0] if len(types) == 1 and not typed else {}
     apart = {*_FOLLOWING, *rules.words("per_point_description")}
     own = {field: value for field, value in stated.items() if field not in apart and _is_scalar(value)}
-    yield from render_description({**own, **_describe_node(stated)})
+    yield from render_description({**own, **{n: v for n, v in alone.items() if (n, v) != (_ENSEMBLE, 1)}})
+    if types and not alone:
+        yield "      node_types:"
+        for node in types:
+            yield f"        {_name_node(node.get(_ENSEMBLE))}: {render_value(_exact(node))}"
 
 
-def _describe_node(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the one type of node that a description declares, written flat."""
-    nodes = stated.get("node_types")
-    if not isinstance(nodes, list) or len(nodes) != 1 or not isinstance(nodes[0], Mapping):
-        return {}
-    return {n: v for n, v in nodes[0].items() if (n, v) != (_ENSEMBLE, 1) and _is_scalar(v)}
+def _flatten_node(node: Mapping[str, Any]) -> dict[str, Any]:
+    """With the fields of its one kind of accelerator, which are written flat."""
+    held = node.get(_ACCELERATORS)
+    flat = held[0] if isinstance(held, list) and len(held) == 1 and isinstance(held[0], Mapping) else {}
+    return {n: v for n, v in {**node, **flat}.items() if _is_scalar(v) and not isinstance(v, bool)}
+
+
+def _name_node(identity: object) -> str:
+    """A type of node has a number in a submission, and a name in a spec."""
+    return f"type-{identity}"
 
 
 def _divisions(
@@ -108,6 +126,8 @@ def _divisions(
 
 def _curve(tree: TakenCurves, curve: TakenCurve, cells: Mapping[Cell, TakenCell], rules: CurveRules) -> Iterator[str]:
     yield f"          max_supported_concurrency: {curve.max_concurrency}"
+    if curve.offline:
+        yield f"          performance_sample_count: {curve.offline}      # of the dedicated Offline run"
     if (seeds := curve.statements.get("seed_set")) not in (None, ""):
         yield f"          seed_set: {render_value(str(seeds))}"
     if scored := _choose_scored(curve, rules):
@@ -117,7 +137,7 @@ def _curve(tree: TakenCurves, curve: TakenCurve, cells: Mapping[Cell, TakenCell]
             **_spell(cells[curve.name_cell(point)]),
             **_disclose(tree.stated.get(curve.name_cell(point), {}), rules),
         }
-        for point in curve.points
+        for point in curve.all_points
     }
     first = next((values for values in own.values() if len(values) > 1), {})
     known = [values for values in own.values() if values]
@@ -126,7 +146,8 @@ def _curve(tree: TakenCurves, curve: TakenCurve, cells: Mapping[Cell, TakenCell]
         yield f"          {name}: {render_value(value)}"
     yield "          points:"
     for point, values in own.items():
-        yield f"            {point}: {render_value(_nest({n: v for n, v in values.items() if n not in shared}))}"
+        named = OFFLINE if point == curve.offline else point
+        yield f"            {named}: {render_value(_nest({n: v for n, v in values.items() if n not in shared}))}"
 
 
 def _choose_scored(curve: TakenCurve, rules: CurveRules) -> list[int]:
@@ -137,7 +158,7 @@ def _choose_scored(curve: TakenCurve, rules: CurveRules) -> list[int]:
         return sorted(curve.scored)  # the spec is refused for the same reason
     first = [*curve.scored, *(point for point in curve.points if point not in curve.scored)]
     asked = match_bands([(point, regions.list_bands(point, rules)) for point in first])
-    elected = {curve.max_concurrency} & set(curve.points)
+    elected = {curve.max_concurrency} & set(curve.points) if not curve.offline else set()
     return sorted({*curve.scored, *asked.values(), *elected})
 
 
@@ -150,10 +171,10 @@ def _spell(item: TakenCell) -> dict[str, Any]:
         elif name == "target_qps":
             found[name] = f"{value} /s"
         else:
-            found[name] = Decimal(str(value)) if isinstance(value, float) else value
+            found[name] = value
     if model := item.harness.get("model_name"):
         found["client.model_name"] = model
-    return found
+    return _exact(found)
 
 
 def _disclose(stated: Mapping[str, Any], rules: CurveRules) -> dict[str, Any]:
@@ -161,7 +182,25 @@ def _disclose(stated: Mapping[str, Any], rules: CurveRules) -> dict[str, Any]:
     found = {n: stated[n] for n in names if _is_scalar(stated.get(n)) and stated[n] != ""}
     if found.get("config_summary") == summarise_deployment(found):
         del found["config_summary"]
-    return {f"disclosure.{n}": Decimal(str(v)) if isinstance(v, float) else v for n, v in found.items()}
+    return _exact({f"disclosure.{name}": value for name, value in found.items()}) | _use_nodes(stated)
+
+
+def _use_nodes(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """How many nodes a point engages, and why fewer replicas ran than fit."""
+    found: dict[str, Any] = {}
+    used, short = stated.get("nodes_used"), stated.get("dp_shortfall")
+    for item in used if isinstance(used, list) else ():
+        if isinstance(item, Mapping) and is_whole(item.get("nodes")):
+            found[f"nodes_used.{_name_node(item.get(_ENSEMBLE))}"] = item["nodes"]
+    if isinstance(short, Mapping):
+        given = {ours: short.get(theirs) for theirs, ours in _SHORTFALL.items()}
+        found |= {f"dp_shortfall.{name}": value for name, value in given.items() if _is_scalar(value)}
+    return found
+
+
+def _exact(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fractions as decimals, which a spec keeps digit by digit."""
+    return {name: Decimal(str(value)) if isinstance(value, float) else value for name, value in values.items()}
 
 
 def _is_scalar(value: object) -> bool:

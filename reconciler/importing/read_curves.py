@@ -38,8 +38,8 @@ VERSION = "v1.0"
 
 @dataclass(frozen=True, slots=True)
 class TakenCurve:
-    """One system's curve of one model. ``points``: their concurrencies; ``scored``: those with an accuracy result.
-    ``description``: system_desc.json of its first point."""
+    """One system's curve of one model. ``points``: their concurrencies; ``offline``: samples of a dedicated Offline
+    run, 0 for none; ``scored``: those with an accuracy result. ``description``: system_desc.json of its first point."""
 
     division: str
     system: str
@@ -51,6 +51,11 @@ class TakenCurve:
     scored: tuple[int, ...]
     description: Mapping[str, object]
     statements: Mapping[str, object] = field(default_factory=dict)
+    offline: int = 0
+
+    @property
+    def all_points(self) -> tuple[int, ...]:
+        return (*self.points, self.offline) if self.offline else self.points
 
     def name_cell(self, concurrency: int) -> Cell:
         return Cell(self.division, self.system, self.benchmark, name_point(concurrency))
@@ -124,14 +129,19 @@ def _take(folder: SubmissionFolder, submitter: str) -> TakenCurves:
         if taken is None:
             problems.append(f"{item.shown}: {why}; none of its points is adopted")
             continue
-        read = [(point, _point(point, taken)) for point in item.points]
-        left = {point.shown: cell.problems[0] for point, cell in read if not _is_declared(point)}
-        problems += [f"{shown}: {why}" for shown, why in left.items()]
-        own = [(point, cell) for point, cell in read if point.shown not in left]
-        scored = tuple(point.named for point, _ in own if point.scores)
-        curves.append(replace(taken, points=tuple(point.named for point, _ in own), scored=scored))
-        cells += [cell for _, cell in own]
-        stated |= {cell.cell: _state(point) for point, cell in own}
+        offline = [point for point in item.points if _is_offline(point)]
+        problems += [f"{point.shown}: a second dedicated Offline run" for point in offline[1:]]
+        own = [point for point in item.points if not _is_offline(point)]
+        taken = replace(
+            taken,
+            points=tuple(point.named for point in own),
+            offline=offline[0].named if offline else 0,
+            scored=tuple(point.named for point in own if point.scores),
+        )
+        curves.append(taken)
+        for point in [*own, *offline[:1]]:
+            cells.append(_point(point, taken))
+            stated[cells[-1].cell] = _state(point)
     return TakenCurves(
         submitter, ruleset, folder.path, tuple(curves), tuple(cells), stated, tuple(problems), strange=strange
     )
@@ -158,17 +168,14 @@ def _curve(folder: CurveFolder, taken: list[str]) -> tuple[TakenCurve | None, st
     return curve, ""
 
 
-def _is_declared(point: PointFolder) -> bool:
-    """Whether a spec can have this point at all."""
+def _is_offline(point: PointFolder) -> bool:
     config = point.config.value
-    return config is None or config.within("settings", "load_pattern", "type") != OFFLINE_PATTERN
+    return config is not None and config.within("settings", "load_pattern", "type") == OFFLINE_PATTERN
 
 
 def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
     rehearsal = point.state(REHEARSAL) is True
     taken = TakenCell(curve.name_cell(point.named), curve.official, {}, {}, rehearsal=rehearsal, needed=True)
-    if not _is_declared(point):
-        return replace(taken, problems=("a dedicated Offline run, which a spec cannot declare yet",))
     config = point.config.value
     if config is None:
         return replace(taken, problems=(f"run: {point.config.problem or 'there is no config.yaml'}",))

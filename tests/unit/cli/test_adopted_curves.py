@@ -14,6 +14,7 @@ from reconciler.cli.main import main
 from reconciler.importing.point_folder import find_runs
 from tests.unit.cli.conftest import git
 from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
+from tests.unit.tree.curve.mutations import edit_yaml
 
 CELL = "standardized/box/vllm"
 POINTS = (1, 2, 3, 5, 10, 25, 64)
@@ -60,9 +61,7 @@ def test_nothing_is_left_to_run_and_the_rendering_gives_the_folder_again(sent: P
     files = [path.relative_to(sent.parents[1]) for path in sent.rglob("*") if path.is_file()]
     assert len(files) == 35
     other = {str(path) for path in files if (tree / path).read_bytes() != (sent.parents[1] / path).read_bytes()}
-    assert (
-        other == {f"{FOLDER}/r{point}/system_desc.json" for point in POINTS} == set(report["reproduced"]["differing"])
-    )
+    assert other == {f"{FOLDER}/r{point}/system_desc.json" for point in POINTS} == set(report["reproduced"]["equal"])
 
 
 def test_a_point_whose_files_are_of_another_run_is_refused_with_its_reason(sent: Path, adopt: Adopt) -> None:
@@ -87,12 +86,43 @@ def test_other_seeds_than_those_of_the_bound_set_are_refused(sent: Path, adopt: 
     assert all("scheduler_random_seed: expected 10487924139932647040" in why for why in report["left_out"].values())
 
 
-def test_what_a_spec_cannot_declare_is_left_out(tmp_path: Path, adopt: Adopt) -> None:
-    dedicated = write_submission(tmp_path / "sent", make_submission(make_curve(dedicated=True)))
-    code, report = adopt(dedicated)
-    assert code == 2
-    assert list(report["left_out"].values()) == ["a dedicated Offline run, which a spec cannot declare yet"]
-    assert next(iter(report["left_out"])).endswith("results/box/gpt-oss-120b/r192")
+def test_a_dedicated_offline_run_is_taken_over_as_one(tmp_path: Path, adopt: Adopt) -> None:
+    sent = write_submission(tmp_path / "sent", make_submission(make_curve(dedicated=True)))
+    code, report = adopt(sent)
+    assert (code, report["left_out"], report["reproduced"]["missing"]) == (0, {}, [])
+    assert main(["plan"]) == 0
+    assert main([]) == 0
+    for name in ("point.yaml", "config.yaml", "result_summary.json", "accuracy_results.json"):
+        own = (Path(".reconcile/tree") / FOLDER / "r192" / name).read_bytes()
+        assert own == (sent / "results/box/gpt-oss-120b/r192" / name).read_bytes()
+
+
+def test_types_of_node_and_what_a_point_uses_of_them(sent: Path, adopt: Adopt) -> None:
+    """By the numbers that they had."""
+    for point in POINTS:
+        path = sent / f"results/box/gpt-oss-120b/r{point}/system_desc.json"
+        described = json.loads(path.read_text())
+        first = described["node_types"][0]
+        second = {**first, "system_node_ensemble_id": 3, "number_of_nodes": 2, "accelerator_info": []}
+        del second["accelerator_info"]
+        path.write_text(json.dumps({**described, "node_types": [first, second]}))
+    edit_yaml(sent, "r5", nodes_used=[{"system_node_ensemble_id": 3, "nodes": 1}])
+    edit_yaml(sent, "r5", dp_shortfall={"dp_actual": 1, "dp_formula": 2, "reason": "one is drained"})
+    code, report = adopt(sent)
+    assert (code, report["left_out"], report["reproduced"]["differing"]) == (0, {}, [])
+    assert f"{FOLDER}/r5/point.yaml" in report["reproduced"]["same"]
+    assert main([]) == 0
+    shown = json.loads((Path(".reconcile/tree") / FOLDER / "r5/system_desc.json").read_text())
+    assert [node["system_node_ensemble_id"] for node in shown["node_types"]] == [0, 3]
+
+
+def test_a_curve_with_a_lowest_concurrency_of_its_own_is_left_out(sent: Path, adopt: Adopt) -> None:
+    for point in POINTS:
+        path = sent / f"results/box/gpt-oss-120b/r{point}/system_desc.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "c_min_override": 2}))
+    code, report = adopt(sent)
+    assert code == 1
+    assert "it declares c_min_override, which a spec cannot" in report["error"]
 
 
 def test_accuracy_may_be_measured_at_other_points_than_the_rules_would_choose(sent: Path, adopt: Adopt) -> None:

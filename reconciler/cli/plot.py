@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from operator import attrgetter
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.files import write_output
-from reconciler.mlperf.endpoints_program.pareto import CurvePoint, ParetoCurve, find_dominated
+from reconciler.mlperf.endpoints_program.pareto import ParetoCurve, find_dominated
 from reconciler.render.page.charts import CHARTS, Chart
 from reconciler.render.page.curve_charts import CURVE_CHARTS, chart_curves
 from reconciler.render.page.curve_view import find_curve, read_pareto
@@ -102,11 +103,13 @@ def _read_folder(folder: Path, called: str) -> dict[str, ParetoCurve]:
 
 
 def _read_commit(name: str, curve: str) -> dict[str, ParetoCurve]:
-    found: dict[str, list[CurvePoint]] = {}
-    for side in read_own_sides(find_repository().root, name).values():
-        if side.point is not None and curve in ("", side.curve):
-            found.setdefault(f"{side.curve}, {name}", []).append(side.point)
+    sides = [side for side in read_own_sides(find_repository().root, name).values() if curve in ("", side.curve)]
+    found: dict[str, ParetoCurve] = {}
+    for known in sorted({side.curve for side in sides if side.point}):
+        own = [side for side in sides if side.curve == known]
+        points = sorted((side.point for side in own if side.point), key=attrgetter("concurrency"))
+        ceiling = next((Decimal(side.value) for side in own if side.offline), None)
+        found[f"{known}, {name}"] = ParetoCurve(tuple(points), ceiling, find_dominated(points))
     if not found:
         raise ReconcilerError(f"{name} has no curve {curve}".rstrip(), fix="name a commit whose records it is in")
-    sides = ((label, tuple(sorted(points, key=attrgetter("concurrency")))) for label, points in found.items())
-    return {label: ParetoCurve(points, None, find_dominated(points)) for label, points in sides}
+    return found

@@ -99,7 +99,8 @@ class CellChange:
 class Side:
     """What one side of a comparison has of a cell. ``count``: accelerators of all nodes, 0 when nobody declared them;
     ``headroom``: per cent below the latency bound, "" where there is none or nobody says. ``entered``: the official
-    benchmark, where that is known to have another name; ``point``: of a curve."""
+    benchmark, where that is known to have another name; ``point``: of a curve; ``offline``: the dedicated Offline run
+    of one, its ceiling."""
 
     cell: Cell
     value: str
@@ -110,6 +111,7 @@ class Side:
     headroom: str = ""
     entered: str = ""
     point: CurvePoint | None = None
+    offline: bool = False
 
     @property
     def task(self) -> tuple[str, str]:

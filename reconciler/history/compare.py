@@ -23,7 +23,7 @@ from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell, Kind, place_cell
 from reconciler.resource.records import Record
 from reconciler.resource.resources import Resource
-from reconciler.resource.settings import SystemSettings
+from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SystemSettings
 
 
 def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
@@ -76,14 +76,17 @@ def read_sides(at: Snapshot) -> dict[Cell, Side]:
             validity = str(record.values.get("validity", ""))
             side = Side(cell, *metric, validity, count, accelerator, _headroom(record))
             figures = record.values.get("point")
-            point = read_recorded_point(int(cell.scenario[1:]), figures, side.value) if figures else None
-            found[cell] = replace(side, point=point, entered=_entered(at, cell)) if point else side
+            found[cell] = _place(side, figures, at) if figures else side
     return found
 
 
-def _entered(at: Snapshot, cell: Cell) -> str:
-    result = Address(Kind.RESULT, str(cell))
-    return at.desired.detail(result).settings.text("benchmark.official") if result in at.desired.by_address else ""
+def _place(side: Side, figures: Mapping[str, object], at: Snapshot) -> Side:
+    """On its curve, under the name of the official benchmark."""
+    result = Address(Kind.RESULT, str(side.cell))
+    settings = at.desired.detail(result).settings if result in at.desired.by_address else CellSettings()
+    offline, entered = DEDICATED_OFFLINE in settings, settings.text("benchmark.official")
+    point = None if offline else read_recorded_point(int(side.cell.scenario[1:]), figures, side.value)
+    return replace(side, entered=entered, point=point, offline=offline)
 
 
 def _headroom(record: Record) -> str:

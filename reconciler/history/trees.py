@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from reconciler.diff.timeline import Side
 from reconciler.mlperf.endpoints_accuracy import show_plain
+from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.resource.kinds import Cell
 from reconciler.spec.curves import name_point
 from reconciler.tree.curve.reading import find_implementation, find_submissions, is_endpoints_submission
@@ -43,9 +45,13 @@ def _read_points(path: Path) -> Iterator[tuple[Cell, Side]]:
     curves = (curve for item in find_submissions(path) for system in item.systems for curve in system.curves)
     for curve in curves:
         benchmark, division = find_implementation(curve) or curve.model, curve.division.strip().lower()
-        for point in curve.pareto.points:
-            cell = Cell(division, curve.system, benchmark, name_point(point.concurrency))
-            yield cell, Side(cell, show_plain(point.system_tps), "tokens/s", entered=curve.model, point=point)
+        drawn = {point.concurrency: point for point in curve.pareto.points}
+        for folder in curve.points:
+            measured, cell = folder.measured, Cell(division, curve.system, benchmark, name_point(folder.named))
+            if measured is not None:
+                offline = measured.load_pattern == OFFLINE_PATTERN
+                side = Side(cell, show_plain(measured.system_tps), "tokens/s", entered=curve.model, offline=offline)
+                yield cell, side if offline else replace(side, point=drawn.get(measured.concurrency))
 
 
 def _count(system: SystemFile) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from reconciler.mlperf.endpoints_program.pareto import CurvePoint
-from reconciler.quantities import join_listing, show_count, show_duration
+from reconciler.quantities import join_listing, show_count, show_duration, show_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,9 @@ class BandStanding:
 @dataclass(frozen=True, slots=True)
 class CurveStanding:
     """``dominated``: points than which another is better on both axes. ``denser``: concurrencies beside the sharpest
-    bends; ``seconds``: what one more point takes, None where nothing can tell. ``points``: those that can be drawn."""
+    bends; ``seconds``: what one more point takes, None where nothing can tell. ``points``: those that can be drawn.
+    ``offline``: samples of a dedicated Offline run, 0 where the point at the maximum is elected; ``ceiling``: its
+    tokens a second."""
 
     curve: str
     max_concurrency: int
@@ -34,6 +37,8 @@ class CurveStanding:
     denser: tuple[int, ...] = ()
     seconds: float | None = None
     points: tuple[CurvePoint, ...] = ()
+    offline: int = 0
+    ceiling: Decimal | None = None
 
 
 def render_curves_text(curves: Iterable[CurveStanding]) -> str:
@@ -49,6 +54,9 @@ def _curve(curve: CurveStanding) -> Iterator[str]:
         shown = _list(band.declared) if band.declared else "no point"
         left = f"; not measured: {_list(missing)}" if missing and band.measured else ""
         yield f"  {band.title:<{width}}  {f'{band.first}-{band.last}':<9} {shown}{left}"
+    if curve.offline:
+        rate = "not measured" if curve.ceiling is None else f"{show_rate(float(curve.ceiling))} tokens/s"
+        yield f"  Dedicated Offline run of {curve.offline} samples: {rate}"
     if curve.dominated:
         yield f"  Beaten on both axes by another point: {_list(curve.dominated)}"
     if curve.seconds is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 
 from reconciler.mlperf.endpoints_program.pareto import CurvePoint, find_dominated, read_recorded_point
 from reconciler.mlperf.endpoints_program.regions import BAND_TITLES, BANDS, Regions, derive_regions, place_denser
@@ -13,6 +15,7 @@ from reconciler.record.index import load_record
 from reconciler.render.curves import BandStanding, CurveStanding
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.settings import DEDICATED_OFFLINE, MAXIMUM
+from reconciler.result_formats.format import RecordValues
 
 _SUGGESTED = 2
 
@@ -27,14 +30,18 @@ def list_curves(seen: PlanResult) -> tuple[CurveStanding, ...]:
         if resource.kind is Kind.RESULT and (cell := resource.cell) is not None:
             points = curves.setdefault((cell.division, cell.system, cell.benchmark), {})
             points[int(cell.scenario[1:])] = cell
-    curves = {name: _without_offline(points, seen) for name, points in curves.items()}
-    return tuple(_stand("/".join(names), points, seen, rules) for names, points in curves.items())
+    return tuple(_stand_whole("/".join(names), points, seen, rules) for names, points in curves.items())
 
 
-def _without_offline(points: dict[int, Cell], seen: PlanResult) -> dict[int, Cell]:
-    """Points at fixed concurrencies: a dedicated Offline run is of no region, and no point of the curve's line."""
+def _stand_whole(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules) -> CurveStanding:
+    """A dedicated Offline run is of no region, and no point of the curve's line: it is its ceiling."""
     settings = {point: seen.desired.detail(Address(Kind.RESULT, str(cell))).settings for point, cell in points.items()}
-    return {point: cell for point, cell in points.items() if DEDICATED_OFFLINE not in settings[point]}
+    fixed = {point: cell for point, cell in points.items() if DEDICATED_OFFLINE not in settings[point]}
+    standing = _stand(name, fixed, seen, rules)
+    offline = next((point for point in points if point not in fixed), 0)
+    values = _read_measured(points[offline], seen) if offline else {}
+    rate = (values.get("metric") or {}).get("value")
+    return replace(standing, offline=offline, ceiling=None if rate is None else Decimal(str(rate)))
 
 
 def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules) -> CurveStanding:
@@ -61,13 +68,16 @@ def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRul
 
 def _list_measured(points: dict[int, Cell], seen: PlanResult) -> Iterator[CurvePoint]:
     for _, cell in sorted(points.items()):
-        chosen = seen.difference.chosen.get(cell)
-        if chosen is None or not chosen.performance:
-            continue
-        values = load_record(seen.paths, chosen.performance).values
+        values = _read_measured(cell, seen)
         figures, rate = values.get("point") or {}, (values.get("metric") or {}).get("value", 0)
         if point := read_recorded_point(int(cell.scenario[1:]), figures, rate):
             yield point
+
+
+def _read_measured(cell: Cell, seen: PlanResult) -> RecordValues:
+    """Of the performance run that is published; nothing where there is none."""
+    chosen = seen.difference.chosen.get(cell)
+    return dict(load_record(seen.paths, chosen.performance).values) if chosen and chosen.performance else {}
 
 
 def _band(

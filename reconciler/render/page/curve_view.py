@@ -50,7 +50,8 @@ def read_pareto(curve: Document) -> ParetoCurve:
         )
         for point in curve["points"]
     )
-    return ParetoCurve(points, None, frozenset(curve["dominated"]))
+    ceiling = curve["ceiling"]
+    return ParetoCurve(points, None if ceiling is None else Decimal(ceiling), frozenset(curve["dominated"]))
 
 
 def draw_curve(curve: Document) -> tuple[Chart, ...]:
@@ -71,6 +72,7 @@ def arrange_curve(document: Document, name: str) -> Document:
         "looked": document["looked"],
         "bands": [_band(band) for band in curve["bands"]],
         "rows": [_row(number, cell, entries.get(cell), drawn.get(number), curve) for number, cell in cells],
+        "offline": _offline(f"{name}/{_POINT}{curve['offline']}", curve) if curve["offline"] else None,
         "charts": draw_curve(curve),
         "denser": join_listing(map(str, curve["denser"])) if curve["denser"] else "",
         "marks": list(dict.fromkeys(m for _, cell in cells if cell in entries for m in entries[cell]["marks"])),
@@ -86,6 +88,11 @@ def _band(band: Document) -> Document:
     else:
         kind, word = "ok", "measured"
     return {**band, "points": join_listing(map(str, band["declared"]), most=12), "kind": kind, "word": word}
+
+
+def _offline(cell: str, curve: Document) -> Document:
+    ceiling = curve["ceiling"]
+    return {"cell": cell, "rate": "not measured yet" if ceiling is None else f"{show_rate(float(ceiling))} tokens/s"}
 
 
 def _row(number: int, cell: str, entry: Document | None, point: CurvePoint | None, curve: Document) -> Document:
@@ -106,6 +113,7 @@ def _row(number: int, cell: str, entry: Document | None, point: CurvePoint | Non
 def sum_up_curve(curve: Document, rows: Sequence[Document]) -> Document:
     """Its row of the matrix. ``rows``: of its points; of each condition the worst counts."""
     rates = [float(point["system_tps"]) for point in curve["points"]]
+    rates += [float(curve["ceiling"])] if curve["ceiling"] is not None else []
     gaps = [band["title"] for band in curve["bands"] if not band["measured"]]
     notes = [f"{len(curve['measured'])} of {show_count(len(curve['declared']), 'point')}"]
     notes += [f"nothing measured in {join_listing(gaps)}"] if gaps else []

@@ -14,7 +14,8 @@ from tests.unit.tree.curve.curves import make_curve, make_submission, write_subm
 
 
 def adopt_curve(folder: Path) -> Path:
-    sent = write_submission(folder / "sent", make_submission(make_curve()))
+    """Seven points, and a dedicated Offline run."""
+    sent = write_submission(folder / "sent", make_submission(make_curve(dedicated=True)))
     root = folder / "mine"
     root.mkdir()
     git(root, "init", "--quiet")

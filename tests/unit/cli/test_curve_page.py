@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def test_the_page_shows_a_curve_its_row_and_its_points(root: Path) -> None:
     assert "Medium Concurrency" in curve
     assert f'href="../../../cell/{CURVE}/c64"' in curve
     assert curve.count("<figure") == 3
+    assert f'href="../../../cell/{CURVE}/c192"' in curve
     point = site.show_cell(f"{CURVE}/c10", Links("../../../../"))
     assert "Point of the curve" in point
     assert "med concurrency" in point
@@ -49,12 +51,22 @@ def test_a_curve_is_plotted_beside_itself_at_another_commit(
     need("matplotlib")
     monkeypatch.chdir(root)
     drawn = tmp_path / "curve.svg"
+    assert main(["status"]) == 0
+    assert "  Dedicated Offline run of 192 samples: " in capsys.readouterr().out
     assert main(["plot", CURVE, "-o", str(drawn)]) == 0
     assert f"{CURVE}: 7 points" in capsys.readouterr().out
     assert main(["plot", CURVE, "-o", str(drawn), "--of", "ttft", "--beside", "HEAD"]) == 0
     said = capsys.readouterr().out
-    assert f"{CURVE}, now: 7 points" in said
-    assert f"{CURVE}, HEAD: 7 points" in said
+    now, then = said.partition(f"{CURVE}, now: ")[2].split(f". {CURVE}, HEAD: ")
+    assert then.rstrip(".\n") == now
+    assert now.startswith("7 points")
+    assert "Offline" in now
+    sent = root.parent / "sent/ACME"
+    assert main(["compare", "HEAD", str(sent), "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert {pair["ratio"] for pair in compared["pairs"]} == {1.0}
+    assert len(compared["pairs"]) == 8
+    assert [pair["points"][0] for pair in compared["curves"]] == [compared["curves"][0]["points"][1]]
     assert main(["plot", CURVE, "-o", str(drawn), "--of", "latency"]) == 1
     assert "latency is a plot of a cell" in capsys.readouterr().err
 

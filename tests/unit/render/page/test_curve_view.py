@@ -29,6 +29,8 @@ def make_document() -> dict[str, Any]:
         "dominated": [64],
         "denser": [9, 12],
         "seconds": 600.0,
+        "offline": 192,
+        "ceiling": None,
         "points": [make_point(2, "80", "160.5", "30"), make_point(64, "10", "150", None)],
     }
     cells = [
@@ -52,6 +54,17 @@ def test_points_have_what_was_measured_of_them() -> None:
     assert shown == [(2, "160", "30", False, "ready"), (5, "", "", False, "due"), (64, "150", "", True, "ready")]
     assert found["denser"] == "9 and 12"
     assert found["marks"] == ["rehearsal"]
+
+
+def test_a_dedicated_offline_run_is_the_ceiling_of_its_curve() -> None:
+    document = make_document()
+    assert arrange_curve(document, NAME)["offline"] == {"cell": f"{NAME}/c192", "rate": "not measured yet"}
+    document["curves"][0]["ceiling"] = "200"
+    found = arrange_curve(document, NAME)
+    assert found["offline"]["rate"] == "200 tokens/s"
+    ceiling = found["charts"][0].curves[-1]
+    assert (ceiling.label, ceiling.points) == ("Offline", ((10, 200), (80, 200)))
+    assert sum_up_curve(document["curves"][0], [])["metric"] == "at most 200 tokens/s"
 
 
 def test_a_curve_without_a_measured_point_has_no_plots() -> None:

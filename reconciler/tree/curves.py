@@ -180,7 +180,7 @@ def _size(nodes: Sequence[Mapping[str, object]]) -> str:
     return f"{total} node{'s' if total != 1 else ''}"
 
 
-def _nest(node: Mapping[str, Any]) -> dict[str, Any]:
+def _nest(node: Mapping[str, object]) -> dict[str, object]:
     """The fields of an accelerator stand in a list of their own; the checkers read them flat only for old files."""
     held = {name: node[name] for name in _OF_ACCELERATOR if name in node}
     shown = {name: value for name, value in node.items() if name not in {*_OF_ACCELERATOR, *POWER_FIELDS}}

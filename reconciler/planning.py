@@ -229,7 +229,8 @@ def make_plan_of(
             run := find_missing_answers(desired, recorded, observed, difference, address)
         ):
             return explain_missing_answers(run)
-        found = find_obstacle(address, locations, paths.root, there.get(locations.get("system", ""), {}))
+        installed = there.get(locations.get("system", ""), {})
+        found = find_obstacle(address, locations, paths.root, installed, desired.submission.round)
         if found is None and address.kind in (Kind.MODEL, Kind.DATASET):
             location = locations.get(f"{str(address.kind).lower()}.path", "")
             declared = desired.detail(address).values().get("source")

@@ -178,6 +178,16 @@ def ask(command: Sequence[str], limit: float) -> ChildEnd:
     return _run_short(command, build_launched_environment(), b"", limit)
 
 
+# What pip reads of the caller's environment: which index it asks, and how that is reached.
+_INDEX = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE")
+
+
+def run_pip(arguments: Sequence[str], limit: float) -> ChildEnd:
+    """The pip of this interpreter, to its end; it raises as ``ask`` does."""
+    index = {name: value for name, value in os.environ.items() if name.startswith(_INDEX)}
+    return _run_short([sys.executable, "-m", "pip", *arguments], build_child_environment(index), b"", limit)
+
+
 # What programs that sign, and their agents, read of the caller's environment.
 _KEYS = ("SSH_AUTH_SOCK", "GNUPGHOME", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "SSH_SK_PROVIDER")
 

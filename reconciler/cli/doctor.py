@@ -6,7 +6,7 @@ import click
 
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
-from reconciler.cli.shared.readiness import Check, examine
+from reconciler.cli.shared.readiness import Check, examine, install_missing
 from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.quantities import show_count
@@ -15,13 +15,26 @@ from reconciler.render.documents import render_document
 
 
 @click.command("doctor")
-@takes([spec_option(), json_option()])
-def command(specs: tuple[str, ...], as_json: bool) -> int:
+@takes(
+    [
+        spec_option(),
+        click.Option(
+            ["--fix"],
+            is_flag=True,
+            help="Install the LoadGen of the declared round where the one here is of another: in an environment of "
+            "its own below .reconcile/environments.",
+        ),
+        json_option(),
+    ]
+)
+def command(specs: tuple[str, ...], fix: bool, as_json: bool) -> int:
     """Say what real runs and the submission still miss: of this machine, the repository, the spec and its data.
 
     Runs nothing. Exits 0 when nothing is missing, else 2.
     """
     paths = find_repository(specs)
+    if fix:
+        install_missing(paths, tuple(show_from_root(paths, spec) for spec in specs))
     found = examine(paths, tuple(show_from_root(paths, spec) for spec in specs))
     missing = sum(check.missing for check in found)
     if as_json:

@@ -12,7 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 # Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds.
-RELEASES: Mapping[str, str] = {"v4.1": "5.0.5", "v5.1": "5.1.2", "v6.0": "6.0.8", "v6.1": "6.0.17"}
+RELEASES: Mapping[str, str] = {"v4.1": "5.0.5", "v5.0": "5.0.18", "v5.1": "5.1.2", "v6.0": "6.0.8", "v6.1": "6.0.17"}
+# Rounds whose seeds were in a file, mlperf.conf, beside LoadGen: no release has them.
+UNAVAILABLE = frozenset({"v0.7", "v1.0", "v2.1", "v3.0", "v3.1", "v4.0"})
+
+IMPORT_ONLY = "declare a newer round; of this one results can be read: reconcile adopt TREE, reconcile import LOGDIR"
 
 _SEED = re.compile(rb"\*\.\*\.(qsl_rng_seed|sample_index_rng_seed|schedule_rng_seed) = ([0-9]{1,20})")
 _LIBRARY = "mlperf_loadgen*.so"
@@ -35,11 +39,23 @@ def read_seeds(library: Path) -> dict[str, int]:
         return {}
 
 
+def explain_unavailable(round_name: str) -> str:
+    """Why nothing can be run in a round; "" where its LoadGen can be had."""
+    if round_name not in UNAVAILABLE:
+        return ""
+    return (
+        f"no release of mlcommons-loadgen carries the seeds of round {round_name}: rounds before v4.1 read them from "
+        "a file beside LoadGen"
+    )
+
+
 def explain_install(round_name: str) -> str:
     """The fix for a LoadGen of another round: an environment of its own, so that one repository can serve several."""
+    if round_name in UNAVAILABLE:
+        return IMPORT_ONLY
     release = RELEASES.get(round_name)
     wanted = f"mlcommons-loadgen=={release}" if release else f"the LoadGen of round {round_name}"
     return (
-        f"pip install {wanted}; beside other rounds, install it with mlperf-reconciler in an environment of its own, "
-        "and let the system run there: `launcher: [env]` and `python: ENVIRONMENT/bin/python`"
+        f"pip install {wanted}; beside other rounds, `reconcile doctor --fix` installs it in an environment of its "
+        "own; let the system run there: `launcher: [env]` and `python: ENVIRONMENT/bin/python`"
     )

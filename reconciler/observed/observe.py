@@ -13,6 +13,7 @@ from reconciler.files import RepositoryPaths
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import find_backend_version, find_missing_libraries
+from reconciler.observed.loadgen_library import IMPORT_ONLY, explain_unavailable
 from reconciler.observed.machine import find_missing_queue, find_unlike, list_accelerators
 from reconciler.observed.probed_nodes import (
     ProbedNodes,
@@ -107,11 +108,16 @@ _CLIENT = (*CLIENT_SOURCES, "client.python")  # what the official Endpoints clie
 
 
 def find_obstacle(
-    address: Address, locations: Mapping[str, str], root: Path, distributions: Mapping[str, str] | None
+    address: Address,
+    locations: Mapping[str, str],
+    root: Path,
+    distributions: Mapping[str, str] | None,
+    round_name: str = "",
 ) -> Obstacle | None:
     """What keeps one action from being done here: its backend is not installed, its source is not on this disk.
 
-    ``distributions``: of the machine that does it; None where they are not known.
+    ``distributions``: of the machine that does it; None where they are not known. ``round_name``: the spec's; of some
+    rounds there is no LoadGen any more.
     """
     backend = locations.get("backend", "")
     code = BENCHMARKS.get(locations.get("benchmark.code", ""))
@@ -126,6 +132,8 @@ def find_obstacle(
         if find_backend_version(backend, dict(distributions)) is None:
             fix = installing(facts.extra)
             return Obstacle(f"backend {backend} is not installed here", fix)
+    if runs and ours and (reason := explain_unavailable(round_name)):
+        return Obstacle(reason, IMPORT_ONLY)
     if distributions is not None and runs and ours and "mlcommons-loadgen" not in distributions:
         return Obstacle("LoadGen is not installed here", installing("cpu"))
     kind = str(address.kind).lower()

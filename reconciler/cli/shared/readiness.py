@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler import git
+from reconciler.cli.shared.loadgen_environment import find_python, install_loadgen
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.fetching.scratch import FileState, find_scratch, look_for
 from reconciler.files import RepositoryPaths
@@ -17,7 +18,12 @@ from reconciler.mlperf.benchmark_files import find_benchmark_files
 from reconciler.mlperf.rules.endpoints_ruleset import is_endpoints_round
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.observed.installed import list_installed
-from reconciler.observed.loadgen_library import explain_install, find_loadgen_library, read_seeds
+from reconciler.observed.loadgen_library import (
+    explain_install,
+    explain_unavailable,
+    find_loadgen_library,
+    read_seeds,
+)
 from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.quantities import join_listing, show_count, show_size
 from reconciler.resource.kinds import Kind
@@ -52,6 +58,20 @@ def examine(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Check]:
     return found
 
 
+def install_missing(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> None:
+    """The LoadGen of the declared round, where neither this environment nor the round's own has it. ReconcilerError
+    where pip does not bring it; nothing is done while a spec cannot be read, or of a round without any."""
+    try:
+        seen = compute_plan(paths, Options(specs=specs))
+    except SpecError:
+        return
+    installed, library = list_installed().get("mlcommons-loadgen", ""), find_loadgen_library()
+    round_name = seen.desired.submission.round
+    fits = is_endpoints_round(round_name) or (library and explain_wrong_round(seen, installed, library) is None)
+    if not fits and not explain_unavailable(round_name) and find_python(paths, round_name) is None:
+        install_loadgen(paths, round_name)
+
+
 def _machine() -> Iterator[Check]:
     yield Check(MACHINE, f"Python {sys.version.partition(' ')[0]}")
     if shutil.which("git") is None:
@@ -66,9 +86,20 @@ def _seeds(seen: PlanResult) -> Iterator[Check]:
         yield Check(MACHINE, "LoadGen is not installed", True, explain_install(seen.desired.submission.round))
         return
     if mismatch := explain_wrong_round(seen, installed, library):
-        yield Check(MACHINE, *mismatch)
+        yield _find_environment(seen) or Check(MACHINE, *mismatch)
     else:
         yield Check(MACHINE, f"LoadGen {installed} carries the seeds of round {seen.desired.submission.round}")
+
+
+def _find_environment(seen: PlanResult) -> Check | None:
+    """Of a LoadGen that has an environment of its own: whether every system runs there."""
+    python = find_python(seen.paths, seen.desired.submission.round)
+    if python is None:
+        return None
+    text = f"LoadGen of round {seen.desired.submission.round} is installed in {python.parent.parent}"
+    others = [name for name, system in seen.desired.submission.systems.items() if system.launcher.python != str(python)]
+    fix = f"let {join_listing(others)} run there: `launcher: [env]` and `python: {python}`" if others else ""
+    return Check(MACHINE, text, bool(others), fix)
 
 
 def explain_wrong_round(seen: PlanResult, installed: str, library: Path) -> tuple[str, bool, str] | None:
@@ -77,6 +108,8 @@ def explain_wrong_round(seen: PlanResult, installed: str, library: Path) -> tupl
     if is_endpoints_round(round_name):
         return None
     carried, wanted = read_seeds(library), load_ruleset(round_name).seeds()
+    if reason := explain_unavailable(round_name):
+        return reason, True, explain_install(round_name)
     if not carried or carried == wanted:
         return None
     other = next((name for name in list_rounds() if load_ruleset(name).seeds() == carried), "")

@@ -48,7 +48,7 @@ _ENDING, _ENDING_LENGTH = re.compile(rb'"pid": (\d++), "tid": \d++\}\}\s*+\Z'), 
 _NO_FLAGS, _TAIL = b'"metadata": {"is_error": false, "is_warning": false, ', 256
 
 # strict=False: a git log message that LoadGen records may hold control characters.
-_DIGITS, _FIRST_APART = 9, 2  # digits of a release, and a release
+_DIGITS, _FIRST_APART = 9, 4  # digits of a release, and a release
 _LARGEST_EXPONENT = 400  # beyond what LoadGen's doubles hold; an integer of a million digits would take minutes
 
 
@@ -282,7 +282,7 @@ class DetailLog:
 
     @property
     def serves_both(self) -> bool:
-        """Whether one run measured and answered, as was done with releases before 2: its log is published twice."""
+        """Whether one run measured and answered, as was done with releases before 4: its log is published twice."""
         return self.mode == "SubmissionRun" and self.release < _FIRST_APART
 
     @property

@@ -8,6 +8,12 @@ from reconciler.mlperf.rules.ruleset import Ruleset
 
 # The official checker also guesses from a part of the name, in this order (submission checker: model mapping).
 _GUESSES = (
+    # Of rounds that had small detectors.
+    ("ssdlite", "ssd-small"),
+    ("ssd-inception", "ssd-small"),
+    ("ssd-mobilenet", "ssd-small"),
+    ("ssd-resnet50", "ssd-small"),
+    ("yolo", "ssd-small"),
     ("mobilenet", "resnet"),
     ("efficientnet", "resnet"),
     ("resnet50", "resnet"),
@@ -24,5 +30,5 @@ def find_official_name(folder: str, ruleset: Ruleset, mapping: Mapping[str, obje
     mapped = mapping.get(folder)
     if isinstance(mapped, str):
         return mapped if mapped in ruleset.benchmarks else ""
-    guess = next((name for part, name in _GUESSES if part in folder), folder)
-    return ruleset.official(folder) or ruleset.official(guess) or ""
+    guesses = (ruleset.official(name) for part, name in _GUESSES if part in folder)
+    return ruleset.official(folder) or next(filter(None, guesses), "")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from reconciler.cli.command_table import COMMANDS, GROUPS
-from reconciler.mlperf.rules.rounds import list_rounds
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.observed import loadgen_library
-from reconciler.observed.loadgen_library import RELEASES, find_loadgen_library, read_seeds
+from reconciler.observed.loadgen_library import RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
 from reconciler.spec.starting_values import find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, edit, git
 
@@ -138,7 +141,7 @@ def test_a_loadgen_of_another_round_is_told_before_anything_runs(
     begun: tuple[Path, str], reconcile: Reconcile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = b"*.*.qsl_rng_seed = 1780908523862526354\n*.*.sample_index_rng_seed = 14771362308971278857\n"
-    library = tmp_path / "mlperf_loadgen.cpython.so"
+    library = tmp_path / "mlperf_loadgen.so"
     library.write_bytes(b"\x7fELF" + old + b"*.*.schedule_rng_seed = 18209322760996052031\n")
     monkeypatch.setattr(loadgen_library.sys, "path", [str(tmp_path), *loadgen_library.sys.path])
     assert find_loadgen_library() == library
@@ -152,8 +155,58 @@ def test_a_loadgen_of_another_round_is_told_before_anything_runs(
     assert "that a submission needs are missing" in out
 
 
-def test_releases_are_of_rounds_that_are_known() -> None:
-    assert set(RELEASES) <= set(list_rounds())
+def test_each_round_has_a_release_or_none_that_can_be_had() -> None:
+    assert sorted([*RELEASES, *UNAVAILABLE]) == sorted(list_rounds())
+
+
+def make_loadgen(folder: Path, release: str, seeds: dict[str, int]) -> None:
+    """A wheel like LoadGen's: the library, of which only the configuration that is built in counts here."""
+    information = f"mlcommons_loadgen-{release}.dist-info"
+    conf = "".join(f"*.*.{name} = {seed}\n" for name, seed in seeds.items())
+    with zipfile.ZipFile(folder / f"mlcommons_loadgen-{release}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("mlperf_loadgen.so", b"\x7fELF" + conf.encode())
+        wheel.writestr(
+            f"{information}/METADATA", f"Metadata-Version: 2.1\nName: mlcommons-loadgen\nVersion: {release}\n"
+        )
+        wheel.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{information}/RECORD", "")
+
+
+def test_doctor_installs_the_loadgen_of_a_round_beside_the_one_that_is_here(
+    begun: tuple[Path, str], reconcile: Reconcile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, _ = begun
+    spec = root / "specs/acme.yaml"
+    spec.write_text(spec.read_text().replace("round: v6.1", "round: v5.1"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    make_loadgen(tmp_path, RELEASES["v5.1"], load_ruleset("v5.0").seeds())
+    code, _, err = reconcile("doctor", "--fix")
+    environment = root / ".reconcile/environments/v5.1"
+    assert (code, "does not carry the seeds of round v5.1" in err, environment.exists()) == (1, True, False)
+    make_loadgen(tmp_path, RELEASES["v5.1"], load_ruleset("v5.1").seeds())
+    out = reconcile("doctor", "--fix")[1]
+    assert f"LoadGen of round v5.1 is installed in {environment}" in out
+    assert f"`python: {environment}/bin/python`" in out
+    asked = "import importlib.util as u; print(*(u.find_spec(n).origin for n in ('mlperf_loadgen', 'click')))"
+    found = subprocess.run([str(environment / "bin/python"), "-c", asked], capture_output=True, text=True, check=False)
+    loadgen, other = found.stdout.split()
+    assert Path(loadgen).is_relative_to(environment), "its LoadGen is its own"
+    assert not Path(other).is_relative_to(environment), "all else is what is here"
+
+
+def test_runs_of_a_round_whose_loadgen_is_gone_are_refused_with_the_reason(
+    declared: Path, reconcile: Reconcile
+) -> None:
+    edit(declared, "round: v6.1", "round: v4.0")
+    reason = "no release of mlcommons-loadgen carries the seeds of round v4.0"
+    code, out, _ = reconcile("doctor", "--fix")
+    assert (code, reason in out) == (2, True)
+    assert not (declared / ".reconcile/environments").exists()
+    out = " ".join(reconcile("plan")[1].split())
+    assert reason in out
+    assert "reconcile adopt TREE" in out
 
 
 def test_every_group_of_the_help_has_commands_that_are_there(reconcile: Reconcile) -> None:

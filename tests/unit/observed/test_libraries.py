@@ -40,3 +40,15 @@ def test_a_users_own_code_brings_its_own(tmp_path: Path) -> None:
     own.touch()
     locations = {**LOCATIONS, "benchmark.path": str(own)}
     assert find_obstacle(Address(Kind.DATASET, "3d-unet-99"), locations, tmp_path, HERE) is None
+
+
+@pytest.mark.parametrize("kind", [Kind.RUN, Kind.COMPLIANCE_TEST])
+def test_runs_of_a_round_without_a_loadgen_are_refused_but_for_a_command_s(tmp_path: Path, kind: Kind) -> None:
+    address, there = Address(kind, "3d-unet-99"), {**HERE, "nibabel": "5"}
+    found = find_obstacle(address, LOCATIONS, tmp_path, there, "v3.0")
+    assert found is not None
+    assert "no release of mlcommons-loadgen carries the seeds of round v3.0" in found.message
+    assert "reconcile adopt" in found.fix
+    assert find_obstacle(address, LOCATIONS, tmp_path, there, "v4.1") is None
+    own = {"harness.command": "./run"}
+    assert find_obstacle(address, own, tmp_path, there, "v3.0") is None

@@ -11,6 +11,7 @@ import pytest
 
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.tree.check.engine import check_tree
+from reconciler.tree.reading.names import find_official_name
 from reconciler.tree.verify.engine import verify_tree
 from tests.unit.tree.check.made import set_log, write
 from tests.unit.tree.check.written import RESULT, SCORES, SEEDS, TOKENS, as_legacy, endpoints_tree, open_cell
@@ -224,3 +225,16 @@ def test_before_early_stopping_a_number_of_queries_was_asked_for(tree: Path) -> 
     assert complaints() == [("1023 queries", "at least 1024 queries")]
     set_log(folder, "effective_min_query_count", 1024)
     assert not complaints()
+
+
+@pytest.mark.parametrize(
+    ("round_name", "folder", "official"),
+    [
+        ("v1.0", "ssd-mobilenet-v2-edgetpu", "ssd-small"),
+        ("v1.0", "mobilenet-v1-0.5-128", "resnet"),
+        ("v3.0", "ssd-resnet34", "retinanet"),
+        ("v6.1", "resnet50-sparse", "resnet"),
+    ],
+)
+def test_a_folder_stands_for_what_the_round_s_checker_guesses(round_name: str, folder: str, official: str) -> None:
+    assert find_official_name(folder, load_ruleset(round_name), {}) == official

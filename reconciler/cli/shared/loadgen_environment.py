@@ -1,0 +1,73 @@
+"""A LoadGen of another round in an environment of its own: one repository serves several rounds side by side.
+
+It lies over the environment that is running: everything but LoadGen is found there, so that nothing else is installed
+twice, or in another version.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import venv
+from pathlib import Path
+
+from reconciler.errors import ReconcilerError
+from reconciler.files import RepositoryPaths
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.observed.loadgen_library import (
+    RELEASES,
+    find_loadgen_library,
+    read_seeds,
+)
+from reconciler.process import run_pip
+
+_LIMIT = 600  # seconds for a package of a few megabytes
+_BENEATH = "beneath.pth"  # site reads it when an interpreter starts
+
+
+def locate_environment(paths: RepositoryPaths, round_name: str) -> Path:
+    return paths.work / "environments" / round_name
+
+
+def find_python(paths: RepositoryPaths, round_name: str) -> Path | None:
+    """The interpreter of a round's environment; None where there is none that carries the round's seeds."""
+    environment = locate_environment(paths, round_name)
+    library = find_loadgen_library([str(_locate_packages(environment))])
+    fits = library is not None and read_seeds(library) == load_ruleset(round_name).seeds()
+    return environment / "bin" / "python" if fits else None
+
+
+def install_loadgen(paths: RepositoryPaths, round_name: str) -> Path:
+    """The interpreter of the round's environment, made now; the round is one of ``RELEASES``. ReconcilerError where pip
+    does not bring it; nothing is left of an environment that did not get whole."""
+    environment = locate_environment(paths, round_name)
+    shutil.rmtree(environment, ignore_errors=True)
+    try:
+        venv.EnvBuilder(symlinks=True, with_pip=False).create(environment)
+        packages = _locate_packages(environment)
+        wanted = f"mlcommons-loadgen=={RELEASES[round_name]}"
+        ended = run_pip(["install", "--quiet", "--no-deps", "--target", str(packages), wanted], _LIMIT)
+        if ended.status:
+            said = ended.error.splitlines()[-1:] or ["it says nothing"]
+            fix = "see that a package index can be reached, and that there is a compiler where it has no wheel"
+            raise ReconcilerError(f"pip does not install {wanted}: {said[0]}", fix=fix)
+        lines = [f"import site; site.addsitedir({folder!r})" for folder in _list_packages_here()]
+        (packages / _BENEATH).write_text("\n".join(lines) + "\n")
+        python = find_python(paths, round_name)
+        if python is None:
+            raise ReconcilerError(
+                f"{wanted} does not carry the seeds of round {round_name}", fix="install the LoadGen of the round"
+            )
+    except BaseException:
+        shutil.rmtree(environment, ignore_errors=True)
+        raise
+    return python
+
+
+def _locate_packages(environment: Path) -> Path:
+    return environment / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+
+def _list_packages_here() -> list[str]:
+    """The folders of packages that this interpreter reads, in its order."""
+    return [folder for folder in sys.path if Path(folder).name in ("site-packages", "dist-packages")]

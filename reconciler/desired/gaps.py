@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.contract import BACKENDS, BENCHMARKS
+from reconciler.desired.curve_gaps import find_curve_gaps
 from reconciler.desired.published import list_published_code
 from reconciler.errors import Problem
 from reconciler.mlperf.benchmark_facts import find_benchmark_facts
@@ -30,7 +31,7 @@ _NOT_OFFICIAL = frozenset(BENCHMARKS) - {"command", "external"}
 def find_gaps(declared: Declared, ruleset: Ruleset) -> tuple[Problem, ...]:
     """Each once, at the line to complete. Names that no checker reads are told of rehearsals too: they are mistakes."""
     if ruleset.layout == CURVES:
-        return ()  # its descriptions and disclosures have names of their own, which its own checks know
+        return find_curve_gaps(declared)  # its descriptions and disclosures have names of their own
     found = [gap for system in declared.systems.values() for gap in _misnamed(system)]
     if not declared.rehearsal.value:
         entered = dict.fromkeys(cell.cell.system for cell in declared.cells)

@@ -228,7 +228,7 @@ def collect_result_inputs(reader: Reader, upstreams: list[Input]) -> list[Input]
     official = reader.take("benchmark.official", "policy.publish")
     own = [*reader.under("measurements"), *reader.take("model.retraining", "infer_from")]
     own += [*reader.under("disclosure"), *reader.under("nodes_used"), *reader.under("dp_shortfall")]
-    own += reader.take(ACCURACY_FROM, MAXIMUM)
+    own += reader.take(ACCURACY_FROM, MAXIMUM, "min_concurrency")
     pin = reader.source_pin("power")
     power = [Input("power", item.value, item.origin) for item in reader.pinned(pin)] if pin else []
     return [*upstreams, *official, *own, *power]

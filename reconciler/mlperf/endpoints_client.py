@@ -32,7 +32,7 @@ _TIMED = (
 )
 _SCORED = (
     *(f"client.accuracy.{name}" for name in ("name", "method", "ground_truth", "extractor")),
-    "accuracy_sample_count",
+    *("accuracy_sample_count", "point.least_accuracy_samples"),
 )
 # Groups of free names: each that is declared counts.
 _FREE = (_PARAMETERS, _COLUMNS, "endpoint.stack.")

@@ -26,7 +26,7 @@ from reconciler.mlperf.endpoints_program.judge import (
 from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 from reconciler.mlperf.endpoints_program.regions import Regions, compute_regions
-from reconciler.mlperf.endpoints_program.results import UnreadablePointError, parse_point
+from reconciler.mlperf.endpoints_program.results import UnreadablePointError, parse_point, parse_scores
 from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.context import RuleContext
@@ -134,11 +134,20 @@ def find_point_contradictions(
         return
     if ACCURACY_RESULTS not in files:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
-    scores = parse_json_object(files[ACCURACY_RESULTS])
-    asked, found = inputs.get("accuracy_sample_count"), read_sample_count(scores)
-    if asked is not None and found != int(str(asked)):
-        shown = "nothing" if found is None else found
+    counted = _count_scored(files[ACCURACY_RESULTS])
+    asked, least = (inputs.get(name) for name in ("accuracy_sample_count", "point.least_accuracy_samples"))
+    shown = "nothing" if counted is None else counted
+    if asked is not None and counted != int(str(asked)):
         yield f"accuracy_sample_count: expected {asked}, {ACCURACY_RESULTS} says {shown}"
+    elif least is not None and (counted is None or counted < int(str(least))):
+        yield f"accuracy_sample_count: the rules ask at least {least}, {ACCURACY_RESULTS} says {shown}"
+
+
+def _count_scored(data: bytes) -> Decimal | None:
+    """Samples of all accuracy datasets with their repetitions, under the names that clients have had for them."""
+    stated = read_sample_count(parse_json_object(data))
+    issued = sum(score.issued for score in parse_scores(data) if not score.inline)
+    return stated if stated is not None else Decimal(issued) if issued else None
 
 
 def _config(files: Mapping[str, bytes]) -> ResultDocument:
@@ -243,7 +252,12 @@ def _score(data: bytes, rules: RuleContext) -> RecordValues:
     results = _in_percent(parse_json_object(data), rules.bars)
     values = judge_accuracy_scores(results, list(rules.bars), single=True, binds=rules.bars_bind)
     whole = len(values["bars"]) == len(rules.bars) or not rules.bars_bind
-    return {**values, "accuracy_met": values["accuracy_met"] and whole}
+    return {**values, "samples": _show_count(data), "accuracy_met": values["accuracy_met"] and whole}
+
+
+def _show_count(data: bytes) -> str | None:
+    counted = _count_scored(data)
+    return None if counted is None else show_plain(counted)
 
 
 def _in_percent(results: ResultDocument, bars: Iterable[Bar]) -> ResultDocument:

@@ -91,11 +91,12 @@ def place_curve(
     *,
     size: int = 0,
     count: int = 0,
+    c_min: int | None = None,
 ) -> PlacedCurve:
     """``written``: numbers, or the word auto; the word offline stands for a dedicated Offline run over a dataset of
     ``size`` samples. ``scored``: points that are declared to have an accuracy run, in place of those that the rules
-    choose. ``count``: how many points ``auto`` places, 0 for the fewest. ReconcilerError where the rules cannot place
-    it."""
+    choose. ``count``: how many points ``auto`` places, 0 for the fewest; ``c_min``: a declared lower bound of the
+    regions. ReconcilerError where the rules cannot place it."""
     fixed = tuple(word for word in written if word != OFFLINE)
     automatic = AUTO in fixed
     if automatic and len(fixed) > 1:
@@ -106,8 +107,9 @@ def place_curve(
         raise ReconcilerError("point_count counts the points that auto places, and they are placed by hand", fix=fix)
     offline = _check_offline(size, c_max) if OFFLINE in written else 0
     dedicated = 1 if offline else 0
-    points = place_points(c_max, rules, count=count - dedicated if count else 0) if automatic else _order(fixed)
-    regions = derive_regions(points, c_max, rules)
+    placed = count - dedicated if count else 0
+    points = place_points(c_max, rules, count=placed, min_concurrency=c_min or 1) if automatic else _order(fixed)
+    regions = derive_regions(points, c_max, rules, c_min)
     elected = c_max if c_max in points else None  # also beside a dedicated Offline run, which then stales no other run
     owners = choose_accuracy_points(scored or points, regions, rules, elected=elected)
     accuracy = frozenset({*(scored or owners.values()), *([offline] if offline else [])})
@@ -213,6 +215,9 @@ def complete_point(
     }
     if offline:
         by_rules[DEDICATED_OFFLINE] = True
+    benchmark = rules.benchmarks.get(_text(settings, "benchmark.official") or "")
+    if benchmark is not None and benchmark.least_accuracy_samples and not rehearsal:
+        by_rules["point.least_accuracy_samples"] = benchmark.least_accuracy_samples
     if concurrency not in placed.accuracy:
         by_rules[ACCURACY_FROM] = name_point(placed.find_source(concurrency))
     result = dict(settings)

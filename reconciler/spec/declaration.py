@@ -335,6 +335,7 @@ class Declaring:
                 curve.accuracy_points or (),
                 size=int(size[0].value.value) if size else 0,
                 count=curve.point_count or 0,
+                c_min=curve.min_concurrency,
             )
         except ReconcilerError as error:
             self._complain_of_value((*where, MAXIMUM), error.message, error.fix)

@@ -323,6 +323,11 @@ class CurveGroup(PointGroup):
     max_supported_concurrency: fields.Count = Field(
         None, description="The most requests at a time that the system supports (C_max), more than 32."
     )
+    min_concurrency: fields.Count = Field(
+        None,
+        description="A lowest concurrency from 1 to 32 from which the regions are derived (c_min_override), at which "
+        "there is a point; default: that of the lowest point.",
+    )
     points: Annotated[dict[fields.Concurrency, PointGroup], ByConcurrency, Empty] = Field(
         {},
         description="Requests at a time of each point, such as [1, 8, 40], or by number with settings of their own; "

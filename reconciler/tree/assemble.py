@@ -282,6 +282,7 @@ def _point(
         nodes={name: int(str(count)) for name, count in settings.below("nodes_used.").items()},
         shortfall=settings.below("dp_shortfall."),
         max_concurrency=settings.number(MAXIMUM),
+        min_concurrency=settings.number("min_concurrency"),
         seed_set=settings.text("seed_set"),
         own_accuracy=own,
         disclosed=settings.below("disclosure."),

@@ -36,13 +36,15 @@ class AccuracyLog:
 class PointFacts:
     """What the files of a point show beside the client's own. ``own_accuracy``: its accuracy is of this very point, not
     of the one that stands for its region. ``disclosed``: fields of point.yaml that the spec states. ``nodes``: that it
-    engages, by type; ``shortfall``: replicas, fitting and reason, where fewer ran than the system holds."""
+    engages, by type; ``min_concurrency``: as declared, 0 for none; ``shortfall``: replicas, fitting and reason, where
+    fewer ran than the system holds."""
 
     measured: MeasuredPoint
     max_concurrency: int
     seed_set: str
     own_accuracy: bool
     disclosed: Mapping[str, object] = field(default_factory=dict)
+    min_concurrency: int = 0
     nodes: Mapping[str, int] = field(default_factory=dict)
     shortfall: Mapping[str, object] = field(default_factory=dict)
 

@@ -75,6 +75,7 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
         model=_name_model(first),
         division=_DIVISIONS[first.cell.division],
         max_concurrency=facts.max_concurrency,
+        min_concurrency=facts.min_concurrency or None,
         dataset=facts.measured.dataset,
         seed_set=facts.seed_set,
         target_cohort=str(facts.disclosed.get(_TARGET) or seeds.published),

@@ -48,7 +48,8 @@ def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRul
     declared = tuple(sorted(points))
     first = points[declared[0]]
     c_max = seen.desired.detail(Address(Kind.RESULT, str(first))).settings.number(MAXIMUM)
-    regions = derive_regions(declared, c_max, rules)
+    c_min = seen.desired.detail(Address(Kind.RESULT, str(first))).settings.number("min_concurrency") or None
+    regions = derive_regions(declared, c_max, rules, c_min)
     drawn = tuple(_list_measured(points, seen))
     measured = tuple(point.concurrency for point in drawn)
     rates = [(point.concurrency, float(point.per_user), float(point.system_tps)) for point in drawn]

@@ -275,6 +275,76 @@ def test_a_server_that_is_started_here_is_no_service() -> None:
     )
 
 
+def test_regions_are_derived_from_a_declared_minimum() -> None:
+    points = list_points(list_keys(("points: auto", "points: auto, min_concurrency: 16")))
+    assert points[0] == 16
+    found = find_problems(("points: auto", "points: [1, 3, 7, 17, 39, 100, 256], min_concurrency: 16"))
+    assert any("no point is at the declared minimum concurrency, 16" in problem.message for problem in found)
+
+
+FIELDS = "serving_framework, availability_url, host_memory_configuration, host_network_card_count, driver, filesystem"
+COMPLETE = (
+    (
+        "status: available}",
+        f"status: available, description: {{{', '.join(f'{n}: x' for n in FIELDS.split(', '))}, cooling: air, "
+        "host_processor_core_count: 64}}",
+    ),
+    ("      client:\n", "      performance_sample_count: 6396\n      target_qps: 4\n      client:\n"),
+    (
+        "  divisions:\n",
+        "      disclosure: {model_precision: fp8, link_to_model: x, dataset_name: x,"
+        " dataset_type: x, dataset_link: x}\n"
+        "  divisions:\n",
+    ),
+)
+
+
+def list_gaps(*changes: tuple[str, str]) -> list[Problem]:
+    text = SPEC
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return list(compile_curve(text).gaps)
+
+
+def test_what_a_submission_lacks_is_told_before_anything_is_measured() -> None:
+    messages = [gap.message for gap in list_gaps()]
+    assert messages[0] == (
+        "the description of box lacks serving_framework, availability_url, host_memory_configuration, "
+        "host_network_card_count, driver, filesystem, cooling, host_processor_core_count"
+    )
+    assert messages[1] == (
+        "the disclosure of oss lacks model_precision, link_to_model, dataset_name, dataset_type, dataset_link"
+    )
+    assert messages[2].startswith("nothing says how many samples the dataset has")
+    assert messages[3] == "neither target_qps nor min_query_count of c1: the client takes 10 queries/s"
+    assert all(gap.line and gap.column and gap.fix for gap in list_gaps())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("  divisions:", "  divisions:"), ""),
+        (("fp8,", "fp8, target_cohort: 2029-01-C0,"), "target_cohort 2029-01-C0 cannot adopt seed set A"),
+        (("fp8,", "fp8, target_cohort: soon,"), "target_cohort soon cannot adopt seed set A"),
+        (
+            ("client:\n", "client:\n        parameters: {seed: 42}\n"),
+            "the model's seed is 42, seed set A has 9",
+        ),
+        (("driver: x", "driver: ''"), "the description of box lacks driver"),
+        (
+            ("description: {", "node_types: {gpu: {number_of_nodes: 1, cooling: ''}}, description: {"),
+            "the description of box lacks cooling of gpu",
+        ),
+    ],
+)
+def test_a_complete_spec_has_no_gap_and_each_missing_word_is_one(change: tuple[str, str], message: str) -> None:
+    found = [gap.message for gap in list_gaps(*COMPLETE, change)]
+    assert len(found) == (1 if message else 0)
+    assert "".join(found).startswith(message)
+    assert not list_gaps(*COMPLETE, change, ("submitter: ACME", "submitter: ACME\n  rehearsal: true"))
+
+
 NODES = ("status: available}", "status: available, node_types: {gpu: {number_of_nodes: 4}, cpu: {number_of_nodes: 1}}}")
 
 

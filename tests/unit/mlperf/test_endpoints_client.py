@@ -273,7 +273,11 @@ def test_an_accuracy_run_is_scored_by_the_client_over_as_many_samples_as_were_as
     asked = {**ASKED, "mode": "accuracy"}
     folder = leave(tmp_path, build_client_config(asked, PLACES), accuracy_results=SCORES)
     assert judge(folder, asked).problem == ""
-    assert points.judge_score(tmp_path, folder, RULES, {}).values["metric"] == {"value": "0.75", "unit": "score"}
+    scored = points.judge_score(tmp_path, folder, RULES, {}).values
+    assert (scored["metric"], scored["samples"]) == ({"value": "0.75", "unit": "score"}, "25")
+    ruled = {name: value for name, value in asked.items() if name != "accuracy_sample_count"}
+    assert judge(folder, {**ruled, "point.least_accuracy_samples": 25}).problem == ""
+    assert "the rules ask at least 26" in judge(folder, {**ruled, "point.least_accuracy_samples": 26}).problem
     assert "accuracy_sample_count: expected 26" in judge(folder, {**asked, "accuracy_sample_count": 26}).problem
 
 

@@ -101,6 +101,7 @@ def test_detection_tells_slices(machine: CutMachine, repository: Repository) -> 
     assert told["description"]["accelerators_per_node"] == "2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blow", [0, 1, 2])
 def test_a_killed_command_loses_nothing_that_it_made(machine: CutMachine, repository: Repository, blow: int) -> None:
     """Killed as the tool makes the first slice, or just after: the tool itself goes on."""

@@ -17,6 +17,7 @@ from typing import Any
 from reconciler.codec import encode_canonical, make_versioned, read_document
 from reconciler.errors import RecordError
 from reconciler.files import hash_bytes
+from reconciler.record.plausible import check_plausible
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import FORMAT, LEFT_OUT, SPARE_LOGS, Ended, Record, Summary
 from reconciler.resource.settings import CLIENT_SOURCES
@@ -62,6 +63,7 @@ def decode(data: bytes, where: str) -> Record:
             raise KeyError(", ".join(sorted(missing)))
         record = read_document(document, Record)
         _check_artifacts(record)
+        check_plausible(record)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise RecordError(f"{where}: not a readable record: {error}", fix="restore the file from git") from error
     return record

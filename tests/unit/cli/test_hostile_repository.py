@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from tests.unit.test_foreign import make_hole, nest, swept
 
-from .conftest import CELL, Reconcile, git
+from .conftest import CELL, Reconcile, edit, git
 
 __all__ = ["swept"]
 
@@ -33,6 +34,29 @@ def record(change: Callable[[str], str]) -> Callable[[Path], None]:
         named(folder, change(text).encode())
 
     return place
+
+
+def said(**values: object) -> Callable[[Path], None]:
+    """A record of a run that says this of its outcome."""
+
+    def change(text: str) -> str:
+        document = json.loads(text)
+        return json.dumps({**document, "values": {**document["values"], **values}})
+
+    return record(change)
+
+
+def asked(value: object) -> Callable[[Path], None]:
+    def change(text: str) -> str:
+        document = json.loads(text)
+        document["inputs"]["min_query_count"] = {"value": value, "origin": ""}
+        return json.dumps(document)
+
+    return record(change)
+
+
+def sized(size: int) -> Callable[[Path], None]:
+    return record(lambda text: re.sub('("artifacts": .."[^"]+", "[^"]+", )[0-9]+', rf"\g<1>{size}", text))
 
 
 def trap(name: str, make: Callable[[Path], object]) -> Callable[[Path], None]:
@@ -62,6 +86,27 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
     ),
     "a record with 5,000 digits": record(lambda text: text.replace('"seconds": ', f'"seconds": {"9" * 5000}', 1)),
     "a record with a list as its key": record(lambda text: text.replace('"key": "', '"key": ["x"], "k": "', 1)),
+    "a record of a googol of seconds": record(lambda text: re.sub('"seconds": [^,]+', f'"seconds": {10**100}', text)),
+    "a record without end": record(lambda text: re.sub('"seconds": [^,]+', '"seconds": Infinity', text)),
+    "a file of 10^30 bytes": record(
+        lambda text: re.sub('("artifacts": .."[^"]+", "[^"]+", )[0-9]+', rf"\g<1>{10**30}", text)
+    ),
+    "a file of less than no bytes": record(
+        lambda text: re.sub('("artifacts": .."[^"]+", "[^"]+", )[0-9]+', r"\g<1>-1", text)
+    ),
+    "a result of a thousand million digits": said(metric={"value": "1e999999999", "unit": "samples/s"}),
+    "a result of no number": said(metric={"value": "NaN", "unit": "samples/s"}),
+    "a result that is a list": said(metric=["1", "samples/s"]),
+    "margins that are a text": said(margins="wide"),
+    "margins that are numbers": said(margins=[1, None]),
+    "reasons that are a number": said(reasons=5),
+    "a verdict that is an object": said(validity={"VALID": True}),
+    "a suggestion of many digits": said(
+        suggestion={"setting": "target_qps", "value": "9" * 5000, "unit": "", "why": ""}
+    ),
+    "an efficiency of no number": said(power={"efficiency": {"value": "inf", "unit": "samples/J"}}),
+    "a key made of a fraction": asked(1e308),
+    "a key made of an object": asked({"a": {"b": [1]}}),
     "a decision that is a device": trap(DECISION, device),
     "a decision that is a pipe": trap(DECISION, os.mkfifo),
     "a decision of brackets": lambda root: named(root / "state/frozen", b"[" * DEEP, "x"),
@@ -145,3 +190,25 @@ def test_pr_names_files_of_the_machine_in_a_branch(recorded: Path, reconcile: Re
     git(recorded, "switch", "--quiet", "main")
     code, out, err = reconcile("pr", "--base", "main", "--head", "theirs")
     assert (code, ".reconcile/index/x" in out) == (1, True), err
+
+
+PRIVATE = "do not show"
+
+
+@pytest.mark.parametrize("names", ["{outside}", "../outside.md"])
+def test_an_audit_reads_no_file_beside_the_repository(
+    recorded: Path, reconcile: Reconcile, tmp_path: Path, names: str
+) -> None:
+    """Nor would two people see the same, who have different ones."""
+    outside = tmp_path / "outside.md"
+    outside.write_text(PRIVATE)
+    edit(recorded, "rehearsal: true", f"rehearsal: true\n  documents: {{bandwidth: {names.format(outside=outside)}}}")
+    git(recorded, "commit", "--quiet", "--all", "--message", "Publish a document")
+    code, out, err = reconcile("audit")
+    digest = hashlib.sha256(PRIVATE.encode()).hexdigest()[:12]
+    assert (code, "is not in this commit" in out, digest in out + err) == (2, True, False), out + err
+    outside.replace(recorded / "outside.md")
+    edit(recorded, names.format(outside=outside), "outside.md")
+    git(recorded, "add", "--all")
+    git(recorded, "commit", "--quiet", "--message", "Bring the document")
+    assert "cannot be rendered" not in reconcile("audit")[1]

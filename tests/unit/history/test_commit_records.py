@@ -106,7 +106,7 @@ def test_runs_that_met_a_bound_only_just_are_told_in_pr_each_time(recorded: Path
         record = decode(path.read_bytes(), path.name)
         if record.address.mode == "performance":
             path.unlink()
-            values = {**record.values, "margins": [margin, "no margin"]}
+            values = {**record.values, "margins": [margin]}
             write_record(RepositoryPaths(recorded), replace(record, values=values))
     Repository(recorded).commit()
     for _ in range(2):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from reconciler.code_archive import list_code_names, select_kept_names
 from reconciler.files import hash_listing
-from reconciler.observed.digest_cache import DigestCache, seal
+from reconciler.observed.digest_cache import DigestCache, is_of_system, seal
 from reconciler.storage_errors import refuse_storage_error
 
 
@@ -16,6 +16,8 @@ def hash_code(path: Path, stamps: DigestCache, placed: Collection[Path] = ()) ->
     ``placed``: files that do not count, by resolved path."""
     if not path.is_dir():
         return stamps.source(path)
+    if is_of_system(path):
+        return None
     try:
         names = [name for name in list_code_names(path) if not placed or (path / name).resolve() not in placed]
         stated = [(name, s.st_size, s.st_mtime_ns) for name in names for s in ((path / name).stat(),)]

@@ -7,6 +7,7 @@ other is hashed (hash tier). The deep tier hashes everything, which also finds a
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -25,6 +26,7 @@ from reconciler.files import (
 from reconciler.storage_errors import refuse_storage_error
 
 _LARGE, _AT_ONCE = 64 << 20, 4  # bytes of a file in a folder that is remembered by itself; files hashed at a time
+_KERNEL = ("/proc/", "/sys/")  # files of no size, without end, or as large as all memory
 UNREADABLE = ""  # in place of a digest: no file's digest equals it
 
 Stated = tuple[str, int, int]  # path, size in bytes, modification time in ns
@@ -38,7 +40,7 @@ class DigestCache:
     """
 
     def __init__(self, paths: RepositoryPaths, *, deep: bool = False) -> None:
-        self._deep = deep
+        self._deep, self._root = deep, paths.root
         self._files = _Table(paths.index / "stamps.json")
         self._sources = _Table(paths.index / "sources.json")
         self._seals = _Table(paths.index / "seals.json")
@@ -73,7 +75,10 @@ class DigestCache:
 
     def source(self, path: Path) -> str | None:
         """Digest of a source: a file, or a folder as a whole, such as a checkpoint in shards; None when it cannot be
-        read. Hidden folders below it do not count: what git or a download keeps there differs from clone to clone."""
+        read, and for a folder that holds the repository itself, such as "/": whoever wrote that wants it searched for
+        hours. Hidden folders below it do not count: what git or a download keeps there differs from clone to clone."""
+        if is_of_system(path) or _holds(path, self._root):
+            return None
         try:
             return self._source(path)
         except OSError as error:
@@ -119,6 +124,17 @@ class DigestCache:
     def save(self) -> None:
         for table in (self._files, self._sources, self._seals):
             table.save()
+
+
+def is_of_system(path: Path) -> bool:
+    """Whether a path of a spec leads to the kernel's own files, or to all files that there are."""
+    real = os.path.realpath(path)
+    return real == "/" or f"{real}/".startswith(_KERNEL)
+
+
+def _holds(path: Path, root: Path) -> bool:
+    real = Path(os.path.realpath(path))
+    return root != real and root.is_relative_to(real)
 
 
 def _is_in_hidden(item: Path, top: Path) -> bool:

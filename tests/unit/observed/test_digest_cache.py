@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.files import RepositoryPaths, hash_tree
+from reconciler import files
+from reconciler.files import RepositoryPaths, hash_file, hash_tree
+from reconciler.foreign import StrangeFileError
 from reconciler.observed import digest_cache
+from reconciler.observed.code import hash_code
 from reconciler.observed.digest_cache import DigestCache
 
 
@@ -95,3 +98,20 @@ def test_what_a_download_keeps_beside_the_files_does_not_count(checkpoint: Path,
     assert make_cache(tmp_path).source(checkpoint) == before
     (checkpoint / ".gitattributes").write_text("*.safetensors lfs")
     assert make_cache(tmp_path).source(checkpoint) != before
+
+
+@pytest.mark.parametrize("path", ["/", "/proc", "/proc/self/status", "/sys", ".."])
+def test_all_files_of_the_machine_and_those_of_its_kernel_are_no_source(tmp_path: Path, path: str) -> None:
+    """A pull request that names them would have them searched for hours, or read without end."""
+    root = tmp_path / "acme/submission"
+    root.mkdir(parents=True)
+    assert make_cache(root).source(root / path) is None
+    assert hash_code(root / path, make_cache(root)) is None or path == ".."
+    (root / "data").write_bytes(b"x")
+    assert make_cache(root).source(root / "data") == hash_file(root / "data")
+
+
+def test_a_file_that_gives_more_than_it_has_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_GROWTH", 0)
+    with pytest.raises(StrangeFileError, match="more bytes than it says"):
+        hash_file(Path("/proc/self/status"))  # of the kernel: it has no size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -12,19 +13,17 @@ from reconciler import git
 from reconciler.cli.shared.options import busy_option, complete_refs, reporting_options, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_repository
-from reconciler.cli.shared.run_pass import stop_cleanly
 from reconciler.diff.claims import AuditReport, Proof
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.event_log import add_context, facts, open_log
 from reconciler.history.audit import audit
-from reconciler.history.rerun import repeat_runs
-from reconciler.history.rescore import rescore_runs
 from reconciler.history.signatures import add_signatures
 from reconciler.history.snapshot import read_snapshot
 from reconciler.render import audit as views
 from reconciler.render.lines import Lines
 
 log = logging.getLogger(__name__)
+_LOGGED = 200  # claims
 _RESCORE = click.Option(
     ["--rescore"], is_flag=True, help="Score the kept accuracy logs again: accuracy is proven. Needs `pull`."
 )
@@ -68,8 +67,13 @@ def command(
         add_context(submission=seen.desired.name)
         found = add_signatures(paths.root, seen, audit(paths.root, seen), signers)
         if rescore:
+            from reconciler.history.rescore import rescore_runs
+
             found = rescore_runs(paths, seen, found)
         if rerun:
+            from reconciler.cli.shared.run_pass import stop_cleanly
+            from reconciler.history.rerun import repeat_runs
+
             with stop_cleanly():
                 view = Lines(lambda line: say(line, err=True))
                 repeats = repeat_runs(paths, seen, found, rerun, view.report, busy=busy)
@@ -85,10 +89,10 @@ def command(
 
 
 def _tell(found: AuditReport) -> None:
-    """The log: each claim that nothing proves, and how many there are of each kind."""
-    for claim in found.claims:
-        if claim.proof in (Proof.MISSING, Proof.CONTRADICTED):
-            told = facts(where=claim.where, what=claim.what, proof=claim.proof.value, detail=claim.detail)
-            log.warning("claim not proven", extra=told)
+    """The log: claims that nothing proves, which the report has all of, and how many there are of each kind."""
+    unproven = (claim for claim in found.claims if claim.proof in (Proof.MISSING, Proof.CONTRADICTED))
+    for claim in islice(unproven, _LOGGED):
+        told = facts(where=claim.where, what=claim.what, proof=claim.proof.value, detail=claim.detail)
+        log.warning("claim not proven", extra=told)
     counts = Counter(claim.proof.value for claim in found.claims)
     log.info("audit ended", extra=facts(commit=found.commit, proof=found.proof.value, **counts))

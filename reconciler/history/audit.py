@@ -6,7 +6,7 @@ again from the logs, and the tree is rendered again from both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from reconciler.diff.change import Chosen
@@ -22,8 +22,11 @@ from reconciler.history.snapshot import Snapshot
 from reconciler.history.verdicts import verify_imported, verify_verdict
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import Cell, Kind, place_cell
-from reconciler.resource.records import IMPORTED, UNKNOWN, Record
+from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Record
 from reconciler.resource.wording import show_acceptance
+
+_AHEAD = 40  # cells whose logs are asked for together: each question costs as much as several small logs
+_MOST_AHEAD = 32 << 20  # bytes of them
 
 
 def audit(root: Path, at: Snapshot) -> AuditReport:
@@ -39,11 +42,24 @@ def audit(root: Path, at: Snapshot) -> AuditReport:
 def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from (Claim(path, "record", Proof.CONTRADICTED, why) for path, why in sorted(at.damaged.items()))
     published = list_published_cells(at.difference.chosen)
-    for cell in sorted(at.difference.chosen, key=place_cell):
+    cells = sorted(at.difference.chosen, key=place_cell)
+    for number, cell in enumerate(cells):
+        if not number % _AHEAD:
+            logs.read(_list_logs(cells[number : number + _AHEAD], at))
         yield from audit_cell(cell, at, logs, published=str(cell) in published)
     yield from find_copies(at, logs)
     yield from find_missing_runs(root, at)
     yield from verify_tree_files(root, at, logs)
+
+
+def _list_logs(cells: Iterable[Cell], at: Snapshot) -> Iterator[Artifact]:
+    """Those that auditing these cells asks for, of a sensible size together."""
+    left, known = _MOST_AHEAD, at.committed.summaries
+    for identity in (i for cell in cells for i in at.difference.chosen[cell].all if i in known):
+        for artifact in known[identity].artifacts:
+            left -= artifact.size
+            if artifact.place == "logs" and left > 0:
+                yield artifact
 
 
 def _marks_of(cell: Cell, at: Snapshot) -> tuple[str, ...]:

@@ -13,30 +13,56 @@ from reconciler.files import hash_bytes
 from reconciler.resource.records import Artifact, Record
 
 FOLDER = "state/logs"
+_HELD = 64 << 20  # bytes of logs in memory
+_AT_ONCE = 64  # logs that are asked for at a time
+_WORTH_READING = (None, Proof.PROVEN)  # what was found missing or changed stays so
 Good = Mapping[str, bytes]  # SHA-256 → bytes, of the logs that are in the commit as they were recorded
 
 
 @dataclass(slots=True)
 class Logs:
-    """``blobs``: digest → git's blob. ``checked``: what became of each log that was asked for."""
+    """``blobs``: digest → git's blob. ``checked``: what became of each log that was asked for. ``held``: bytes of those
+    that were read lately, the least lately read first: one log is asked for several times."""
 
     blobs: Mapping[str, str]
     reader: git.BlobReader
     checked: dict[str, Proof] = field(default_factory=dict)
+    held: dict[str, bytes] = field(default_factory=dict)
+    size: int = 0
 
     def read(self, artifacts: Iterable[Artifact]) -> dict[str, bytes]:
         """Contents by digest, of those that are there and are what their name says."""
         digests = {a.sha256 for a in artifacts}
-        wanted = {sha256: self.blobs[sha256] for sha256 in digests if sha256 in self.blobs}
+        good = {sha256: self.held[sha256] for sha256 in digests if sha256 in self.held}
+        due = [sha256 for sha256 in digests if sha256 not in good and self.checked.get(sha256) in _WORTH_READING]
+        if not due:
+            return good
+        wanted = {sha256: self.blobs[sha256] for sha256 in due if sha256 in self.blobs}
         contents = self.reader.read(wanted.values())
-        good = {}
-        for sha256 in digests:
+        for sha256 in due:
             data = contents.get(wanted.get(sha256, ""))
             fits = data is not None and hash_bytes(data) == sha256
             self.checked[sha256] = Proof.MISSING if data is None else Proof.PROVEN if fits else Proof.CONTRADICTED
             if data is not None and fits:
                 good[sha256] = data
+                self._hold(sha256, data)
         return good
+
+    def _hold(self, sha256: str, data: bytes) -> None:
+        self.held[sha256] = data
+        self.size += len(data)
+        while self.size > _HELD:
+            self.size -= len(self.held.pop(next(iter(self.held))))
+
+    def check(self, digests: Iterable[str]) -> None:
+        """So that each of them is in ``checked``; a few at a time, since they need not fit into memory."""
+        due = [sha256 for sha256 in dict.fromkeys(digests) if sha256 not in self.checked]
+        for at in range(0, len(due), _AT_ONCE):
+            self.read(Artifact("", sha256, 0, "logs") for sha256 in due[at : at + _AT_ONCE])
+
+    def read_proven(self, sha256: str) -> bytes:
+        """Of a log that was found to be what its name says."""
+        return self.read([Artifact("", sha256, 0, "logs")])[sha256]
 
 
 @contextlib.contextmanager

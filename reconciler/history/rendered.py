@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 
 from reconciler import git
 from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
 from reconciler.errors import ReconcilerError
 from reconciler.files import hash_bytes
+from reconciler.history.commit_sources import CommitSources
 from reconciler.history.logs import Logs
 from reconciler.history.published import find_contradictions
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.rules.endpoints_ruleset import is_endpoints_round
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import Artifact
 from reconciler.spec.files import compute_blob_id
 from reconciler.tree.assemble import assemble
 from reconciler.tree.content import Content, LogRef, hash_content
@@ -69,25 +68,11 @@ def render_commit(root: Path, at: Snapshot, logs: Logs) -> dict[str, Content]:
     chosen = {cell: records for cell, records in at.difference.chosen.items() if str(cell) in names}
 
     def read(ref: LogRef) -> bytes:
-        return logs.read([Artifact("", ref.sha256, ref.size, "logs")])[ref.sha256]
+        return logs.read_proven(ref.sha256)
 
-    with TemporaryDirectory() as folder:
-        _checkout(root, at.commit, Path(folder))
-        content = assemble(at.desired, chosen, at.records.__getitem__, read, Path(folder), at.difference.accepted)
-        return dict(render(content, load_ruleset(at.desired.submission.round)))
-
-
-def _checkout(root: Path, commit: str, folder: Path) -> None:
-    """The files of a commit that its tree may show (code, documents): everything but the state."""
-    files = {
-        p: at for p, at in git.list_files_at(root, commit).items() if not p.startswith("state/") and at[1] <= 50 << 20
-    }
-    contents = git.read_blobs(root, [blob for blob, _ in files.values()])
-    for path, (blob, _) in files.items():
-        target = folder / path
-        if blob in contents and target.resolve().is_relative_to(folder.resolve()):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(contents[blob])
+    sources = CommitSources(root, at.commit)
+    content = assemble(at.desired, chosen, at.records.__getitem__, read, sources, at.difference.accepted)
+    return dict(render(content, load_ruleset(at.desired.submission.round)))
 
 
 def find_committed_tree(root: Path, commit: str, tree: str) -> dict[str, str]:

@@ -22,6 +22,7 @@ from reconciler.tree.assemble import assemble
 from reconciler.tree.content import LogRef, SubmissionContent
 from reconciler.tree.layout import name_folders
 from reconciler.tree.render import render
+from reconciler.tree.source import DiskSources
 
 
 def is_publishable(difference: Difference) -> dict[Cell, Chosen]:
@@ -47,7 +48,8 @@ def assemble_content(
         if Address(Kind.RESULT, str(cell)) in desired.by_address
     }
     accepted = difference.accepted
-    content = assemble(desired, chosen, load_record, lambda ref: stored(ref).read_bytes(), paths.root, accepted, shared)
+    sources = DiskSources(paths.root)
+    content = assemble(desired, chosen, load_record, lambda ref: stored(ref).read_bytes(), sources, accepted, shared)
     return content, ruleset
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
@@ -44,7 +44,7 @@ from reconciler.tree.content import (
     SystemContent,
 )
 from reconciler.tree.layout import is_portable
-from reconciler.tree.source import choose_published_file, list_published_files
+from reconciler.tree.source import Sources
 
 CALIBRATION = "documentation/calibration.md"
 _MODEL = "model.settings."
@@ -60,18 +60,18 @@ def assemble(
     chosen: Mapping[Cell, Chosen],
     load_record: Callable[[str], Record],
     load_bytes: Callable[[LogRef], bytes],
-    root: Path,
+    sources: Sources,
     accepted: Mapping[Cell, Acceptance] = MappingProxyType({}),
     kept: Mapping[Cell, Chosen] = MappingProxyType({}),
 ) -> SubmissionContent:
-    """``chosen`` holds publishable cells only. Every system with a publishable cell gets its description. ``root``: the
-    repository, in which code and documents are read. Of ``accepted`` cells the settings are shown with which they were
+    """``chosen`` holds publishable cells only. Every system with a publishable cell gets its description. ``sources``:
+    where code and documents are read. Of ``accepted`` cells the settings are shown with which they were
     measured. ``kept``: declared cells whose files stay as they are, so that only what they share is made."""
     submission = desired.submission
-    cells = tuple(_cell(cell, desired, chosen, load_record, load_bytes, root, accepted) for cell in sorted(chosen))
+    cells = tuple(_cell(cell, desired, chosen, load_record, load_bytes, sources, accepted) for cell in sorted(chosen))
     present = {*(cell.cell for cell in cells), *kept}
     pairs = sorted({(cell.division, cell.system) for cell in present})
-    systems = tuple(_system(name, division, submission.systems[name], root) for division, name in pairs)
+    systems = tuple(_system(name, division, submission.systems[name], sources) for division, name in pairs)
     kept_code = tuple(_collect_kept_code(desired, {**kept, **chosen}, load_record, load_bytes))
     known = {item.cell.benchmark for item in kept_code}
     benchmarks = {cell.benchmark for cell in present}
@@ -80,24 +80,20 @@ def assemble(
         systems=systems,
         cells=cells,
         code={
-            **collect_published_code(submission.own_code, benchmarks - known, root),
-            **collect_published_code(submission.code, benchmarks, root),
+            **collect_published_code(submission.own_code, benchmarks - known, sources),
+            **collect_published_code(submission.code, benchmarks, sources),
         },
         kept_code=kept_code,
-        documents=_documents(submission, root) | _derive_calibration(desired, {**kept, **chosen}, load_record),
+        documents=_documents(submission, sources) | _derive_calibration(desired, {**kept, **chosen}, load_record),
         official_only=frozenset({CALIBRATION}),
     )
 
 
 def collect_published_code(
-    declared: Mapping[str, tuple[str, ...]], benchmarks: Collection[str], root: Path
+    declared: Mapping[str, tuple[str, ...]], benchmarks: Collection[str], sources: Sources
 ) -> dict[str, dict[str, bytes]]:
     """{benchmark: files of its src folder}, of those that declare code."""
-    return {
-        name: list_published_files([root / path for path in declared[name]])
-        for name in sorted(benchmarks)
-        if name in declared
-    }
+    return {name: sources.list_files(declared[name]) for name in sorted(benchmarks) if name in declared}
 
 
 def _collect_kept_code(
@@ -150,14 +146,14 @@ def _shown(settings: CellSettings) -> dict[str, str]:
     return {name: str(value) for name, value in sorted(settings.values.items()) if name.startswith(_SHOWN)}
 
 
-def _documents(submission: SubmissionSettings, root: Path) -> dict[str, bytes]:
+def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, bytes]:
     folder = submission.text("documents.folder")
-    found = list_published_files([root / folder]) if folder else {}
+    found = sources.list_files([folder]) if folder else {}
     if calibration := submission.text("documents.calibration"):
-        found[CALIBRATION] = choose_published_file(root / calibration, "documents.calibration")
+        found[CALIBRATION] = sources.choose(calibration, "documents.calibration")
     if bandwidth := submission.text("documents.bandwidth"):
-        path = root / bandwidth
-        found[f"documentation/bandwidth{path.suffix}"] = choose_published_file(path, "documents.bandwidth")
+        name = f"documentation/bandwidth{PurePosixPath(bandwidth).suffix}"
+        found[name] = sources.choose(bandwidth, "documents.bandwidth")
     return found
 
 
@@ -199,11 +195,11 @@ def _find_model(timed: Record, load_record: Callable[[str], Record]) -> Record |
     return load_record(model) if model else None
 
 
-def _system(name: str, division: str, system: SystemSettings, root: Path) -> SystemContent:
+def _system(name: str, division: str, system: SystemSettings, sources: Sources) -> SystemContent:
     category, status, path = (system.text(n) for n in ("system.category", "system.status", ORIGINAL))
-    original = choose_published_file(root / path, f"original of {name}") if path else b""
+    original = sources.choose(path, f"original of {name}") if path else b""
     supplies = system.text(NAMEPLATE)
-    nameplate = choose_published_file(root / supplies, f"nameplate of {name}") if supplies else b""
+    nameplate = sources.choose(supplies, f"nameplate of {name}") if supplies else b""
     nodes = _list_node_types(system)
     return SystemContent(name, division, category, status, system.description, original, nameplate, nodes)
 
@@ -227,7 +223,7 @@ def _cell(
     chosen: Mapping[Cell, Chosen],
     load_record: Callable[[str], Record],
     load_bytes: Callable[[LogRef], bytes],
-    root: Path,
+    sources: Sources,
     accepted: Mapping[Cell, Acceptance],
 ) -> CellContent:
     records = chosen[cell]
@@ -253,7 +249,7 @@ def _cell(
         compliance={**_compliance(records, load_record), **_brought_tests(performance, shown.tests)},
         configuration=performance[shown.configuration] if shown.configuration else None,
         code=_code(settings),
-        power=_power(settings, performance, root),
+        power=_power(settings, performance, sources),
         inferred_from=source,
         rehearsal=REHEARSAL in timed.marks,
         point=_point(settings, performance, accuracy, load_bytes) if MAXIMUM in settings else None,
@@ -294,13 +290,13 @@ def _read_requirements(performance: Mapping[str, LogRef], load_bytes: Callable[[
     return tuple(load_bytes(ref).decode("utf-8", "replace").splitlines()) if ref is not None else ()
 
 
-def _power(settings: CellSettings, performance: Mapping[str, LogRef], root: Path) -> Files:
+def _power(settings: CellSettings, performance: Mapping[str, LogRef], sources: Sources) -> Files:
     """Of the published run, where its power was measured; else the folder that the spec names."""
     measured = {name.removeprefix(SESSION): ref for name, ref in performance.items() if name.startswith(SESSION)}
     if measured:
         return measured
     declared = settings.text("power.path")
-    return list_published_files([root / declared]) if declared else {}
+    return sources.list_files([declared]) if declared else {}
 
 
 def _measured_with(settings: CellSettings, acceptance: Acceptance | None) -> CellSettings:

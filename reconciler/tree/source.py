@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 from reconciler.errors import ReconcilerError
 from reconciler.tree.layout import is_portable
@@ -20,6 +22,30 @@ _HEAD = 4096  # bytes of a file in which its licence header stands
 _CODE = frozenset(
     {".py", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".sh", ".rs", ".go", ".java", ".js", ".ts"},
 )
+
+
+class Sources(Protocol):
+    """Where the files lie that a spec names by paths relative to its repository. All raise ReconcilerError for a file
+    that is not there, or that a submission tree cannot hold."""
+
+    def list_files(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """As ``list_published_files``."""
+
+    def choose(self, path: str, what: str) -> bytes:
+        """As ``choose_published_file``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSources:
+    """``root``: the repository."""
+
+    root: Path
+
+    def list_files(self, paths: Sequence[str]) -> dict[str, bytes]:
+        return list_published_files([self.root / path for path in paths])
+
+    def choose(self, path: str, what: str) -> bytes:
+        return choose_published_file(self.root / path, what)
 
 
 def list_published_files(paths: Sequence[Path]) -> dict[str, bytes]:
@@ -60,14 +86,24 @@ def _walk(path: Path) -> Iterator[tuple[str, Path]]:
     if not path.is_dir():
         raise ReconcilerError(f"{path}: there is no such code", fix="copy it here, or correct `source` in the spec")
     for entry in sorted(path.iterdir()):
-        if entry.name.startswith(".") or entry.name in _LEFT_OUT or entry.suffix == ".pyc":
+        if is_left_out(entry.name):
             continue
         for name, file in _walk(entry):
             yield (name if entry.is_file() else f"{entry.name}/{name}"), file
 
 
+def is_left_out(name: str) -> bool:
+    """Of a folder that is published."""
+    return name.startswith(".") or name in _LEFT_OUT or name.endswith(".pyc")
+
+
 def _read(path: Path, name: str) -> bytes:
-    size = path.stat().st_size
+    refuse_unpublishable(str(path), name, path.stat().st_size)
+    return path.read_bytes()
+
+
+def refuse_unpublishable(path: str, name: str, size: int) -> None:
+    """ReconcilerError for a file that a submission tree cannot hold as ``name``."""
     if size > LARGEST:
         raise ReconcilerError(
             f"{path} has {size / 1e6:.0f} MB; a submission tree allows 50 MB",
@@ -77,4 +113,3 @@ def _read(path: Path, name: str) -> bytes:
         raise ReconcilerError(
             f"{path} is not a valid name in a submission tree", fix="rename it: no blanks, no dot ahead"
         )
-    return path.read_bytes()

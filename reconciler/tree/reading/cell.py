@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +21,9 @@ from reconciler.tree.reading.files import (
     Read,
     UnreadableError,
     decode_text,
-    list_entries,
+    find_size,
+    is_folder,
+    is_there,
     list_files,
     list_folders,
     read_bytes,
@@ -51,11 +52,11 @@ class Folder:
 
     @property
     def exists(self) -> bool:
-        return self.path.is_dir()
+        return is_folder(self.location)
 
     def has(self, name: str) -> bool:
         """Whether there is anything under a name, links followed."""
-        return os.path.exists(f"{self.location}/{name}")  # noqa: PTH110
+        return is_there(f"{self.location}/{name}")
 
     def files(self) -> tuple[str, ...]:
         return list_files(self.location)
@@ -65,11 +66,7 @@ class Folder:
 
     def size(self, name: str) -> int | None:
         """In bytes; None when there is no such file."""
-        found = next((entry for entry in list_entries(self.location) if entry.name == name), None)
-        try:
-            return None if found is None or found.is_dir() else found.stat().st_size
-        except OSError:
-            return None
+        return find_size(self.location, name)
 
 
 @dataclass(frozen=True)

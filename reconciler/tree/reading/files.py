@@ -12,12 +12,14 @@ from typing import Any, Generic, TypeVar
 from reconciler.errors import LogError
 from reconciler.foreign import StrangeFileError, read_regular
 from reconciler.resource.kinds import DIVISIONS
+from reconciler.tree.reading.held import HeldTree, find_held, name_in_tree
 
 T = TypeVar("T", covariant=True)
 
 # A log of LoadGen has tens of kilobytes, megabytes where it lists hundreds of thousands of samples.
 LOG_LIMIT = 64 << 20
 TEXT_LIMIT = 8 << 20
+_EMPTY: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class UnreadableError(ValueError):
 
 def read_bytes(path: Path | str, limit: int) -> bytes | None:
     """None when there is nothing at ``path``. UnreadableError for anything but a regular file within the limit."""
+    if (held := find_held()) is not None:
+        return _read_held(held, name_in_tree(path), limit)
     try:
         return read_regular(path, limit, follow=False)
     except (FileNotFoundError, NotADirectoryError):
@@ -49,6 +53,15 @@ def read_bytes(path: Path | str, limit: int) -> bytes | None:
         if error.errno == errno.ELOOP:
             return _read_link(Path(path), limit)
         raise _unreadable(error) from error
+
+
+def _read_held(tree: HeldTree, name: str, limit: int) -> bytes | None:
+    if name in tree.folders:
+        raise UnreadableError("it is not a regular file")
+    data = tree.files[name]() if name in tree.files else None
+    if data is not None and len(data) > limit:
+        raise UnreadableError(f"it has {len(data):,} bytes, too many to be what its name says")
+    return data
 
 
 def _read_link(path: Path, limit: int) -> bytes | None:
@@ -100,12 +113,42 @@ def decode_text(data: bytes, _: str) -> str:
 
 def list_folders(path: Path | str) -> tuple[str, ...]:
     """The names of the folders in a folder, sorted; none when it is not a folder or cannot be read."""
+    if (held := find_held()) is not None:
+        return held.folders.get(name_in_tree(path), _EMPTY)[0]
     return tuple(sorted(entry.name for entry in list_entries(path) if _is_folder(entry)))
 
 
 def list_files(path: Path | str) -> tuple[str, ...]:
     """The names of everything in a folder that is not a folder, sorted."""
+    if (held := find_held()) is not None:
+        return held.folders.get(name_in_tree(path), _EMPTY)[1]
     return tuple(sorted(entry.name for entry in list_entries(path) if not _is_folder(entry)))
+
+
+def is_folder(path: Path | str) -> bool:
+    """Links followed."""
+    if (held := find_held()) is not None:
+        return name_in_tree(path) in held.folders
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def is_there(path: str) -> bool:
+    """Whether there is anything under a name, links followed."""
+    if (held := find_held()) is not None:
+        return (name := name_in_tree(path)) in held.files or name in held.folders
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def find_size(folder: str, name: str) -> int | None:
+    """In bytes; None when there is no such file."""
+    if (held := find_held()) is not None:
+        path = name_in_tree(f"{folder}/{name}")
+        return len(held.files[path]()) if path in held.files else None
+    found = next((entry for entry in list_entries(folder) if entry.name == name), None)
+    try:
+        return None if found is None or found.is_dir() else found.stat().st_size
+    except OSError:
+        return None
 
 
 def list_entries(path: Path | str) -> list[os.DirEntry[str]]:

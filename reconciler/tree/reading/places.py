@@ -9,7 +9,7 @@ from pathlib import Path
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.documents import parse_json_object
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell
-from reconciler.tree.reading.files import list_files, list_folders, read_file
+from reconciler.tree.reading.files import is_folder, list_files, list_folders, read_file
 
 V6, LEGACY = "v6", "legacy"
 _DEPTH = 3  # how far below a path its trees are searched
@@ -80,7 +80,7 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
 
     ReconcilerError when there is none.
     """
-    if not path.is_dir():
+    if not is_folder(path):
         raise ReconcilerError(f"{path}: no such folder", fix="name the root of a submission tree, or a part of it")
     below = tuple(_below(path, "", _DEPTH))
     if below:
@@ -118,12 +118,12 @@ def _is_division(path: Path) -> bool:
 
 
 def _is_submitter(path: Path) -> bool:
-    return any((path / name).is_dir() for name in ("results", "systems", "measurements"))
+    return any(is_folder(path / name) for name in ("results", "systems", "measurements"))
 
 
 def _layout(path: Path) -> str:
     """The legacy layout keeps measurements, compliance and code apart from results."""
-    return LEGACY if any((path / name).is_dir() for name in ("measurements", "compliance", "code")) else V6
+    return LEGACY if any(is_folder(path / name) for name in ("measurements", "compliance", "code")) else V6
 
 
 def _around(path: Path) -> RootPlace | None:

@@ -25,12 +25,10 @@ from pathlib import Path
 from typing import Self
 
 from reconciler.errors import LockedError, StorageError
-from reconciler.foreign import StrangeFileError, open_regular
+from reconciler.foreign import hash_regular, open_regular
 from reconciler.storage_errors import PARTIAL, convert_storage_errors, explain_storage_error, refuse_storage_error
 
 _CHUNK = 1 << 20
-_PIECE = 1 << 18  # bytes that are hashed at a time
-_GROWTH = 64 << 20  # bytes by which a file may grow while it is hashed
 _GONE = ".gone"  # ends the name of a folder that is being removed; it begins with a dot
 _ENDING_GRACE = 0.3  # seconds in which a killed process is gone
 _ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass is gone
@@ -253,17 +251,7 @@ def is_leftover(path: Path) -> bool:
 
 
 def hash_file(path: Path) -> str:
-    """StrangeFileError for one that gives far more than it has: files of the kernel say that they are empty, and some
-    of them never end. A log may grow a little meanwhile."""
-    total, piece = hashlib.sha256(), memoryview(bytearray(_PIECE))
-    with open_regular(path) as stream:
-        left = os.fstat(stream.fileno()).st_size
-        while count := stream.readinto(piece):
-            left -= count
-            if left < -_GROWTH:
-                raise StrangeFileError(path, "it has more bytes than it says")
-            total.update(piece[:count])
-    return total.hexdigest()
+    return hash_regular(path)
 
 
 def hash_bytes(data: bytes) -> str:

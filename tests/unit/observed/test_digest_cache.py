@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import files
+from reconciler import foreign
 from reconciler.files import RepositoryPaths, hash_file, hash_tree
 from reconciler.foreign import StrangeFileError
 from reconciler.observed import digest_cache
@@ -112,6 +112,6 @@ def test_all_files_of_the_machine_and_those_of_its_kernel_are_no_source(tmp_path
 
 
 def test_a_file_that_gives_more_than_it_has_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_GROWTH", 0)
+    monkeypatch.setattr(foreign, "_GROWTH", 0)
     with pytest.raises(StrangeFileError, match="more bytes than it says"):
         hash_file(Path("/proc/self/status"))  # of the kernel: it has no size

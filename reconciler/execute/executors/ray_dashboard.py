@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -14,6 +15,7 @@ from reconciler.execute.executors.queued import QueueSilentError
 
 _DEFAULT = "http://127.0.0.1:8265"
 _LIMIT = 30.0  # seconds that the dashboard may take to answer
+_PIECE, _MOST = 1 << 16, 64 << 20  # bytes of an answer: read at a time, and in all
 _LONGEST = 300  # characters of what it says that are told
 
 
@@ -30,7 +32,7 @@ def list_jobs(address: str) -> list[dict[str, object]]:
         raise QueueSilentError(_describe(status, answer))
     try:
         found = json.loads(answer)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise QueueSilentError(f"{address} is not Ray's dashboard") from error
     return [job for job in found if isinstance(job, dict)] if isinstance(found, list) else []
 
@@ -66,11 +68,21 @@ def _ask(address: str, method: str, path: str, body: bytes | None = None) -> tup
         try:
             connection.request(method, where.path + path, body, {"Content-Type": "application/json", **_authorise()})
             answer = connection.getresponse()
-            return answer.status, answer.read()
+            return answer.status, _read(answer)
         finally:
             connection.close()
     except (OSError, HTTPException, ValueError) as error:
         raise QueueSilentError(f"{address}: {error}") from error
+
+
+def _read(answer: HTTPResponse) -> bytes:
+    """Piece by piece, since each of them may take as long as all of it. Raises OSError."""
+    give_up, data = time.monotonic() + _LIMIT, b""
+    while piece := answer.read1(_PIECE):
+        data += piece
+        if len(data) > _MOST or time.monotonic() > give_up:
+            raise TimeoutError("its answer has no end")
+    return data
 
 
 def _authorise() -> dict[str, str]:

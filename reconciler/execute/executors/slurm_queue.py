@@ -28,6 +28,7 @@ from reconciler.execute.executors.slurm_job import choose_more_options, choose_o
 from reconciler.process import ask
 
 _QUESTION = ("squeue", "--noheader", "--me", "--array", "--states=all", "--format=%i|%j|%T|%r|%N")
+_DIGITS = 20  # of a job's number
 _LIMIT = 30.0  # seconds that Slurm may take to answer
 
 _QUEUED = frozenset(
@@ -187,4 +188,4 @@ def _submit(
 
 def _rank(job: SlurmJob) -> tuple[bool, bool, int]:
     number = job.id.split("_")[0]
-    return job.state in _RUNNING, job.goes_on, int(number) if number.isdecimal() else 0
+    return job.state in _RUNNING, job.goes_on, int(number) if number.isdecimal() and len(number) < _DIGITS else 0

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -96,7 +96,7 @@ class RequestGuard:
             rest = urlencode([(name, value) for name, value in query if name != "token"])
             # The address without the token, relative: nobody sends the browser elsewhere.
             last = scope["path"].rpartition("/")[2]
-            where = f"./{last}" + (f"?{rest}" if rest else "")
+            where = f"./{quote(last)}" + (f"?{rest}" if rest else "")
             cookie = f"{COOKIE}={self.token}; Path=/; HttpOnly; SameSite=Strict"
             return 303, "", {"location": where, "set-cookie": cookie}
         if self._is_token(_read_cookie(headers.get("cookie", ""))):

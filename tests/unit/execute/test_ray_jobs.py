@@ -15,8 +15,9 @@ import pytest
 
 from harness.contract import ProbeRequest, Result, RunRequest
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
+from reconciler.execute.executors import ray_dashboard
 from reconciler.execute.executors.executor import Handle, State, Submission
-from reconciler.execute.executors.queued import QueuedExecutor
+from reconciler.execute.executors.queued import QueuedExecutor, QueueSilentError
 from reconciler.execute.executors.ray_queue import RayQueue, choose_resources, make_job_script
 from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Address, Kind
@@ -257,3 +258,31 @@ def test_token_and_headers_are_those_of_rays_own_client(
     monkeypatch.setenv("RAY_JOB_HEADERS", '{"X-Tenant": "lab"}')
     submit(tmp_path)
     assert (dashboard.headers["Authorization"], dashboard.headers["X-Tenant"]) == ("Bearer t0ken", "lab")
+
+
+class Endless:
+    """An answer that never comes to its end."""
+
+    def __init__(self, piece: bytes) -> None:
+        self.piece, self.read = piece, 0
+
+    def read1(self, most: int) -> bytes:
+        self.read += len(self.piece)
+        return self.piece
+
+
+def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = Endless(b"x" * (1 << 20))
+    with pytest.raises(TimeoutError):
+        ray_dashboard._read(endless)  # type: ignore[arg-type]
+    assert endless.read <= 66 << 20
+    monkeypatch.setattr(ray_dashboard, "_LIMIT", 0.0)
+    with pytest.raises(TimeoutError):
+        ray_dashboard._read(Endless(b"x"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("said", [b"[" * 200_000, b"9" * 5000, b"\xff", b"{"])
+def test_what_is_no_list_of_jobs_is_a_queue_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    monkeypatch.setattr(ray_dashboard, "_ask", lambda *_: (200, said))
+    with pytest.raises(QueueSilentError):
+        ray_dashboard.list_jobs("http://127.0.0.1:1")

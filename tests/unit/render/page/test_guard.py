@@ -95,6 +95,11 @@ def test_the_address_without_the_token_never_leads_elsewhere() -> None:
         assert location.startswith("./")
 
 
+def test_a_path_writes_no_header_of_its_own() -> None:
+    location = ask(f"/a\r\nSet-Cookie: b=c?token={TOKEN}", token=TOKEN)[1]["location"]
+    assert location == "./a%0D%0ASet-Cookie%3A%20b%3Dc"
+
+
 def test_every_answer_says_what_a_browser_may_load() -> None:
     for asked in ({}, {"host": "evil.example"}, {"method": "POST"}):
         headers = ask(**asked)[1]

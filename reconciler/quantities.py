@@ -10,6 +10,7 @@ from typing import TypeGuard
 
 _SPANS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _MONTH = 30 * 86400
+_LARGEST_EXPONENT = 400  # beyond what a double holds
 _YEAR = 365 * 86400
 
 
@@ -85,9 +86,12 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 
 def parse_decimal(found: object) -> Decimal | None:
-    """A finite number, exactly as it is written; None for anything else."""
+    """A finite number, exactly as it is written; None for anything else, and for what is so large or so small that
+    nobody could compute with it, or show it."""
     try:
         exact = Decimal(str(found)) if not isinstance(found, bool) else None
-    except InvalidOperation:
+    except (InvalidOperation, ValueError):  # the second of an integer with thousands of digits
         return None
-    return exact if exact is not None and exact.is_finite() else None
+    if exact is None or not exact.is_finite() or (exact and abs(exact.adjusted()) > _LARGEST_EXPONENT):
+        return None
+    return exact if exact or abs(exact.adjusted()) <= _LARGEST_EXPONENT else Decimal(0)

@@ -13,6 +13,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 _JSON_KEY = re.compile(r'"([^"\\]{1,80})"\s*:')
+_LONG = re.compile(rb"[0-9A-Fa-f_]{300}")
+_MOST_BITS = 1200
 _YAML_KEY = re.compile(r"([\w.-]{1,80})\s*:")
 
 
@@ -40,6 +42,7 @@ def parse_json_object(data: bytes, _: str = "") -> ResultDocument:
     """A JSON object. ValueError (JSONDecodeError with its line) otherwise."""
     content = data.decode("utf-8-sig")
     document = json.loads(content)
+    _refuse_long_numbers(data, document)
     if not isinstance(document, dict):
         raise ValueError(f"it holds {_kind(document)}, not an object")
     return ResultDocument(document, _lines(content, _JSON_KEY))
@@ -52,9 +55,22 @@ def parse_yaml_mapping(data: bytes, _: str = "") -> ResultDocument:
         document = YAML(typ="safe", pure=False).load(StringIO(content))
     except YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
+    _refuse_long_numbers(data, document)
     if not isinstance(document, dict):
         raise ValueError(f"it holds {_kind(document)}, not a mapping")
     return ResultDocument({str(name): item for name, item in document.items()}, _lines(content, _YAML_KEY))
+
+
+def _refuse_long_numbers(data: bytes, document: Any) -> None:
+    """ValueError for an integer that nobody could compute with, or show: a hexadecimal one may have any length."""
+    left, seen = [document] if _LONG.search(data) else [], set[int]()
+    while left:
+        found = left.pop()
+        if isinstance(found, int) and found.bit_length() > _MOST_BITS:
+            raise ValueError("a number has hundreds of digits")
+        if isinstance(found, (dict, list)) and id(found) not in seen:  # YAML's aliases may lead back
+            seen.add(id(found))
+            left += [*found, *found.values()] if isinstance(found, dict) else found
 
 
 def _lines(content: str, shape: re.Pattern[str]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores, read_sample_count, show_plain
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.values import LatencyLimits, Metric
+from reconciler.quantities import parse_decimal
 
 _SECOND, _MILLISECOND = 10**9, 10**6
 _NEAR = Decimal("0.0001")  # of a rate: a stated one is written with all its digits, or rounded by hand
@@ -201,11 +202,8 @@ def read_percentile(summary: ResultDocument, series: str, percent: Decimal = Dec
     """Of latency, ttft or tpot, after early stopping, in ns. The harness writes the name as 99 or 99.0."""
     found = summary.within(series, "early_stopping_percentiles")
     for key, value in found.items() if isinstance(found, Mapping) else ():
-        try:
-            if Decimal(str(key)) == percent:
-                return parse_number(value)
-        except ArithmeticError:
-            continue
+        if parse_decimal(key) == percent:
+            return parse_number(value)
     return None
 
 

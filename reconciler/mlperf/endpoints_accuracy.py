@@ -12,14 +12,14 @@ from typing import Any
 
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.rules.values import Bar
+from reconciler.quantities import parse_decimal
 
 
 def parse_number(found: Any) -> Decimal | None:
     """A finite number; None for anything else."""
     if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)):
         return None
-    exact = Decimal(str(found))
-    return exact if exact.is_finite() else None
+    return parse_decimal(found)
 
 
 def read_accuracy_scores(results: ResultDocument) -> Iterator[Mapping[str, Any]]:
@@ -60,13 +60,7 @@ def read_score(results: ResultDocument, bar: str, *, single: bool) -> Decimal | 
 
 def _figure(found: Any) -> Decimal | None:
     """A number, also as text: the harness writes the parts of a ROUGE score so."""
-    if isinstance(found, str):
-        try:
-            exact = Decimal(found)
-        except ArithmeticError:
-            return None
-        return exact if exact.is_finite() else None
-    return parse_number(found)
+    return parse_decimal(found) if isinstance(found, str) else parse_number(found)
 
 
 def judge_accuracy_scores(results: ResultDocument, bars: Iterable[Bar], *, single: bool, binds: bool) -> dict[str, Any]:

@@ -17,24 +17,34 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.code_archive import pack_code, unpack_code
 from reconciler.errors import LogError, ReconcilerError, RecordError, SpecError
 from reconciler.files import hash_bytes
 from reconciler.foreign import find_in_index
 from reconciler.mlperf.accuracy import find_impossible, parse_accuracy
 from reconciler.mlperf.documents import parse_json_object, parse_yaml_mapping
+from reconciler.mlperf.endpoints_program.judge import judge_point
+from reconciler.mlperf.endpoints_program.pareto import make_curve
+from reconciler.mlperf.endpoints_program.power import compute_power
+from reconciler.mlperf.endpoints_program.regions import derive_regions
+from reconciler.mlperf.endpoints_program.results import UnreadablePointError, parse_point, parse_scores
+from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
 from reconciler.mlperf.loadgen.answers import find_wrong_answers
 from reconciler.mlperf.loadgen.compare import Asked, find_contradictions
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.loadgen.summary import parse_summary
 from reconciler.mlperf.loadgen.user_conf import parse_user_conf
-from reconciler.mlperf.log_files import split_answers
+from reconciler.mlperf.log_files import CONFIG, RESULT_SUMMARY, split_answers
+from reconciler.mlperf.nameplate import compute_capacity
 from reconciler.publishing.unpacking import unpack
 from reconciler.record.codec import decode, summarize
 from reconciler.record.decisions import parse_decisions
+from reconciler.resource.canonical import show_decimal
 from reconciler.spec.files import Source
 from reconciler.spec.files import decode as decode_spec
 from reconciler.spec.loading import load_sources
+from tests.unit.tree.check.damage import NUMBERS
 
 ROOT = Path(__file__).parents[2]
 DAY = date(2026, 1, 1)
@@ -141,7 +151,25 @@ spec:
   benchmarks: {digits: {as: resnet, code: digits, engine: {backend: "null", batch_size: 8}}}
   divisions: {open: {box: {digits: {Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}}}}}
 """
+SAMPLES = ROOT / "tests/unit/mlperf/endpoints_program/samples"
+POINT = {name: (SAMPLES / name).read_bytes() for name in (CONFIG, RESULT_SUMMARY)}
+SCORES = json.dumps(
+    {"accuracy_scores": [{"dataset_name": "q", "score": {"rouge1": "44.4", "acc": 0.8}, "unit_samples": 4395,
+      "num_repeats": 1, "complete": True, "dataset_type": "accuracy"}]}
+).encode()  # fmt: skip
+SOURCED = {"value_w": 350, "source_type": "vendor_spec", "source": "https://acme.example/spec"}
+UNITS = {"model": "ACME 9000", "count_per_node": 2, "tdp_per_unit": SOURCED}
+POWER = json.dumps(
+    {"system_desc_id": "box", "cooling": "air", "scale_out": {"present": False}, "provisioned_power_kw": 2.1,
+     "computed": {"major_components_w": 1400}, "node_sets": [{"node_set_id": 0, "system_node_ensemble_id": 0,
+      "nodes_provisioned": 1, "power_method": "component_sum",
+      "components": {"cpu": UNITS, "accelerator": UNITS, "scale_up_network": {"method": "none"}}}]}
+).encode()  # fmt: skip
+NAMEPLATE = b"Chassis:\n  Min PSUs Needed: 1\n  PSUs:\n  - {PowerCapacityWatts: 2400}\n  - {PowerCapacityWatts: 1e3}\n"
+CODE = pack_code({"run.py": b"pass\n", "lib/" + "long" * 30 + ".py": b"x = 1\n"})
+ENDPOINTS = load_endpoints_rules()
 TOKENS = [
+    *NUMBERS,
     *(b"[" * 5000, b'{"a":' * 5000, b"9" * 5000, b"-" * 300, b"1e400", b"-1e400", b"NaN", b"Infinity", b"1e-400"),
     *(b"null", b"true", b"[]", b"{}", b'""', b"0", b"-1", b'"\\ud800"', b"\xff\xfe", b"\x00", b"\xed\xa0\x80", b"\r"),
     *(b"\xe2\x80\xa8", b"\x1b[2J", b"\n::error::x\n", b"..", b"/", b"%s%n", b"{0}", b"*.*.", b" = ", b"&a *a", b"!!x "),
@@ -220,6 +248,26 @@ class Reader:
     cost: int = 1
 
 
+def read_point(name: str) -> Callable[[bytes, Path], None]:
+    """The file of this name, beside those that the client wrote; drawn as a point is."""
+
+    def read(data: bytes, _: Path) -> None:
+        point = parse_point({**POINT, name: data}, 192)
+        regions = derive_regions((1, 8, 64), 64, ENDPOINTS)
+        assert str((make_curve([point]), judge_point(point, ENDPOINTS, regions, dataset_size=192)))
+
+    return read
+
+
+def read_power(data: bytes, _: Path) -> None:
+    power = compute_power(parse_json_object(data).values, ENDPOINTS, {0: 64}, {0: 8})
+    assert str((power, power.find_point_kilowatts({0: 1}), power.accelerators))
+
+
+def read_capacity(data: bytes, _: Path) -> None:
+    assert show_decimal(compute_capacity(parse_yaml_mapping(data).values))
+
+
 # What ``read_file`` of the tree readers turns into a finding.
 UNUSABLE = (LogError, ValueError, RecursionError, TypeError, KeyError, AttributeError, OverflowError)
 READERS: Mapping[str, Reader] = {
@@ -234,6 +282,12 @@ READERS: Mapping[str, Reader] = {
     "record": Reader(read_record, (RECORD,), (RecordError,)),
     "decision": Reader(read_decision, (DECISION,), ()),
     "spec": Reader(read_spec, (SPEC,), (SpecError,), 50),
+    "summary of a point": Reader(read_point(RESULT_SUMMARY), (POINT[RESULT_SUMMARY],), (UnreadablePointError,), 10),
+    "configuration of a point": Reader(read_point(CONFIG), (POINT[CONFIG],), (UnreadablePointError,), 20),
+    "scores of a point": Reader(lambda data, _: parse_scores(data), (SCORES,), (UnreadablePointError,)),
+    "power of a system": Reader(read_power, (POWER,), UNUSABLE),
+    "nameplate": Reader(read_capacity, (NAMEPLATE,), UNUSABLE, 4),
+    "code of a run": Reader(lambda data, _: unpack_code(data), (CODE,), (ValueError,), 4),
     "archive": Reader(read_archive, (make_archive(0), make_archive(1)), (ReconcilerError,), 10),
 }
 

@@ -112,7 +112,7 @@ def _parse_any(text: bytes, file: str, number: int) -> Iterator[Entry]:
                 None if count is None else int(count),
                 None if first is None else bytes.fromhex(first),
             )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise _broken(file, number, f"no answer of LoadGen: {error}") from error
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from reconciler.mlperf.compliance.definition import ComplianceTest, VerdictInputs
 from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
 from reconciler.mlperf.log_files import COMPLIANCE, VERIFY_ACCURACY
+from reconciler.quantities import parse_decimal
 from reconciler.resource.kinds import AUDIT
 
 SCORE = r"'exact_match':\s*([\d.]+)"
@@ -34,8 +35,8 @@ def judge_test07(report: str, threshold: Decimal, pattern: str = SCORE) -> Audit
 def _score(report: str, pattern: str) -> Decimal | None:
     match = re.search(pattern, report)
     try:
-        return Decimal(match[1]) if match else None
-    except (InvalidOperation, IndexError):
+        return parse_decimal(match[1]) if match else None
+    except IndexError:
         return None
 
 

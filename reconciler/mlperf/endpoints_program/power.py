@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
 from reconciler.mlperf.endpoints_accuracy import parse_number
@@ -18,6 +18,7 @@ from reconciler.quantities import is_whole
 
 _KILO = Decimal(1000)
 _CENTS = Decimal("0.01")
+_WIDE = Context(prec=4000)  # whatever a descriptor states: nobody has to believe it, and it must be shown
 _SOURCE_TYPES = ("vendor_spec", "publication", "public_statement", "mlc_default")
 _DEFAULT = "mlc_default"
 _APPENDIX = ("D.1", "D.2", "D.3", "D.4")
@@ -77,7 +78,7 @@ class ProvisionedPower:
 
 
 def _round(value: Decimal) -> Decimal:
-    return value.quantize(_CENTS, ROUND_HALF_EVEN)
+    return value.quantize(_CENTS, ROUND_HALF_EVEN, _WIDE)
 
 
 def find_cooling(words: str) -> str:

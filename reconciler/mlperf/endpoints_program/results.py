@@ -26,6 +26,7 @@ from reconciler.mlperf.endpoints_program.point import (
     Warmup,
 )
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.quantities import parse_decimal
 
 # Where the client writes each file, and where a submission has it.
 PLACES: Mapping[str, tuple[str, ...]] = {
@@ -204,11 +205,8 @@ class _Reader:
 
 
 def _percent(key: object) -> Decimal | None:
-    try:
-        percent = Decimal(str(key))
-    except ArithmeticError:
-        return None
-    return percent.normalize() if percent.is_finite() and 0 <= percent <= 100 else None
+    percent = parse_decimal(key)
+    return percent.normalize() if percent is not None and 0 <= percent <= 100 else None
 
 
 def _score(name: str, entry: Mapping[str, Any], *, typed: bool) -> AccuracyScore:
@@ -232,13 +230,7 @@ def _score(name: str, entry: Mapping[str, Any], *, typed: bool) -> AccuracyScore
 
 def _figure(part: object) -> Decimal | None:
     """Scorers write the parts of a ROUGE score as text."""
-    if isinstance(part, str):
-        try:
-            number = Decimal(part)
-        except ArithmeticError:
-            return None
-        return number if number.is_finite() else None
-    return parse_number(part)
+    return parse_decimal(part) if isinstance(part, str) else parse_number(part)
 
 
 def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument, dataset_size: int) -> MeasuredPoint:

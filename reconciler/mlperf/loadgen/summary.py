@@ -6,11 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation, Overflow
+from decimal import Decimal, Overflow
 from typing import Any, NamedTuple
 
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.log_files import SUMMARY
+from reconciler.quantities import parse_decimal
 
 _COUNT = re.compile(r"(?P<count>No|\d+) (?P<kind>warning|error)s? encountered", re.ASCII | re.IGNORECASE)
 
@@ -190,14 +191,11 @@ def _value(log: DetailLog, key: str) -> Any:
 
 def is_same_number(said: str, logged: Decimal) -> bool:
     """Equal to the digits that are shown: the summary has two decimals where the detail log has six digits."""
-    try:
-        number = Decimal(said)
-    except InvalidOperation:
+    number = parse_decimal(said)
+    if number is None:
         return False
     if number == logged:
         return True
-    if not number.is_finite():
-        return False
     exponent = number.as_tuple().exponent
     last = Decimal(1).scaleb(exponent) if isinstance(exponent, int) and exponent < 0 else Decimal(0)
     try:

@@ -122,7 +122,7 @@ def _fallback_verdict(view: CellView, rules: TestRules, folder: Folder) -> Compl
         limit = rules.limits.get(f"{_CHANGE}_{name}", rules.limits[_CHANGE])
         spread, most = abs(1 - before / after) * 100, Decimal(str(limit.value))
         if spread > most:
-            found = f"{name} {after}, {spread.quantize(Decimal('0.01'))} % from {before}"
+            found = f"{name} {after}, {spread:.2f} % from {before}"
             yield Complaint(place, found, f"within {most} %", other=other, fix=f"repeat {rules.name}")
             return
 

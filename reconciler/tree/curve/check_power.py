@@ -13,6 +13,7 @@ from reconciler.tree.curve.check_structure import DescribedSystem, complain, mak
 from reconciler.tree.curve.reading import PointFolder, SystemFolder
 from reconciler.tree.findings import Complaint
 
+_DIGITS = 18  # of a count
 _PARALLEL = ("tensor_parallel", "pipeline_parallel", "expert_parallel")
 
 
@@ -188,7 +189,8 @@ def check_rate(view: DescribedSystem) -> Iterator[Complaint]:
 def _stated_nodes(point: PointFolder) -> dict[int, int]:
     stated = point.state("nodes_used")
     entries = [entry for entry in stated if isinstance(entry, Mapping)] if isinstance(stated, list) else []
-    return {int(entry["system_node_ensemble_id"]): int(entry["nodes"]) for entry in entries}
+    pairs = ((_whole(entry.get("system_node_ensemble_id")), _whole(entry.get("nodes"))) for entry in entries)
+    return {ensemble: nodes for ensemble, nodes in pairs if ensemble is not None and nodes is not None}
 
 
 def _points(view: DescribedSystem) -> Iterator[PointFolder]:
@@ -197,9 +199,9 @@ def _points(view: DescribedSystem) -> Iterator[PointFolder]:
 
 
 def _whole(value: Any) -> int | None:
-    if isinstance(value, str) and value.strip().isdigit():
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < _DIGITS:
         return int(value)
-    return value if is_whole(value) else None
+    return value if is_whole(value) and abs(value) < 10**_DIGITS else None
 
 
 POWER_RULES = (

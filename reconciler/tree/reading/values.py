@@ -8,6 +8,7 @@ from typing import Any
 
 from reconciler.errors import LogError
 from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.quantities import parse_decimal
 from reconciler.tree.findings import Place
 
 _SHOWN = 80
@@ -26,8 +27,7 @@ def number(log: DetailLog, key: str) -> Decimal | None:
 def parse_number(found: Any) -> Decimal | None:
     if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)):
         return None
-    exact = Decimal(found)
-    return exact if exact.is_finite() else None
+    return parse_decimal(Decimal(found))
 
 
 def show_value(found: Any) -> str:

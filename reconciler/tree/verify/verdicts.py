@@ -10,6 +10,7 @@ from reconciler.mlperf.compliance.scores import find_score_key
 from reconciler.mlperf.compliance.verdict import PASS
 from reconciler.mlperf.loadgen.summary import is_same_number
 from reconciler.mlperf.log_files import VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.quantities import parse_decimal
 from reconciler.tree.check import accuracy
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints
@@ -120,11 +121,8 @@ def verify_hashes(view: CellView) -> Complaints:
 
 def _said(read: Read[str]) -> Iterator[tuple[int, str, Decimal]]:
     for line, text in enumerate((read.value or "").split("\n"), start=1):
-        if found := _SCORE.match(text.strip()):
-            try:
-                yield line, found["which"].lower(), Decimal(found["value"])
-            except ArithmeticError:
-                continue
+        if (found := _SCORE.match(text.strip())) and (value := parse_decimal(found["value"])) is not None:
+            yield line, found["which"].lower(), value
 
 
 def _counted(read: Read[str]) -> Iterator[tuple[int, str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,23 @@ _VALUES: tuple[Any, ...] = (
     10**30,
 )
 
+_NUMBER = re.compile(rb"(?<![\w.])-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![\w.])")
+NUMBERS = (
+    *(b"1e400", b"-1e400", b"1e308", b"1e-400", b"1e999999999", b"-1e999999999", b"1e-999999999", b"1e999999"),
+    *(b"9" * 50, b"9" * 400, b"9" * 4000, b"9" * 5000, b"0x" + b"f" * 5000, b"0." + b"0" * 400 + b"1", b"5e-324"),
+    *(b"0", b"-0", b"-1", b"NaN", b"Infinity", b"-Infinity", b"sNaN", b"18446744073709551616", b"1_000", b"1:2:3"),
+    *(
+        b"true",
+        b"null",
+        b"[]",
+        b"{}",
+        b'"1e999999999"',
+        b"0x1p99999",
+        "\u0661\u0662".encode(),
+        "\u00b2".encode(),
+        b"1e",
+    ),
+)
 
 _CODE = "src"
 
@@ -106,6 +124,16 @@ def retype_logged(root: Path, choose: random.Random) -> None:
     path.write_bytes(b"\n".join(lines))
 
 
+def change_number(root: Path, choose: random.Random) -> None:
+    """Wherever one stands, of whichever file."""
+    if files := [path for path in _files(root) if path.stat().st_size < 1 << 20]:
+        path = choose.choice(files)
+        data = path.read_bytes()
+        if found := list(_NUMBER.finditer(data)):
+            at = choose.choice(found)
+            path.write_bytes(data[: at.start()] + choose.choice(NUMBERS) + data[at.end() :])
+
+
 def retype_conf(root: Path, choose: random.Random) -> None:
     confs = [path for path in _files(root) if path.name == "user.conf"]
     values = ("= nan", "= inf", "= 1e999999999", "= -1", "=", "= 0x", "= 1 # x", "= 99999999999999999999999", "= é")
@@ -146,6 +174,6 @@ def copy_over(root: Path, choose: random.Random) -> None:
 
 
 CHANGES: tuple[Callable[[Path, random.Random], None], ...] = (
-    *(remove_file, remove_folder, flip_bytes, cut_file, retype_field, retype_logged, retype_conf),
+    *(remove_file, remove_folder, flip_bytes, cut_file, retype_field, retype_logged, retype_conf, change_number),
     *(add_folder, folder_for_file, link_for_file, copy_over),
 )

@@ -17,6 +17,7 @@ from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
+from reconciler.importing.log_folder import refuse_strange
 from reconciler.importing.readers import find_runs
 from reconciler.importing.run_import import UNKNOWABLE, ImportContext, check_declared
 from reconciler.leftovers import open_scratch
@@ -65,6 +66,8 @@ def command(
     declared = parse_declarations(declare)
     if folder is None and not declared:
         raise click.UsageError("name the folder with the logs, or --declare something of runs imported before")
+    if folder is not None:
+        refuse_strange(folder)
     paths, options = find_asked_cells(specs)
     with Lock(paths.pass_lock, purpose="import").acquire(), open_scratch(paths) as scratch:
         seen = compute_plan(paths, options)

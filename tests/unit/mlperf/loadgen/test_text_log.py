@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.errors import LogError
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
-from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.summary import find_differing, parse_summary
 from reconciler.mlperf.loadgen.text_log import PASSED_OVER, is_text_log, parse_text_log
 from reconciler.tree.reading.cell import Folder, RunFolder
@@ -81,6 +82,12 @@ def test_lines_are_those_of_the_detail_log_and_results_have_none_there() -> None
     assert log.number("sut_name") == 6
     assert log.number("result_validity") == 0
     assert log.length == len(_DETAIL.splitlines())
+
+
+def test_who_cannot_read_text_says_so() -> None:
+    with pytest.raises(LogError, match=r"log\.txt:1: a log of before v1\.0") as caught:
+        parse_detail(_DETAIL.encode(), "log.txt")
+    assert "verify-tree" in caught.value.fix
 
 
 def test_two_decimals_of_a_rate_are_enough() -> None:

@@ -81,7 +81,7 @@ def test_no_two_rounds_share_a_seed() -> None:
         ("v3.0", "dlrm-99", "datacenter,edge", "Offline Server", ""),
         ("v1.0", "resnet", "datacenter", "Offline", "Server"),
         ("v1.0", "ssd-small", "edge", "SingleStream Offline", "MultiStream"),
-        ("v0.7", "resnet", "datacenter", "Server Offline", ""),
+        ("v0.7", "resnet", "datacenter", "Offline", "Server"),
     ],
 )
 def test_scenarios(round_name: str, benchmark: str, category: str, required: str, optional: str) -> None:

@@ -47,7 +47,7 @@ def load(plan: LoadPlan) -> PaintingSession:
         networks = load_networks(checkpoint, plan, device)
         openings += [partial(_open, networks, plan, place) for place in places]
     notes = {
-        "devices": [device.index for device in devices if device.type == "cuda"],
+        "devices": [_find_bus(device) for device in devices if device.type == "cuda"],
         "device": devices[0].type,
         "streams": plan.streams,
         "threads": max(place.threads for place in places),
@@ -57,6 +57,12 @@ def load(plan: LoadPlan) -> PaintingSession:
         "compile": settings.compiled,
     }
     return PaintingSession(plan, openings, notes, padded=settings.compiled != COMPILED[0])
+
+
+def _find_bus(device: torch.device) -> str:
+    """Its PCI address, by which telemetry finds it."""
+    found = torch.cuda.get_device_properties(device)
+    return f"{found.pci_domain_id:04x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
 
 
 def _open(networks: Networks, plan: LoadPlan, place: WorkerPlace) -> PipelinePainter:

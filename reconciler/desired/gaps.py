@@ -37,6 +37,7 @@ def find_gaps(declared: Declared, ruleset: Ruleset) -> tuple[Problem, ...]:
         entered = dict.fromkeys(cell.cell.system for cell in declared.cells)
         for name in entered:
             found += _undescribed(declared.systems[name], ruleset)
+            found += _miscounted(declared.systems[name])
         for cell in declared.cells:
             found += _of_cell(cell, ruleset)
         found += _documents(declared, ruleset)
@@ -66,6 +67,17 @@ def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
     fix = f"`reconcile detect --system {system.name} --write` on that machine fills in what it tells; write the rest"
     path = f"spec.systems.{system.name}.description"
     yield _at(system.origin, path, f"the description of {system.name} lacks {listed}", fix)
+
+
+def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:
+    """The description is published, the hardware is what runs wait for: they speak of the same machine."""
+    described, declared = system.description.get("accelerators_per_node"), system.settings.get("hardware.count")
+    if described is None or declared is None or not str(described.value).strip().isdecimal():
+        return
+    if int(str(described.value)) != int(str(declared.value)):
+        message = f"accelerators_per_node is {described.value}, and the hardware of {system.name} has {declared.value}"
+        fix = f'write accelerators_per_node: "{declared.value}", or correct hardware.count ({declared.origin})'
+        yield _at(described.origin, f"spec.systems.{system.name}.description.accelerators_per_node", message, fix)
 
 
 def _is_filled(value: Value | None) -> bool:

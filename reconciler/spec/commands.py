@@ -69,8 +69,11 @@ def check_harness(settings: Block) -> Iterator[Problem]:
     served = SERVICE_COMMAND in settings
     known = [name for name in PLACEHOLDERS if served or name not in _WITH_SERVICE]
     known += _OF_POINTS if _results(settings).TIES_ACCURACY else ()
+    misspelt: list[Problem] = []
     for name, setting in texts.items():
-        yield from _unknown(setting, [item for item in known if name != SCORE_COMMAND or item not in _WITH_SERVICE])
+        allowed = [item for item in known if name != SCORE_COMMAND or item not in _WITH_SERVICE]
+        misspelt += _unknown(setting, allowed)
+    yield from misspelt
     yield from _build(settings)
     yield from _service(settings, texts.values())
     if COMMAND not in settings:
@@ -90,6 +93,8 @@ def check_harness(settings: Block) -> Iterator[Problem]:
                 yield make_problem(layers[0], "a harness is described without its command", fix)
                 return
         return
+    if misspelt:
+        return  # what they were meant to hand over is not missing
     yield from _unheard(settings, " ".join(text for setting in texts.values() for text in _strings(setting)))
 
 

@@ -122,7 +122,7 @@ class Meter(Group):
 class HardwareGroup(Group):
     """What the system's cells need. On another machine they are Blocked, not stale."""
 
-    accelerator: fields.OptionalText = Field(
+    accelerator: fields.Accelerator = Field(
         None, description="Accelerator model as its driver reports it, such as NVIDIA H200; none for a CPU system."
     )
     count: fields.CountOrNone = Field(None, description="Accelerators per node, such as 8; 0 for a CPU system.")

@@ -47,6 +47,7 @@ _PER_SECOND = f"^{_NUMBER}( ?(/s|qps|queries/s|samples/s))?$"
 
 Text = Annotated[str, check_fitting(scalars.parse_text), _TEXT]
 OptionalText = Annotated[str | None, check_fitting(scalars.parse_text), _TEXT]
+Accelerator = Annotated[str | None, check_fitting(scalars.parse_accelerator), _TEXT]
 Name = Annotated[str, check_fitting(scalars.parse_name), _FOLDER]
 OptionalName = Annotated[str | None, check_fitting(scalars.parse_name), _FOLDER]
 Round = Annotated[

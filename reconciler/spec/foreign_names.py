@@ -52,6 +52,8 @@ _RENAMED: Mapping[str, str] = {
     "input_dtype": "'measurements: {input_data_types: …}'",
     "weight_data_type": "'measurements: {weight_data_types: …}'",
     "checkpoint": "'model: {path: …}'",
+    **dict.fromkeys(("gpu", "gpus", "gpu_model", "device"), "'hardware: {accelerator: …}'"),
+    **dict.fromkeys(("num_gpus", "gpu_count"), "'hardware: {count: …}'"),
 }
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from reconciler.spec import fields
+from reconciler.spec import fields, scalars
 from reconciler.spec.endpoints_models import ByConcurrency, Endpoint, EndpointsClient, or_list
 from reconciler.spec.executor_models import ExecutorGroup, HardwareGroup, Meter, PowerState
 from reconciler.spec.groups import Empty, Group, Options
@@ -105,11 +105,6 @@ def _or_list(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [names, mapping]
 
 
-def _tests(value: Any) -> Any:
-    """A list of names is as good as a mapping without settings."""
-    return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value
-
-
 class SettingsGroup(Group):
     """Settings of a cell: written in a cell, in a benchmark (for all its cells), or in a named defaults block."""
 
@@ -150,7 +145,7 @@ class SettingsGroup(Group):
     publish: fields.Publish = Field(None, description="Which valid performance run is published.")
     compliance: Annotated[
         dict[fields.TestName, Audit],
-        BeforeValidator(_tests),
+        scalars.check_fitting(scalars.parse_tests),
     ] = Field(
         {},
         description="Compliance tests by name, such as [TEST01], or with settings of their own. Those that the round "

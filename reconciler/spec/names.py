@@ -6,11 +6,23 @@ import difflib
 from collections.abc import Iterable
 
 _LISTED = 12
+# What other tools call a value.
+_ELSEWHERE = {
+    "trt": "tensorrt",
+    "onnx": "onnxruntime",
+    "ort": "onnxruntime",
+    "torch": "pytorch",
+    **dict.fromkeys(("half", "float16"), "fp16"),
+    **dict.fromkeys(("float", "float32", "single"), "fp32"),
+    "bfloat16": "bf16",
+}
 
 
 def find_nearest(name: str, valid: Iterable[str]) -> str | None:
     """The valid name most like ``name``, whatever its case; None when nothing is like it."""
     folded = {candidate.casefold(): candidate for candidate in valid}
+    if (meant := _ELSEWHERE.get(name.casefold())) in folded:
+        return meant
     found = difflib.get_close_matches(name.casefold()[:200], folded, n=1, cutoff=0.6)
     return folded[found[0]] if found else None
 

@@ -244,8 +244,12 @@ class _Builder:
         if isinstance(frame.node, ListNode):
             frame.node.items.append(node)
         elif frame.awaits_key:
-            frame.key, frame.awaits_key, frame.dropped = "?", False, True
-            self._complain(node.origin, "expected a name, found a list or group", "write a plain name before the ':'")
+            frame.key, frame.awaits_key, frame.dropped = "", False, True
+            if _begins_template(frame.node, node):
+                self._complain(frame.node.origin, "'{{' begins a template, which nothing here fills in", _WRITE_VALUE)
+            else:
+                self._complain(node.origin, "expected a name, found a list or group", _WRITE_NAME)
+            frame.key = "?"
         else:
             frame.awaits_key = True
             if not frame.dropped:
@@ -267,6 +271,12 @@ class _Builder:
         self.problems.append(self._problem(origin, message, fix))
 
 
+def _begins_template(outer: Node, inner: Node) -> bool:
+    at, below = outer.origin, inner.origin
+    return isinstance(inner, MapNode) and (below.line, below.column) == (at.line, at.column + 1)
+
+
+_WRITE_NAME, _WRITE_VALUE = "write a plain name before the ':'", "write the value itself, or fill the template in first"
 _WRITE_SPEC = (
     "begin with 'apiVersion: mlperf-reconciler/v1', 'kind: Submission' and 'spec:', or take the file off the list"
 )

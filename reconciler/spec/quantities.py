@@ -18,6 +18,8 @@ LARGEST = 2**63 - 1
 
 _QUANTITY = re.compile(r"([-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([-+]?[0-9]+))?)[ \t]*(.*)")
 _COUNT = re.compile(r"\+?[0-9][0-9_]*")
+_THOUSANDS = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+)")  # "24,576"
+_COUNTED = re.compile(r"([1-9][0-9]*) ?[A-Za-z]{2,}")  # "8 GPUs"
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]")
 _MOST_DIGITS = 40  # of a number as written; an exponent has two
 
@@ -56,6 +58,20 @@ SIZE = Dimension(
 )  # fmt: skip
 RATE = Dimension("rate", {"/s": 1, "qps": 1, "queries/s": 1, "samples/s": 1}, "54 /s")
 _DIMENSIONS = (DURATION, POWER, SIZE, RATE)
+# What people write for a unit, in lower case and without a plural's s.
+_MEANT = {
+    **dict.fromkeys(("nsec", "nanosecond"), "ns"),
+    **dict.fromkeys(("usec", "microsecond", "micro"), "us"),
+    **dict.fromkeys(("msec", "milli", "millisecond"), "ms"),
+    **dict.fromkeys(("sec", "second"), "s"),
+    **dict.fromkeys(("m", "minute", "mn"), "min"),
+    **dict.fromkeys(("hr", "hour"), "h"),
+    **dict.fromkeys(("watt",), "W"),
+    **dict.fromkeys(("gb", "g", "gigabyte"), "GB"),
+    **dict.fromkeys(("mb", "megabyte"), "MB"),
+    **dict.fromkeys(("tb", "terabyte"), "TB"),
+    **dict.fromkeys(("hz", "rp", "q/s", "query/s", "sample/s", "per second", "token/s"), "/s"),
+}
 
 
 def show_quantity(value: Any) -> str:
@@ -87,7 +103,20 @@ def _wrong_unit(text: str, unit: str, dimension: Dimension) -> UnfitError:
     for known in _DIMENSIONS:
         if unit in known.units:
             return UnfitError(f"{show_quantity(text)} is a {known.noun}; a {dimension.noun} belongs here", fix)
+    thousands = {"k": 10**3, "m": 10**6}.get(unit.casefold()) if dimension is RATE else None
+    if thousands:
+        fix = f"write {show_decimal(Decimal(text.removesuffix(unit).strip().replace('_', '')) * thousands)}"
+    elif meant := _find_meant(unit, dimension):
+        fix = f"write '{text.removesuffix(unit).strip()} {meant}' (units: {_listed(dimension)})"
     return UnfitError(f"{show_quantity(text)} has an unknown unit {show_quantity(unit)}", fix)
+
+
+def _find_meant(unit: str, dimension: Dimension) -> str:
+    """The unit that somebody means who writes it in full, in another case or with a dot; "" for any other word."""
+    word = unit.strip().rstrip(".").casefold()
+    same = next((known for known in dimension.units if known.casefold() == word), "")
+    meant = same or _MEANT.get(word) or _MEANT.get(word.removesuffix("s")) or ""
+    return meant if meant in dimension.units else ""
 
 
 def _in_nanoseconds(text: str) -> str:
@@ -176,6 +205,8 @@ def parse_count(value: Any, *, least: int = 1, most: int = LARGEST) -> int:
     if _LEADING_ZERO.match(text) and _COUNT.fullmatch(text):
         raise _explain_zero(text, text)
     if not _COUNT.fullmatch(text):
+        meant = _THOUSANDS.fullmatch(text) or _COUNTED.fullmatch(text)
+        fix = f"write {meant[1].replace(',', '')}" if meant else fix
         raise UnfitError(f"{show_quantity(text)} is not a whole number", fix)
     if len(text) > _MOST_DIGITS or (number := int(text.replace("_", ""))) > most:
         raise UnfitError(f"{text[:_MOST_DIGITS]} is out of range", f"write a whole number from {least} to {most}")

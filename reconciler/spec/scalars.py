@@ -24,6 +24,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 ROUND = re.compile(r"v[0-9]{1,3}\.[0-9]{1,3}")
 PROFILE = re.compile(r"([1-9]c\.)?[1-9]g\.[1-9][0-9]*gb([+-][a-z.]+)*")  # of a slice, as NVIDIA's tools name it
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_COUNTED = re.compile(r"([1-9][0-9]*) ?[xX\u00d7] ?([A-Z][A-Za-z]{2}.*)")  # "8x NVIDIA H200"
 _WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
 
 # Fields of systems/<name>.json that follow from other parts of the spec, so that they cannot contradict it.
@@ -66,10 +67,18 @@ def make_unfit(error: UnfitError) -> PydanticCustomError:
 def parse_text(value: Any) -> str:
     """Text as written; an unquoted number counts as text here."""
     if not isinstance(value, str):
-        raise UnfitError(f"expected text, not {show_quantity(value)}", 'write the text in quotes, such as "No"')
+        raise UnfitError(f"expected text, not {show_quantity(value)}", _advise_text(value))
     if not value.strip():
         raise UnfitError("the text is empty", 'write the text, or "N/A"')
     return str(value)
+
+
+def _advise_text(value: Any) -> str:
+    if value is None:
+        return "write a value behind the ':', or take the line out"
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+        return f"write {value[0]} without the brackets"
+    return 'write the text in quotes, such as "No"'
 
 
 def parse_name(value: Any) -> str:
@@ -274,12 +283,22 @@ def parse_names(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value))
 
 
+def parse_tests(value: Any) -> Any:
+    """A list of names is as good as a mapping without settings."""
+    if isinstance(value, str):
+        raise UnfitError(f"expected a list of tests, not {show_quantity(value)}", f"write [{value}]")
+    return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value
+
+
 def parse_command(value: Any) -> tuple[str, ...]:
     """A program and its arguments, one list item each; no shell takes them apart."""
     fix = 'write a list such as ["python", "run.py", "--logs", "{run_dir}"]'
     if not isinstance(value, list) or not value:
         raise UnfitError(f"expected a command, not {show_quantity(value)}", fix)
     wrong = next((item for item in value if not isinstance(item, str) or "\0" in item), None)
+    if isinstance(wrong, dict) and len(wrong) == 1 and None in wrong.values():
+        (name,) = wrong
+        raise UnfitError(f"{{{name}}} without quotes is a group of settings to YAML", f'write "{{{name}}}" in quotes')
     if wrong is not None or not value[0].strip():
         raise UnfitError(f"{show_quantity(wrong)} is not an argument of a command", fix)
     return tuple(map(str, value))
@@ -312,6 +331,15 @@ def parse_launcher(value: Any) -> tuple[str, ...]:
     if wrong := unfit_launcher(words):
         raise UnfitError(*wrong)
     return words
+
+
+def parse_accelerator(value: Any) -> str:
+    """One accelerator's model: how many there are stands beside it."""
+    written = parse_text(value)
+    if counted := _COUNTED.fullmatch(written):
+        message = f"{show_quantity(written)} says how many there are, and a driver reports one"
+        raise UnfitError(message, f"write 'accelerator: {counted[2]}, count: {counted[1]}'")
+    return written
 
 
 def parse_variable_name(value: Any) -> str:

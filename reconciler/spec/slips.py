@@ -3,7 +3,7 @@ for the name of a system, a benchmark or a block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from reconciler.errors import Problem
@@ -50,7 +50,8 @@ def _slips(root: MapNode) -> Iterator[Slip]:
             yield from _in_section(entries, section, noun, names_of(group))
     divisions = spec.items.get("divisions")
     if isinstance(divisions, MapNode):
-        yield from _in_divisions(divisions)
+        declared = {section: _list_entries(spec, section) for section in ("systems", "benchmarks")}
+        yield from _in_divisions(divisions, declared)
 
 
 def names_of(group: type[Group]) -> list[str]:
@@ -82,7 +83,12 @@ def _is_entry(node: Node, settings: list[str]) -> bool:
     return isinstance(node, MapNode) and any(name in settings for name in node.items)
 
 
-def _in_divisions(divisions: MapNode) -> Iterator[Slip]:
+def _list_entries(spec: MapNode, section: str) -> frozenset[str]:
+    entries = spec.items.get(section)
+    return frozenset(entries.items) if isinstance(entries, MapNode) else frozenset()
+
+
+def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> Iterator[Slip]:
     scenarios = names_of(models.Scenarios)
     settings = names_of(models.CellGroup)
     for division, systems in _groups(divisions):
@@ -90,6 +96,11 @@ def _in_divisions(divisions: MapNode) -> Iterator[Slip]:
             continue  # below a curve's benchmark are settings
         for system, benchmarks in _groups(systems):
             path = f"spec.divisions.{division}.{system}"
+            inner = next((name for name in benchmarks.items if name in names["systems"]), "")
+            if inner and system in names["benchmarks"] and system not in names["systems"]:
+                message = f"{system} is a benchmark, and {inner} below it a system"
+                yield _slip(systems.keys[system], path, message, f"write {inner} first, and {system} below it")
+                continue
             for name, node in benchmarks.items.items():
                 if name in scenarios:
                     message = f"{name} is a scenario, and stands where a benchmark belongs"

@@ -43,6 +43,11 @@ _WORDS = (
     ("undefined tag handle", "a '!' begins a tag, which is not supported", "quote the text"),
 )
 _SETTING = re.compile(r" *[^\s#-][^:]*:")
+_EQUALS = re.compile(r" *([A-Za-z_][\w.-]*) *= *([^=\s].*)")
+_SEMICOLON = re.compile(r";(?= *[A-Za-z_][\w.-]*$)")
+_ITEM = re.compile(r" *- ([\w.-]+):?(?: .*)?")
+_QUOTE = re.compile(r'(?<!\\)"')
+_OPEN_QUOTE = ("the quotes that begin here are never closed", "close the quotes")
 _CONFLICT = re.compile(r"^<{7} .*\n(?:.*\n)*?={7}\r?$", re.MULTILINE)
 
 
@@ -63,8 +68,15 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
         return Problem(file, 1, 1, "", "the file is not YAML", "save it as UTF-8 text in YAML")
     words = str(error.problem)
     mark = error.problem_mark
+    if "'-' indicator" not in words and (written := _find_other_notation(text, mark.line, mark.column)):
+        line, column, message, fix = written
+        return Problem(file, line, column, "", message, fix)
+    if error.context_mark is not None and (column := _find_open_quote(text, error.context_mark.line)):
+        return Problem(file, error.context_mark.line + 1, column, "", *_OPEN_QUOTE)
     # An unclosed quote or bracket is found at the end of the file, and fixed where it begins.
-    if error.context_mark is not None and ("unexpected end of stream" in words or _ends(text, mark.line)):
+    if error.context_mark is not None and (
+        "unexpected end of stream" in words or _ends(text, mark.line) or _stays_open(text, error)
+    ):
         mark = error.context_mark
     line, column = mark.line + 1, mark.column + 1
     if "cannot start any token" in words:
@@ -83,6 +95,54 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
     return Problem(
         file, line, column, "", f"not valid YAML: {words}", "see the line above it too; quote text with odd characters"
     )
+
+
+def _find_other_notation(text: str, line: int, at: int) -> tuple[int, int, str, str] | None:
+    """(line, column, message, fix) of what another language would write here, on the line of the error or the one
+    before it: an item of a list among settings, an equals sign, or a semicolon or one bracket too many before ``at``.
+    """
+    lines = text.splitlines()
+    begun = lines[line][:at] if line < len(lines) else ""
+    if (semicolon := _SEMICOLON.search(begun)) is not None:
+        return line + 1, semicolon.start() + 1, "a ';' does not separate settings", "write ',' in its place"
+    if (sign := lines[line][at : at + 1] if begun.strip() else "") in ("}", "]") and sign:
+        return line + 1, at + 1, f"this '{sign}' closes nothing", f"take the '{sign}' out"
+    for number in (line, line - 1):
+        if not 0 <= number < len(lines):
+            continue
+        written = lines[number]
+        column = len(written) - len(written.lstrip(" ")) + 1
+        if (equals := _EQUALS.fullmatch(written)) is not None:
+            message = f"{equals[1]} and its value are separated by '=', which YAML does not read"
+            return number + 1, column, message, f"write '{equals[1]}: {equals[2]}'"
+        if (item := _ITEM.fullmatch(written)) is not None and _has_settings_beside(lines, number, column):
+            message = f"{item[1]} is an item of a list, and settings belong here"
+            return number + 1, column, message, f"write '{item[1]}:' without the '-'"
+    return None
+
+
+def _has_settings_beside(lines: list[str], number: int, column: int) -> bool:
+    """Whether the next line that is as deep, or deeper as what belongs to the item, is a setting."""
+    near = lines[max(number - 1, 0) : number] + lines[number + 1 : number + 2]
+    return any(_SETTING.match(line) and len(line) - len(line.lstrip(" ")) in (column - 1, column + 1) for line in near)
+
+
+def _find_open_quote(text: str, line: int) -> int:
+    """The column of a double quote that is not closed on its line; 0 where all are."""
+    lines = text.splitlines()
+    quotes = [match.start() for match in _QUOTE.finditer(lines[line])] if line < len(lines) else []
+    return quotes[-1] + 1 if len(quotes) % 2 else 0
+
+
+def _stays_open(text: str, error: MarkedYAMLError) -> bool:
+    """A bracket whose line ends without closing it, and after which settings of the file follow: it is fixed there."""
+    mark, begun = error.problem_mark, error.context_mark
+    if mark is None or begun is None or mark.line == begun.line or "expected ',' or" not in str(error.problem):
+        return False
+    lines = text.splitlines()
+    first, last = lines[begun.line], lines[mark.line]
+    opened = sum(first.count(sign) for sign in "[{") > sum(first.count(sign) for sign in "]}")
+    return opened and len(last) - len(last.lstrip(" ")) <= len(first) - len(first.lstrip(" "))
 
 
 def _ends(text: str, line: int) -> bool:

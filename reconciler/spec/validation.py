@@ -20,7 +20,7 @@ from reconciler.spec.groups import Group
 from reconciler.spec.locations import Variables
 from reconciler.spec.lookalikes import plain_form
 from reconciler.spec.names import find_nearest, give_advice
-from reconciler.spec.nodes import MapNode, Node, convert_plain
+from reconciler.spec.nodes import MapNode, Node, ScalarNode, convert_plain
 from reconciler.spec.quantities import show_quantity
 
 Location = tuple[str, ...]
@@ -65,10 +65,20 @@ def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[mo
         except ValidationError as error:
             for finding in error.errors(include_url=False):
                 where = tuple(str(part) for part in finding["loc"] if part != "[key]")
-                if attempt == 0 and (complete or finding["type"] != "missing") and where[0] not in _HEADER:
+                told = complete or finding["type"] != "missing"
+                if attempt == 0 and told and where[0] not in _HEADER and not _is_misspelt(finding, where, root):
                     problems.append(_problem(finding, where, root))
                 _repair(document, where, missing=finding["type"] == "missing")
     return None, problems
+
+
+def _is_misspelt(finding: Mapping[str, Any], where: Location, root: MapNode) -> bool:
+    """What is missing under its own name, and there under one that is said to be wrong."""
+    holder, group = find_node(root, where[:-1]), _group_at(where[:-1])
+    if finding["type"] != "missing" or not isinstance(holder, MapNode) or group is None:
+        return False
+    valid = _names(group)
+    return any(name not in valid and find_nearest(name, valid) == where[-1] for name in holder.items)
 
 
 _HEADER = ("apiVersion", "kind")  # checked file by file, see ``merging``
@@ -110,7 +120,9 @@ def _problem(finding: Mapping[str, Any], where: Location, root: MapNode) -> Prob
     kind, context = finding["type"], finding.get("ctx", {})
     name_origin, value_origin = find_position(root, where)
     origin = value_origin
-    if kind == "extra_forbidden":
+    if kind == "extra_forbidden" and (cut := _find_cut_number(root, where)) is not None:
+        origin, message, fix = cut
+    elif kind == "extra_forbidden":
         message, fix = _unknown(where)
         origin = name_origin
     elif kind == "missing":
@@ -120,10 +132,24 @@ def _problem(finding: Mapping[str, Any], where: Location, root: MapNode) -> Prob
         origin = name_origin if "[key]" in finding["loc"] else value_origin
     elif kind in ("model_type", "dict_type", "model_attributes_type"):
         message = f"expected a group of settings, not {show_quantity(finding['input'])}"
-        fix = _inside(where)
+        fix = _inside(where, finding["input"])
     else:
         message, fix = str(finding["msg"]), "see schemas/submission.schema.json"
     return Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix)
+
+
+def _find_cut_number(root: MapNode, where: Location) -> tuple[Origin, str, str] | None:
+    """A comma between thousands, as in {target_qps: 1,000}: YAML ends the value there, and reads a name."""
+    holder = find_node(root, where[:-1])
+    if not where[-1].isdecimal() or not isinstance(holder, MapNode):
+        return None
+    names = list(holder.items)
+    before = names[names.index(where[-1]) - 1]
+    number, rest = holder.items[before], holder.items[where[-1]]
+    if not isinstance(number, ScalarNode) or not str(number.value).isdecimal() or convert_plain(rest) is not None:
+        return None
+    message = f"the comma ends the value: {before} is {number.value} here, and {where[-1]} a name without a value"
+    return number.origin, message, f"write {before}: {number.value}{where[-1]}"
 
 
 def _written(name: str) -> str:
@@ -132,8 +158,18 @@ def _written(name: str) -> str:
     return f"'{name}: {{{inner}}}'" if inner else f"'{name}: {example}'"
 
 
-def _inside(where: Location) -> str:
+def _inside(where: Location, value: Any) -> str:
     group = _group_at(where)
+    names = _names(group) if group is not None else []
+    if isinstance(value, str) and "path" in names:
+        return f"write '{where[-1]}: {{path: {value}}}'"
+    if isinstance(value, str) and "target_qps" in names and value.replace(".", "").isdecimal():
+        return f"write '{where[-1]}: {{target_qps: {value}}}'"
+    if isinstance(value, list) and "command" in names:
+        return f"write '{where[-1]}: {{command: […]}}'"
+    listed = value if isinstance(value, list) else [value]
+    if listed and all(isinstance(item, str) and item in names for item in listed):
+        return f"write '{listed[0]}: {{…}}' on a line of its own below it, indented"
     if group is None:
         return "write 'name: value' pairs below it, indented"
     return f"write 'name: value' pairs below it, indented; names: {', '.join(_names(group))}"
@@ -155,7 +191,11 @@ def _unknown(where: Location) -> tuple[str, str]:
     if plain != name and plain in valid:
         odd = next(character for character in name if not character.isascii())
         return f"{message}: it holds {odd!r} (U+{ord(odd):04X})", f"write {plain}, typed anew"
-    if find_nearest(name, valid) is None:
+    if "{" in name:
+        written = name.partition("{")[0].strip()
+        return f"the ':' is missing behind {written}", f"write '{written}: {{…}}'"
+    at_home = any(name in _names(inner) and home in valid for home, inner in _HOMES.items())
+    if at_home or find_nearest(name, valid) is None:
         for depth in range(len(where) - 2, -1, -1):
             above = _group_at(where[:depth])
             if above is not None and depth and name in _names(above):

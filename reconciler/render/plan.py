@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ _TONES = {Action.CREATE: Tone.GOOD, Action.REPLACE: Tone.DOUBT, Action.PRUNE: To
 _WIDEST = 72
 _FEW = 4  # lines of one sort shown each by itself: drift, and what steps are blocked on
 _LONG = 12  # headings of a plan that is shown whole; a longer one shows what is alike once
+# A step that waits for another, and one that only such steps need: see ``plan.make``.
+_WAITING = re.compile(r"(?:waits for [^()]+|needed only by what is blocked) \((.*)\)")
 _NAMED = 6  # cells that are alike, by name
 
 
@@ -84,9 +87,9 @@ def render_plan_text(
     hidden = sum(1 + len(group.alike) for group in groups[len(rows) :])
     if hidden:
         lines.append(f"… and {show_count(hidden, 'more cell')}; --all shows them")
-    for (blocked, fix), (number, count) in obstacles.items():
-        lines.append(f"{paint(f'{number} {count:,} blocked'.lstrip(), Tone.BAD)}: {blocked}")
-        lines += [f"      fix: {fix}"] if fix else []
+    for cause, obstacle in obstacles.items():
+        lines.append(f"{paint(f'{obstacle.number} {obstacle.steps:,} blocked'.lstrip(), Tone.BAD)}: {cause}")
+        lines += [f"      fix: {obstacle.fix}"] if obstacle.fix else []
     lines += _notes(plan, limit, paint)
     lines.append(summarise_plan(plan, paint))
     return "\n".join(lines)
@@ -127,11 +130,30 @@ def _describe(step: Step, actions: Mapping[Address, Action]) -> tuple[object, ..
     return label(step.change.address), word, cause, shared, describe_origin(step), step.blocked, step.fix
 
 
-def _fold_obstacles(plan: Plan) -> dict[tuple[str, str], tuple[str, int]]:
-    """(blocked, fix) → (number, steps), of what more than a few steps are blocked on. One alone needs no number."""
-    counts = Counter((step.blocked, step.fix) for step in plan.steps if step.blocked)
-    many = [obstacle for obstacle, count in counts.items() if count > _FEW]
-    return {o: (f"({number})" if len(many) > 1 else "", counts[o]) for number, o in enumerate(many, 1)}
+@dataclass(frozen=True, slots=True)
+class _Obstacle:
+    """``number``: "(2)", "" where there is but one. ``steps`` are blocked on it, or wait for what is."""
+
+    number: str
+    fix: str
+    steps: int
+
+
+def _fold_obstacles(plan: Plan) -> dict[str, _Obstacle]:
+    """What more than a few steps are blocked on, by its words."""
+    fixes = {step.blocked: step.fix for step in reversed(plan.steps) if step.blocked}
+    counts = Counter(_find_cause(step) for step in plan.steps if step.blocked)
+    many = [(cause, count) for cause, count in counts.items() if count > _FEW]
+    numbers = [f"({number})" if len(many) > 1 else "" for number in range(1, len(many) + 1)]
+    return {c: _Obstacle(n, fixes.get(c, ""), count) for n, (c, count) in zip(numbers, many, strict=True)}
+
+
+def _find_cause(step: Step) -> str:
+    """Of a step that waits for another one, what that is blocked on."""
+    cause = step.blocked
+    while waiting := _WAITING.fullmatch(cause):
+        cause = waiting[1]
+    return cause
 
 
 def _name(alike: tuple[str, ...]) -> str:
@@ -142,15 +164,15 @@ def _row(
     step: Step,
     commits: Mapping[Origin, str],
     actions: Mapping[Address, Action],
-    obstacles: Mapping[tuple[str, str], tuple[str, int]],
+    obstacles: Mapping[str, _Obstacle],
 ) -> _StepRow:
     where = describe_origin(step)
     reason = shorten_value(describe_cause(step, actions), _WIDEST)
     if describe_sharing(step):
         reason += f" ({describe_sharing(step)})"
     below: tuple[str, ...] = ()
-    if folded := obstacles.get((step.blocked, step.fix)):
-        reason += f"; blocked {folded[0]}".rstrip()
+    if folded := obstacles.get(_find_cause(step)):
+        reason += f"; blocked {folded.number}".rstrip()
     elif step.blocked:
         below = (f"blocked: {step.blocked}", *([f"fix: {step.fix}"] if step.fix else ()))
     texts = (

@@ -120,8 +120,9 @@ def list_early_remarks(seen: PlanResult) -> list[str]:
     runs = [step.change.address for step in seen.plan.steps if step.change.address.kind is Kind.RUN]
     found = []
     if seen.desired.gaps:
-        gaps = show_count(len(seen.desired.gaps), "thing")
-        found.append(f"{gaps} that a submission needs are missing from the spec: reconcile validate")
+        count = len(seen.desired.gaps)
+        gaps = f"{show_count(count, 'thing')} that a submission needs {'is' if count == 1 else 'are'} missing"
+        found.append(f"{gaps} from the spec: reconcile validate")
     details = [detail for address in runs if "rehearsal" not in (detail := seen.desired.detail(address)).marks]
     if not details:
         return found

@@ -27,6 +27,7 @@ from reconciler.observed.loadgen_library import (
 from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.quantities import join_listing, show_count, show_size
 from reconciler.resource.kinds import Kind
+from reconciler.spec.submission_template import FILL_IN
 
 MACHINE, REPOSITORY, SPEC, RUNS = "Machine", "Repository", "Spec", "Runs"
 
@@ -162,12 +163,29 @@ def _repository(seen: PlanResult) -> Iterator[Check]:
         )
 
 
+def _marked(seen: PlanResult) -> Iterator[Check]:
+    """Lines that `init` left to the user, and that still say so."""
+    for name in seen.spec:
+        try:
+            lines = (seen.paths.root / name).read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError):
+            continue  # what is wrong with a file, loading it has said
+        numbers = [number for number, line in enumerate(lines, 1) if FILL_IN in line]
+        if numbers:
+            listed = join_listing(map(str, numbers), most=4)
+            text = f"{show_count(len(numbers), 'line')} still {'says' if len(numbers) == 1 else 'say'} '{FILL_IN}'"
+            fix = f"write what belongs there and take the mark out: line{'s' * (len(numbers) > 1)} {listed}"
+            yield Check(SPEC, text, True, fix, f"{name}:{numbers[0]}")
+
+
 def _spec(seen: PlanResult) -> Iterator[Check]:
     for gap in seen.desired.gaps:
         yield Check(SPEC, gap.message, True, gap.fix, f"{gap.file}:{gap.line}:{gap.column}")
     for cell in seen.desired.missing_cells:
         yield Check(SPEC, "required by the round, and not declared", True, "declare it below spec.divisions", cell)
-    if not seen.desired.gaps and not seen.desired.missing_cells:
+    marked = list(_marked(seen))
+    yield from marked
+    if not marked and not seen.desired.gaps and not seen.desired.missing_cells:
         yield Check(SPEC, "nothing is missing that a submission needs")
 
 

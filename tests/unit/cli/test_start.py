@@ -120,6 +120,11 @@ def test_doctor_names_what_is_missing(begun: tuple[Path, str], reconcile: Reconc
     assert "nothing is committed yet" in missing
     assert any("8 x NVIDIA H200; this machine has" in text for text in missing)
     assert any("description of h200x8 lacks" in text for text in missing)
+    (marked,) = (check for check in checks if "'# <- fill in'" in check["text"])
+    spec = (root / "specs").glob("*.yaml")
+    lines = next(spec).read_text().splitlines()
+    assert "<- fill in" in lines[int(marked["where"].rpartition(":")[2]) - 1]
+    assert marked["text"].startswith(f"{sum('# <- fill in' in line for line in lines)} lines")
     assert all(check["fix"] for check in checks if check["missing"])
     git(root, "add", ".")
     git(root, "commit", "--quiet", "--message", "Declare it")
@@ -152,7 +157,7 @@ def test_a_loadgen_of_another_round_is_told_before_anything_runs(
     out = reconcile("plan")[1]
     assert "does not carry the seeds of round v6.1" in out
     assert "Not committed: specs/acme.yaml" in out
-    assert "that a submission needs are missing" in out
+    assert "that a submission needs is missing" in out
 
 
 def test_each_round_has_a_release_or_none_that_can_be_had() -> None:

@@ -153,6 +153,16 @@ def test_what_many_are_blocked_on_is_told_once_with_its_fix() -> None:
     assert text.count("      blocked: disk is full\n      fix: free 2 GB") == 2
 
 
+def test_what_waits_for_something_blocked_is_told_with_it() -> None:
+    engines = [Address(Kind.ENGINE, f"closed/h200x8/b{number}/Offline") for number in range(6)]
+    absent = [step(e, blocked="8 x H200 (SXM) are declared", fix="run it there") for e in engines[:3]]
+    waiting = [step(e, blocked="waits for Run perf (8 x H200 (SXM) are declared)") for e in engines[3:5]]
+    needed = step(engines[5], blocked="needed only by what is blocked (8 x H200 (SXM) are declared)")
+    text = render_plan_text(plan(*absent, *waiting, needed))
+    assert "6 blocked: 8 x H200 (SXM) are declared\n      fix: run it there" in text
+    assert text.count("H200 (SXM)") == 1
+
+
 def test_several_things_that_many_are_blocked_on_have_numbers() -> None:
     engines = [Address(Kind.ENGINE, f"closed/h200x8/b{number}/Offline") for number in range(10)]
     text = render_plan_text(plan(*(step(e, blocked=("no GPU", "no disk")[n // 5]) for n, e in enumerate(engines))))

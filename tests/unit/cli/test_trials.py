@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +20,7 @@ from reconciler.record.index import load, load_record
 from reconciler.resource.conditions import CellStatus, Condition, ConditionStatus
 from reconciler.resource.kinds import Cell
 from reconciler.trial_paths import TrialPaths
+from tests.processes import wait_for
 from tests.shared import make_once
 from tests.unit.cli.conftest import CELL, SPEC, Reconcile, console, git
 
@@ -170,3 +175,33 @@ def test_tune_ends_with_its_budget_and_goes_on_from_what_is_recorded(recorded: P
     assert again["settled"]
     assert reconcile("tune", "digits", "--for", "2")[0] != 0
     assert reconcile("tune", "digits", "--vary", "target_qps=1,2")[0] != 0
+
+
+def test_a_search_killed_in_a_trial_loses_that_trial_alone(recorded: Path, reconcile: Reconcile) -> None:
+    before = list_published(recorded)
+    there, words = TrialPaths(recorded), ("tune", "digits", "--vary", "run.batch_size=1,8", "--busy")
+    command = [sys.executable, "-P", "-m", "reconciler.cli.main", *words]
+    nowhere = subprocess.DEVNULL
+    search = subprocess.Popen(command, cwd=recorded, start_new_session=True, stdout=nowhere, stderr=nowhere)
+
+    def is_in_second_trial() -> bool:
+        assert search.poll() is None
+        made = list((there.records / "Run").glob("*.json"))
+        started = {path.parent.name for path in there.attempts.glob("*/request.json")}
+        return bool(made) and bool(started - {load_record(there, f"Run/{path.stem}").attempt for path in made})
+
+    try:
+        wait_for(is_in_second_trial)
+    finally:
+        os.killpg(search.pid, signal.SIGKILL)
+        search.wait()
+    kept = len(list((there.records / "Run").glob("*.json")))
+    assert kept >= 1
+    assert list_published(recorded) == before
+    assert reconcile("plan")[0] == 0
+    found = read_json(reconcile, *words)
+    assert found["known"] in (kept, kept + 1)  # one whose result was whole when the kill came is taken over
+    assert found["settled"]
+    assert not list(there.attempts.glob("*/attempt.json"))
+    assert list_published(recorded) == before
+    assert reconcile("plan")[0] == 0

@@ -30,6 +30,8 @@ _STRAIGHT = 2.5  # of a strain: farther from the limit, late queries are too rar
 _LEAST = 0.001
 _WIDEST = 2.0  # times the tolerance: a bracket is narrowed to it whatever the noise
 _KNOWN = 2  # degrees of freedom from which on the noise is believed
+_NEXT = 1.1  # times the highest VALID rate: a line through those below says nothing of what is farther
+_ROOM = 1.5  # limit per latency that a rate should have left and did not, for its failure to be doubted
 _SHORTER = 0.25  # a bracket that three trials did not shorten to this is halved instead
 
 
@@ -120,6 +122,8 @@ def decide(
         return _step_down(trials)
     if bracket.high is None:
         return _step_up(trials, bracket.low)
+    if _is_outlier(trials, bracket.low, bracket.high):
+        return Next(bracket.high, "not VALID where the rates below it leave room: once more")
     noise = measure_noise(trials, bracket.low)
     known = (noise.of_rate or 0.0) if noise.degrees >= _KNOWN else 0.0
     if bracket.width > max(tolerance, min(known, _WIDEST * tolerance)):
@@ -225,6 +229,21 @@ def _read_ends(trials: Sequence[RateTrial], low: float, high: float) -> tuple[fl
     if eases[0] is None or eases[1] is None:
         return None
     return max(eases[0] - 1, _LEAST), max(1 - eases[1], _LEAST)
+
+
+def _is_outlier(trials: Sequence[RateTrial], low: float, high: float) -> bool:
+    """Whether the line through the two highest VALID rates has the limit well above ``high``, which failed there but
+    once more often than not: something else may have disturbed that run. What failed twice, there or just above, is
+    believed."""
+    below = sorted({t.rate for t in trials if t.valid and t.pressure and t.rate <= low}, reverse=True)[:2]
+    failed = sum(-1 if t.valid else 1 for t in trials if high <= t.rate <= _NEXT * high)
+    if len(below) < 2 or failed > 1 or high > _NEXT * low or high - low > below[0] - below[1]:
+        return False
+    eases = [_mean(1 / t.pressure for t in trials if t.rate == rate and t.valid and t.pressure) for rate in below]
+    if eases[0] is None or eases[1] is None:
+        return False
+    slope = min((eases[0] - eases[1]) / (below[0] - below[1]), 0.0)
+    return eases[0] + slope * (high - below[0]) > _ROOM
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

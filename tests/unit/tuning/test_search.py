@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import mean
 
 import pytest
@@ -105,7 +105,9 @@ def test_without_noise_the_capacity_is_between_what_is_found_and_the_first_inval
     assert found.rate >= 0.9 * highest
     assert latency == "straight" or found.rate == highest
     asked = [trial.rate for trial in trials]
-    assert all(asked.count(rate) <= (2 if rate == found.rate else 1) for rate in asked)
+    again = {rate for rate in asked if asked.count(rate) > 1 and rate != found.rate}
+    assert len(again) <= (latency == "step")  # which looks like a disturbed run, until it fails once more
+    assert max(map(asked.count, asked)) <= 2
 
 
 @settings(max_examples=80, deadline=None)
@@ -170,3 +172,32 @@ def test_a_search_that_ends_early_says_what_it_knows() -> None:
 def test_a_search_where_nothing_was_valid_says_so() -> None:
     found = conclude([RateTrial(100, False, 5)], "")
     assert found == NotFound("no rate was VALID")
+
+
+def test_one_disturbed_run_does_not_pass_for_the_capacity() -> None:
+    """As a backup that began meanwhile would have it: the first run fails at less than half of the capacity."""
+    engine, capacity = ENGINES["jittery"]
+    for seed in range(10):
+        disturbed = [RateTrial(90.0, False, 1.41, 90.0, 60_000, 900, 500)]
+        runs = iter(range(1000 * seed, 1000 * (seed + 1)))
+
+        def measure(rate: float, first: list[RateTrial] = disturbed, runs: Iterator[int] = runs) -> RateTrial:
+            return first.pop() if first else engine.measure(rate, next(runs))
+
+        result, trials = search(measure, 90.0)
+        assert isinstance(result, FoundRate)
+        assert result.capacity == pytest.approx(capacity, rel=0.02)
+        assert len(trials) <= 20
+
+
+def test_what_fails_twice_is_believed_whatever_was_seen_below() -> None:
+    """A server that drops requests from some rate on, however fast it is below."""
+    cliff = 100.0
+
+    def measure(rate: float) -> RateTrial:
+        return RateTrial(rate, rate <= cliff, 0.2 + rate / 1000 if rate <= cliff else 3.0, rate)
+
+    result, trials = search(measure, 60.0)
+    assert isinstance(result, FoundRate)
+    assert result.capacity == pytest.approx(cliff, rel=0.02)
+    assert len(trials) <= 16

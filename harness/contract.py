@@ -439,3 +439,4 @@ def copy_log(folder: Path, target: Path) -> None:
 
 # Beside the counter: what was read of the machine during a run, a JSON object a line.
 TELEMETRY = "telemetry.jsonl"
+OWN_CODE = "harness-code.tar.gz"  # of a child behind a launcher: the harness as it was there

@@ -16,9 +16,10 @@ from harness.backends import LoadPlan, Session, load_backend
 from harness.background import Background
 from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.command import SERVICE_LOG
-from harness.contract import BACKENDS, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
-from harness.digests import hash_code, hash_folder
+from harness.contract import BACKENDS, OWN_CODE, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
+from harness.digests import hash_code, hash_folder, pack_own_code
 from harness.errors import HarnessError, require
+from harness.launched import is_launched
 from harness.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
 from harness.loops import load_loops, warm_rows
 from harness.machine import collect_machine_notes
@@ -78,6 +79,8 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     facts |= {name: Fact(value=value, role="evidence") for name, value in driven.evidence.items()}
     if request.service_log:
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
+    if is_launched() and request.mode == "performance":
+        pack_own_code(Path(request.counter).with_name(OWN_CODE))
     counter.stage("done")
     return Result(
         done=True,

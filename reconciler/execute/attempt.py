@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.contract import TELEMETRY
+from harness.contract import OWN_CODE, TELEMETRY
 from reconciler.codec import encode_canonical, make_versioned, read_document
 from reconciler.files import replace
 from reconciler.mlperf.rules.context import RuleContext
@@ -167,6 +167,11 @@ class Attempt:
     def code(self) -> Path:
         """What a performance run's code was as it began."""
         return self.folder / CODE_ARCHIVE
+
+    @property
+    def launched_code(self) -> Path:
+        """The harness of a child behind a launcher, which may have another one there."""
+        return self.folder / OWN_CODE
 
     @property
     def requirements(self) -> Path:

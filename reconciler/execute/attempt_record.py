@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from harness.contract import Result
 from reconciler.execute.attempt import Attempt, read_placement
 from reconciler.execute.commands import has_command
+from reconciler.execute.run_code import take_launched_code
 from reconciler.files import hash_file
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Kind
@@ -145,6 +146,7 @@ def _kept_of_run(attempt: Attempt) -> Iterator[KeptFile]:
     yield from results.list_kept(run)
     for path in sorted(p for p in (attempt.output / OUTPUTS).rglob("*") if p.is_file()):
         yield KeptFile(path, path.relative_to(attempt.output).as_posix())
+    take_launched_code(attempt.code, attempt.launched_code)
     for path in (attempt.code, attempt.requirements):
         if path.exists():
             yield KeptFile(path, path.name, in_git=True)

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import harness.contract
 from harness.contract import BENCHMARKS
-from reconciler.code_archive import LEFT_OUT, describe_left_out, list_code_names, pack_code, read_code
-from reconciler.resource.settings import BUILD, COMMAND, HARNESS, SERVICE, CellSettings
+from reconciler.code_archive import LEFT_OUT, describe_left_out, list_code_names, pack_code, read_code, unpack_code
+from reconciler.files import replace as write
+from reconciler.resource.settings import BUILD, COMMAND, HARNESS, SCORE_COMMAND, SERVICE, CellSettings
 
+_OWN = "harness/"
 _HARNESS = Path(harness.contract.__file__).parent
 _CHOSEN = ("backends", "benchmarks")  # folders of the harness of which a run needs some entries only
 _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+harness\.([\w.]+)(?:[ \t]+import[ \t]+(\([^)]*|[^\n#]*))?", re.M)
@@ -34,6 +36,21 @@ def pack_run_code(settings: CellSettings, locations: Mapping[str, str], root: Pa
     return pack_code(found) if found else b""
 
 
+def take_launched_code(code: Path, launched: Path) -> None:
+    """Let the ``code`` that is kept be what ran: a container may have another harness than the one that packed it."""
+    if not code.exists() or not launched.exists():
+        return
+    try:
+        ran = unpack_code(launched.read_bytes())
+    except ValueError:
+        code.unlink()  # what ran is not known
+        return
+    kept = unpack_code(code.read_bytes())
+    own = {name: data for name, data in kept.items() if name.startswith(_OWN) and name.endswith(".py")}
+    if any(ran.get(name) != data for name, data in own.items()):
+        write(code, pack_code({**{name: data for name, data in kept.items() if name not in own}, **ran}))
+
+
 def _list_declared(settings: CellSettings, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, Path]]:
     """Where each part is put, and where it is here: the run's own code at the top, the rest in folders of its own."""
     told: list[Path] = []
@@ -51,7 +68,8 @@ def _list_declared(settings: CellSettings, locations: Mapping[str, str], root: P
     for part, prefix in ((HARNESS, ""), (SERVICE, "service/"), (BUILD, "build/")):
         if f"{part}.command" not in settings and part != HARNESS:
             continue
-        if COMMAND in settings or part != HARNESS:
+        if COMMAND in settings or SCORE_COMMAND in settings or part != HARNESS:
+            prefix = prefix if COMMAND in settings or part != HARNESS else "score/"
             if (code := settings.part_text(part, "code")) and new(code):
                 yield prefix, root / code
             configs = settings.get(f"{part}.configs")

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.contract import BACKENDS, BENCHMARKS
-from reconciler.code_archive import unpack_code
-from reconciler.execute.run_code import pack_run_code
+from harness.digests import pack_own_code
+from reconciler.code_archive import pack_code, unpack_code
+from reconciler.execute.run_code import pack_run_code, take_launched_code
 from reconciler.resource.settings import CellSettings
 
 
@@ -79,3 +80,39 @@ def test_of_a_command_what_the_spec_names_and_none_of_ours(tmp_path: Path) -> No
 def test_code_that_is_not_here_is_kept_by_nobody(tmp_path: Path) -> None:
     named = CellSettings({"harness.command": ["run"], "harness.code": "/nowhere/at/all"})
     assert pack_run_code(named, {}, tmp_path) == b""
+
+
+def test_a_scorer_of_the_users_beside_our_harness_is_kept_apart(tmp_path: Path) -> None:
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours/score.py").write_text("print('accuracy')\n")
+    settings = {"harness__score__command": ["python", "score.py"], "harness__code": "ours"}
+    found = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend="null", **settings)
+    assert found["score/score.py"] == b"print('accuracy')\n"
+    assert "harness/run.py" in found
+
+
+def test_the_harness_of_a_container_is_kept_in_the_place_of_ours(tmp_path: Path) -> None:
+    code, launched = tmp_path / "code.tar.gz", tmp_path / "launched.tar.gz"
+    ours = {"harness/run.py": b"new\n", "harness/LICENSE": b"terms\n", "mine.py": b"own\n"}
+    code.write_bytes(pack_code(ours))
+    launched.write_bytes(pack_code({"harness/run.py": b"old\n", "harness/score.py": b"old, too\n"}))
+    take_launched_code(code, launched)
+    kept = unpack_code(code.read_bytes())
+    assert kept == {**ours, "harness/run.py": b"old\n", "harness/score.py": b"old, too\n"}
+
+
+def test_the_same_harness_in_a_container_changes_nothing(tmp_path: Path) -> None:
+    code, launched = tmp_path / "code.tar.gz", tmp_path / "launched.tar.gz"
+    before = pack_run_code(CellSettings({"engine.backend": "null"}), {"benchmark.code": "digits"}, tmp_path)
+    code.write_bytes(before)
+    pack_own_code(launched)
+    take_launched_code(code, launched)
+    assert code.read_bytes() == before
+
+
+def test_code_is_kept_by_nobody_where_what_ran_cannot_be_read(tmp_path: Path) -> None:
+    code, launched = tmp_path / "code.tar.gz", tmp_path / "launched.tar.gz"
+    code.write_bytes(pack_code({"harness/run.py": b"new\n"}))
+    launched.write_bytes(b"cut off")
+    take_launched_code(code, launched)
+    assert not code.exists()

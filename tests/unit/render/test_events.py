@@ -126,6 +126,13 @@ def test_of_a_quiet_pass_only_what_failed_is_told() -> None:
     assert [line.partition("Run perf: ")[2] for line in lines] == ["failed: out of memory", "blocked: no GPU"]
 
 
+def test_a_log_that_says_no_more_than_the_message_is_not_repeated() -> None:
+    lines: list[str] = []
+    log = "no such program\nfix: check the command"
+    Lines(lines.append).report(Outcome(STEP, Status.FAILED, "no such program", "check the command", log=log))
+    assert lines[0].endswith("failed: no such program\n      fix: check the command")
+
+
 def test_live_prints_what_ended_without_a_terminal_too(capsys: pytest.CaptureFixture[str]) -> None:
     with Live(colour=False) as view:
         view.report(StepStarted(STEP))

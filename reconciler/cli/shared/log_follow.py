@@ -24,29 +24,35 @@ def follow(paths: RepositoryPaths, cell: Cell, *, trials: bool) -> None:
     trial_paths = TrialPaths(paths.root)
     folders = (trial_paths.attempts,) if trials else (paths.attempts, trial_paths.attempts)
 
-    def goes_on() -> bool:
-        waiting = find_pass_in_progress(paths) is not None
-        return waiting or any(item.address.cell == cell for item in list_jobs_under_way(paths))
+    def stand() -> str:
+        running = find_pass_in_progress(paths)
+        if running is not None:
+            return str(running)
+        return "In a queue." if any(item.address.cell == cell for item in list_jobs_under_way(paths)) else ""
 
-    tell(LogFollower(folders, lambda address: address.cell == cell), goes_on, lambda: time.sleep(_PAUSE))
+    tell(LogFollower(folders, lambda address: address.cell == cell), stand, lambda: time.sleep(_PAUSE))
 
 
 def tell(
     follower: LogFollower,
-    goes_on: Callable[[], bool],
+    stand: Callable[[], str],
     pause: Callable[[], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """What is printed goes to standard output, what is told of it to standard error."""
+    """What is printed goes to standard output, what is told of it to standard error. ``stand``: how far the pass is;
+    "" ends it."""
     told: dict[Address, float] = {}
-    seen = False
+    seen, before = False, ""
     while True:
-        last = not goes_on()  # before the look, so that what was printed until then is seen
+        standing = stand()  # before the look, so that what was printed until then is seen
         for printed in follower.look():
             seen = True
             _show(printed, told, clock())
-        if last:
+        if not standing:
             break
+        if not seen and standing != before:
+            say(standing, err=True)
+            before = standing
         pause()
     follower.close()
     say("No pass is under way any more." if seen else "No pass is under way, and nothing of this cell is.", err=True)

@@ -86,7 +86,7 @@ def test_what_is_told_ends_with_the_pass(tmp_path: Path, capsys: pytest.CaptureF
     def pause() -> None:
         now[0] += 6.0
 
-    states = iter([True, True, True, True, False])
+    states = iter(["A pass is under way."] * 4 + [""])
     tell(make_follower(tmp_path), lambda: next(states), pause, lambda: now[0])
     captured = capsys.readouterr()
     assert captured.out.startswith("loading ")
@@ -98,5 +98,12 @@ def test_what_is_told_ends_with_the_pass(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_where_nothing_is_under_way_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tell(make_follower(tmp_path), lambda: False, lambda: None)
+    tell(make_follower(tmp_path), lambda: "", lambda: None)
     assert capsys.readouterr() == ("", "No pass is under way, and nothing of this cell is.\n")
+
+
+def test_while_nothing_of_the_cell_is_made_the_pass_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    states = iter(["0 of 3 steps", "0 of 3 steps", "1 of 3 steps", ""])
+    tell(make_follower(tmp_path), lambda: next(states), lambda: None)
+    told = capsys.readouterr().err.splitlines()
+    assert told == ["0 of 3 steps", "1 of 3 steps", "No pass is under way, and nothing of this cell is."]

@@ -57,6 +57,9 @@ class Alphabet(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         letters = answer(asked["messages"][-1]["content"][-1])
+        if not asked.get("stream"):
+            self.answer_at_once(letters)
+            return
         chunks = [{"index": 0, "delta": {"role": "assistant", "content": letter}} for letter in letters]
         chunks.append({"index": 0, "delta": {}, "finish_reason": "stop"})
         whole = {"id": "0", "object": "chat.completion.chunk", "created": 0, "model": "alphabet"}
@@ -70,13 +73,28 @@ class Alphabet(BaseHTTPRequestHandler):
             self.wfile.flush()
         self.wfile.write(b"0\r\n\r\n")
 
+    def answer_at_once(self, letters: str) -> None:
+        message = {"role": "assistant", "content": letters}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        whole = {"id": "0", "object": "chat.completion", "created": 0, "model": "alphabet", "choices": [choice]}
+        body = json.dumps(whole).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
     def log_message(self, *_: object) -> None:
         pass
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 256  # a dedicated Offline run connects for all of its samples at once
+
+
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Alphabet) as server:
+    with Server(("127.0.0.1", 0), Alphabet) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

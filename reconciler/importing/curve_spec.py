@@ -126,6 +126,8 @@ def _divisions(
 
 def _curve(tree: TakenCurves, curve: TakenCurve, cells: Mapping[Cell, TakenCell], rules: CurveRules) -> Iterator[str]:
     yield f"          max_supported_concurrency: {curve.max_concurrency}"
+    if curve.min_concurrency:
+        yield f"          min_concurrency: {curve.min_concurrency}"
     if curve.offline:
         yield f"          performance_sample_count: {curve.offline}      # of the dedicated Offline run"
     if (seeds := curve.statements.get("seed_set")) not in (None, ""):
@@ -153,7 +155,7 @@ def _curve(tree: TakenCurves, curve: TakenCurve, cells: Mapping[Cell, TakenCell]
 def _choose_scored(curve: TakenCurve, rules: CurveRules) -> list[int]:
     """Those that have an accuracy result, and what the rules ask beside them, which `plan` shows as due."""
     try:
-        regions = derive_regions(curve.points, curve.max_concurrency, rules)
+        regions = derive_regions(curve.points, curve.max_concurrency, rules, curve.min_concurrency or None)
     except ReconcilerError:
         return sorted(curve.scored)  # the spec is refused for the same reason
     first = [*curve.scored, *(point for point in curve.points if point not in curve.scored)]

@@ -39,7 +39,8 @@ VERSION = "v1.0"
 @dataclass(frozen=True, slots=True)
 class TakenCurve:
     """One system's curve of one model. ``points``: their concurrencies; ``offline``: samples of a dedicated Offline
-    run, 0 for none; ``scored``: those with an accuracy result. ``description``: system_desc.json of its first point."""
+    run, 0 for none; ``scored``: those with an accuracy result. ``description``: system_desc.json of its first point.
+    ``min_concurrency``: as declared, 0 for none."""
 
     division: str
     system: str
@@ -52,6 +53,7 @@ class TakenCurve:
     description: Mapping[str, object]
     statements: Mapping[str, object] = field(default_factory=dict)
     offline: int = 0
+    min_concurrency: int = 0
 
     @property
     def all_points(self) -> tuple[int, ...]:
@@ -157,15 +159,16 @@ def _curve(folder: CurveFolder, taken: list[str]) -> tuple[TakenCurve | None, st
     maximum = next((value for value in (*stated, description.get("max_supported_concurrency")) if is_whole(value)), 0)
     if not maximum:
         return None, "nothing says what max_supported_concurrency is"
-    if description.get("c_min_override") is not None:
-        return None, "it declares c_min_override, which a spec cannot"
+    lowest = description.get("c_min_override")
+    if lowest is not None and not (is_whole(lowest) and lowest in [point.named for point in folder.points]):
+        return None, f"its c_min_override is {lowest!r}, and there is no such point"
     implementation = find_implementation(folder)
     name = implementation if implementation and implementation not in taken else folder.model
     statements = {name: value for point in folder.stated[:1] for name, value in _statements(point).items()}
     curve = TakenCurve(
         division, folder.system, name, folder.model, implementation, maximum, (), (), description, statements
     )
-    return curve, ""
+    return replace(curve, min_concurrency=lowest or 0), ""
 
 
 def _is_offline(point: PointFolder) -> bool:

@@ -116,13 +116,22 @@ def test_types_of_node_and_what_a_point_uses_of_them(sent: Path, adopt: Adopt) -
     assert [node["system_node_ensemble_id"] for node in shown["node_types"]] == [0, 3]
 
 
-def test_a_curve_with_a_lowest_concurrency_of_its_own_is_left_out(sent: Path, adopt: Adopt) -> None:
+def test_a_declared_lowest_concurrency_is_kept(tmp_path: Path, adopt: Adopt) -> None:
+    sent = write_submission(tmp_path / "sent", make_submission(make_curve(min_concurrency=2)))
+    code, report = adopt(sent)
+    assert (code, report["left_out"]) == (0, {})
+    assert "min_concurrency: 2" in next(Path("specs").glob("*.yaml")).read_text()
+    assert f"{FOLDER}/r5/point.yaml" in report["reproduced"]["same"]
+    assert report["reproduced"]["differing"] == []
+
+
+def test_a_lowest_concurrency_without_its_point_leaves_the_curve_out(sent: Path, adopt: Adopt) -> None:
     for point in POINTS:
         path = sent / f"results/box/gpt-oss-120b/r{point}/system_desc.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "c_min_override": 2}))
+        path.write_text(json.dumps({**json.loads(path.read_text()), "c_min_override": 4}))
     code, report = adopt(sent)
     assert code == 1
-    assert "it declares c_min_override, which a spec cannot" in report["error"]
+    assert "its c_min_override is 4, and there is no such point" in report["error"]
 
 
 def test_accuracy_may_be_measured_at_other_points_than_the_rules_would_choose(sent: Path, adopt: Adopt) -> None:

@@ -174,6 +174,6 @@ def copy_over(root: Path, choose: random.Random) -> None:
 
 
 CHANGES: tuple[Callable[[Path, random.Random], None], ...] = (
-    *(remove_file, remove_folder, flip_bytes, cut_file, retype_field, retype_logged, retype_conf, change_number),
+    *(remove_file, remove_folder, flip_bytes, cut_file, retype_field, retype_logged, retype_conf),
     *(add_folder, folder_for_file, link_for_file, copy_over),
 )

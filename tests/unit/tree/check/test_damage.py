@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.rule_engine import INTERNAL
 from reconciler.tree.verify.engine import verify_tree
-from tests.unit.tree.check.damage import damage
+from tests.unit.tree.check.damage import change_number, damage
 from tests.unit.tree.check.made import copy_tree
 
 
@@ -37,6 +38,18 @@ def _survive(clean: Path, work: Path, seeds: range) -> int:
 
 def test_damaged_trees_give_findings(clean_trees: Callable[[str], Path], tmp_path: Path) -> None:
     assert _survive(clean_trees("closed"), tmp_path, range(40)) > 32
+
+
+def test_no_number_breaks_a_rule(clean_trees: Callable[[str], Path], tmp_path: Path) -> None:
+    tree, found = copy_tree(clean_trees("closed"), tmp_path / "tree"), 0
+    choose = random.Random(1)
+    for _ in range(20):  # each beside those before it
+        change_number(tree, choose)
+        for look in (check_tree, verify_tree):
+            report = look(tree, round_name="v6.1")
+            assert not [f.complaint.found for f in report.findings if f.rule == INTERNAL]
+        found = len(report.findings)
+    assert found
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ _CLIENT, _CHECK = "ptd_client_server/client.py", "compliance/check.py"
 _CHECKED = "check.txt"
 _LEFT = ("power/client.json", "power/server.json", "run_1/spl.txt", "ranging/spl.txt")
 # A line of the analyzer's samples: when, then what, each behind its name.
-_WATTS = re.compile(r"^Time,[^,]*,Watts,(?P<watts>-?[0-9.]+),")
+_WATTS = re.compile(r"^Time,[^,]*,Watts,(?P<watts>-?\d+(?:\.\d+)?),")
 _NEVER = "see what the client and the director say; nothing of a session that failed can be submitted"
 
 

@@ -68,6 +68,11 @@ def stale(before: Desired, after: Desired) -> set[str]:
     return {r.address.label for r in after.resources if before.by_address[r.address].key != r.key} - {"Submission"}
 
 
+def name_case(value: object) -> str:
+    """The same in every process that collects: a set has no order."""
+    return str(sorted(value)) if isinstance(value, set) else str(value)
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -112,7 +117,7 @@ def declare_beside(**changes: object) -> Declared:
         ({"target_qps": "101"}, set()),
         ({"measurements__input_data_types": "int8"}, set()),
     ],
-    ids=str,
+    ids=name_case,
 )
 def test_what_computes_beside_a_run_makes_it_stale(change: dict[str, object], expected: set[str]) -> None:
     before, after = compiled(declare_beside()), compiled(declare_beside(**change))
@@ -137,7 +142,7 @@ CUT = {"hardware__accelerator": "A100", "hardware__mig": "7x 1g.10gb"}
         ({"hardware__mig": "1x 3g.40gb, 4x 1g.10gb"}, BUILT - {"Model"}),
         ({"hardware__mig": None}, BUILT - {"Model"}),
     ],
-    ids=str,
+    ids=name_case,
 )
 def test_slices_make_runs_stale_and_their_profiles_engines(change: dict[str, object], expected: set[str]) -> None:
     before = compiled(declare(**CUT))

@@ -20,6 +20,8 @@ _QUANTITY = re.compile(r"([-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([-+
 _COUNT = re.compile(r"\+?[0-9][0-9_]*")
 _THOUSANDS = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+)")  # "24,576"
 _COUNTED = re.compile(r"([1-9][0-9]*) ?[A-Za-z]{2,}")  # "8 GPUs"
+# each of "1h30m" and "10 min 5 s"
+_PARTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([A-Za-z]+\.?)(?:,? and |, ?| )?")
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]")
 _MOST_DIGITS = 40  # of a number as written; an exponent has two
 
@@ -100,6 +102,8 @@ def _wrong_unit(text: str, unit: str, dimension: Dimension) -> UnfitError:
             f"{show_quantity(text)} has no unit",
             f"write its unit ({_listed(dimension)}), such as {dimension.example}{also}",
         )
+    if dimension is DURATION and (total := _sum_parts(text)):
+        return UnfitError(f"{show_quantity(text)} has several units; a duration has one", f"write '{total}'")
     for known in _DIMENSIONS:
         if unit in known.units:
             return UnfitError(f"{show_quantity(text)} is a {known.noun}; a {dimension.noun} belongs here", fix)
@@ -117,6 +121,19 @@ def _find_meant(unit: str, dimension: Dimension) -> str:
     same = next((known for known in dimension.units if known.casefold() == word), "")
     meant = same or _MEANT.get(word) or _MEANT.get(word.removesuffix("s")) or ""
     return meant if meant in dimension.units else ""
+
+
+def _sum_parts(text: str) -> str:
+    """All of "10 min 5 s" in the largest unit that has it whole; "" for anything but several durations in a row."""
+    parts, end = [], 0
+    while (part := _PARTS.match(text, end)) is not None:
+        parts.append((Fraction(part[1]), _find_meant(part[2], DURATION)))
+        end = part.end()
+    if end != len(text) or len(parts) < 2 or not all(unit for _, unit in parts):
+        return ""
+    total = sum(number * DURATION.units[unit] for number, unit in parts)
+    sizes = sorted(((size, unit) for unit, size in DURATION.units.items() if unit.isascii()), reverse=True)
+    return next((f"{total // size} {unit}" for size, unit in sizes if total and total % size == 0), "")
 
 
 def _in_nanoseconds(text: str) -> str:

@@ -64,6 +64,29 @@ def test_bad_durations(text: str) -> None:
         parse_duration(text, "ns")
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("10 min 5 s", "605 s"),
+        ("1h30m", "90 min"),
+        ("1 hour, 30 minutes and 30 seconds", "5430 s"),
+        ("59m60s", "1 h"),
+        ("1.5 min 250 ms", "90250 ms"),
+    ],
+)
+def test_a_duration_of_several_units_is_added_up(text: str, meant: str) -> None:
+    with pytest.raises(UnfitError, match="has several units") as caught:
+        parse_duration(text, "ms")
+    assert caught.value.fix == f"write '{meant}'"
+
+
+@pytest.mark.parametrize("text", ["1 h 30", "10 min of 5 s", "1 h 5 parsec", "0 s 0 ms"])
+def test_what_cannot_be_added_up_is_not_guessed(text: str) -> None:
+    with pytest.raises(UnfitError) as caught:
+        parse_duration(text, "ms")
+    assert "600 s" in caught.value.fix
+
+
 def test_zero_needs_no_unit_where_it_is_allowed() -> None:
     assert parse_duration("0", "ms") == parse_duration("0 s", "ms") == 0
     with pytest.raises(UnfitError):

@@ -206,6 +206,11 @@ class Attempt:
         return self.folder / SERVICE_LOG
 
     @property
+    def server_log(self) -> Path:
+        """Of a service: the folder of what it prints while it goes on, in the parts of ``LOG_PARTS``."""
+        return self.folder / "log"
+
+    @property
     def telemetry(self) -> Path:
         """What was read of the machine while the run went on."""
         return self.folder / TELEMETRY

@@ -173,7 +173,7 @@ def make_service_request(attempt: Attempt, paths: RepositoryPaths) -> ServiceReq
         counter=str(attempt.counter),
         ready=str(attempt.result),
         probe=_probe(settings, values),
-        log=str(attempt.folder / "log"),
+        log=str(attempt.server_log),
         env=env,
         secrets=secrets,
         stop_signal=settings.text(f"{SERVICE}.stop.signal", "SIGTERM"),

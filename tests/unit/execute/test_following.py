@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.contract import LOG_PARTS
+from harness.output import StandingOutput
 from harness.progress import Counter
 from reconciler.cli.shared.log_follow import tell
-from reconciler.execute.attempt import Attempt, Intent, create
+from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
 from reconciler.execute.following import LogFollower
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 
@@ -17,9 +19,14 @@ CELL = Cell.parse("open/box/digits/Offline")
 RUN = RunAddress(CELL, PERFORMANCE).address
 
 
-def begin(folder: Path, number: int, address: Address = RUN, shared: tuple[Address, ...] = ()) -> Attempt:
-    intent = Intent(f"2026-{number}", address, "k" * 64, 1, "2026", {}, shared=shared)
-    return create(folder, intent)
+def begin(
+    folder: Path,
+    number: int,
+    address: Address = RUN,
+    shared: tuple[Address, ...] = (),
+    server: ServerAccess | None = None,
+) -> Attempt:
+    return create(folder, Intent(f"2026-{number}", address, "k" * 64, 1, "2026", {}, shared=shared, server=server))
 
 
 def write(attempt: Attempt, text: str) -> None:
@@ -73,6 +80,33 @@ def test_a_folder_whose_intent_is_written_later_is_found_then(tmp_path: Path) ->
     shutil.rmtree(tmp_path / "2026-1")
     begin(tmp_path, 1)
     assert look(follower) == [("2026-1", True, b"")]
+    follower.close()
+
+
+def test_what_a_server_prints_is_seen_once_for_all_runs_that_ask_it(tmp_path: Path) -> None:
+    log, attempts = tmp_path / "server", tmp_path / "attempts"
+    asked = ServerAccess(8000, str(log))
+    begin(attempts, 1, server=asked)
+    follower = make_follower(attempts)
+    assert look(follower) == [("2026-1", True, b"")]
+    output = StandingOutput(log, tmp_path / "last-line", head=8, tail=16)
+    output.take(b"weights\nloaded\n")
+    begin(attempts, 2, server=asked)
+    assert look(follower) == [("2026-1", False, b""), ("server", True, b"weights\nloaded\n"), ("2026-2", True, b"")]
+    for number in range(3):  # each fills a part, which makes way for the next
+        output.take(b"request %d\n" % number)
+        assert (log / LOG_PARTS[1]).read_bytes().endswith(b"request %d\n" % number)
+        assert ("server", False, b"request %d\n" % number) in look(follower)
+    output.close()
+    follower.close()
+
+
+def test_what_a_service_prints_before_it_is_ready_is_seen(tmp_path: Path) -> None:
+    attempt = begin(tmp_path, 1, Address(Kind.SERVICE, "open/box/digits/Server"), (Address(Kind.SERVICE, str(CELL)),))
+    attempt.server_log.mkdir()
+    (attempt.server_log / LOG_PARTS[0]).write_text("loading weights\n")
+    follower = make_follower(tmp_path)
+    assert look(follower) == [("2026-1", True, b""), (attempt.server_log.name, True, b"loading weights\n")]
     follower.close()
 
 

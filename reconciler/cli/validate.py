@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
@@ -19,6 +20,7 @@ from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.quantities import join_listing, show_count
 from reconciler.render.documents import render_document
+from reconciler.spec.absent_code import find_absent_code
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import LARGEST_FILE, Source, decode, read_sources
 from reconciler.spec.loading import list_left_out, read_texts
@@ -75,4 +77,7 @@ def _read(specs: Sequence[str]) -> tuple[Declared, Desired, tuple[str, ...]]:
         else:
             problems.append(given)
     declared, ruleset = check_reading(read_texts(sources, paths.root, os.environ, problems), load_ruleset)
-    return declared, compile_desired(declared, ruleset, Pins())[0], list_left_out(spec_paths, paths.root)
+    desired = compile_desired(declared, ruleset, Pins())[0]
+    absent, elsewhere = find_absent_code(declared, paths.root)
+    desired = replace(desired, gaps=(*desired.gaps, *absent), notes=(*desired.notes, *elsewhere))
+    return declared, desired, list_left_out(spec_paths, paths.root)

@@ -63,8 +63,9 @@ _OF_SCORES = (SCORE_COMMAND, "harness.code", "harness.configs", "harness.cwd", "
 _TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
 
 
-def check_harness(settings: Block) -> Iterator[Problem]:
-    """Problems of a cell with a harness command, each where the wrong value is written."""
+def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[Problem]:
+    """Problems of a cell with a harness command, each where the wrong value is written. ``scorer_refused``: a ``score``
+    was written and refused, so that it is not missing."""
     texts = {name: layers[0] for name, layers in settings.items() if name in _TEXTS or name.startswith(ENV)}
     served = SERVICE_COMMAND in settings
     known = [name for name in PLACEHOLDERS if served or name not in _WITH_SERVICE]
@@ -95,7 +96,8 @@ def check_harness(settings: Block) -> Iterator[Problem]:
         return
     if misspelt:
         return  # what they were meant to hand over is not missing
-    yield from _unheard(settings, " ".join(text for setting in texts.values() for text in _strings(setting)))
+    told = " ".join(text for setting in texts.values() for text in _strings(setting))
+    yield from _unheard(settings, told, scored=scorer_refused)
 
 
 def _results(settings: Block) -> ResultFormat:
@@ -168,13 +170,13 @@ def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Prob
         yield make_problem(command, "nothing tells the command where its service listens", fix)
 
 
-def _unheard(settings: Block, texts: str) -> Iterator[Problem]:
+def _unheard(settings: Block, texts: str, *, scored: bool) -> Iterator[Problem]:
     """A command that is told nothing of what is written for it would run with something else."""
     command = settings[COMMAND][0]
     code = settings.get("benchmark.code")
     results = _results(settings)
     yield from _unnamed_model(settings)
-    scored = results.SCORES_ITSELF or SCORE_COMMAND in settings
+    scored = scored or results.SCORES_ITSELF or SCORE_COMMAND in settings
     if not scored and code is not None and code[0].value.value == "command":
         fix = 'write \'score: {command: ["python", "accuracy.py", "{accuracy_log}"]}\', or name the benchmark\'s code'
         yield make_problem(command, "nothing scores the accuracy run of this benchmark", fix)

@@ -52,6 +52,7 @@ from reconciler.spec.scratch import add_scratch_places
 from reconciler.spec.trees import find_misplaced_tree
 from reconciler.spec.validation import find_node, find_position
 
+_SCORE = "score"  # of a harness
 _SCENARIO_ORDER = {name: index for index, name in enumerate(SCENARIOS)}
 
 
@@ -82,6 +83,7 @@ class Declaring:
         self._complete = complete
         self._sound = complete and not refused
         self._commands_refused = any(path.endswith(f".{COMMAND}") for path in refused)
+        self._scorer_refused = any(_SCORE in path.split(".") for path in refused)
         self._curves = document.spec.program == "endpoints"
         self._blocks = self._resolve_defaults()
         self._systems = {name: self._system(name) for name in self.spec.systems}
@@ -215,7 +217,7 @@ class Declaring:
             fix = "write how many each node has, such as 8, or take accelerator out"
             self._complain_of_value((*where, "hardware", "count"), message, fix)
         if hardware.mig and (hardware.accelerator or "none").lower() in NO_HARDWARE:
-            message = f"{hardware.mig} of no accelerator"
+            message = f"slices {hardware.mig} are declared, and no accelerator"
             self._complain_of_value((*where, "hardware", "mig"), message, "write which it is: accelerator: NVIDIA A30")
 
     def _benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:
@@ -385,7 +387,7 @@ class Declaring:
             block["engine.backend"] = (LayeredSetting(Value("command", setting.value.origin), setting.path),)
         add_types(block)
         if COMMAND in block or not self._commands_refused:
-            self.problems += check_harness(block)
+            self.problems += check_harness(block, scorer_refused=self._scorer_refused)
         if "engine.backend" in block:
             self.problems += check_cell(block)
         elif self._sound and cell.benchmark in self._benchmarks and "infer_from" not in block:

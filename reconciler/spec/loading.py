@@ -14,7 +14,7 @@ from reconciler.spec.locations import Variables, find_misplaced, find_users
 from reconciler.spec.merging import applies_only_when_named, check_header, merge
 from reconciler.spec.nodes import MapNode, parse
 from reconciler.spec.slips import find_slips
-from reconciler.spec.validation import validate
+from reconciler.spec.validation import is_setting, validate
 
 
 def load(paths: Sequence[Path], root: Path, environment: Mapping[str, str]) -> Declared:
@@ -62,7 +62,7 @@ def read_texts(
         named = {problem.path for problem in found if problem.path}
         slips = find_slips(merged)
         silent = [*(slip.problem.path for slip in slips), *(path for slip in slips for path in slip.silent)]
-        misplaced = find_misplaced(merged)
+        misplaced = find_misplaced(merged, is_setting)
         found += [each for each in misplaced if not any(_is_below(each.path, path) for path in silent)]
         found += [slip.problem for slip in slips]
         declared, wrong = _declare(merged, sources, root, Variables(environment), complete=complete)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,11 +132,12 @@ def find_users(root: MapNode, names: Collection[str]) -> dict[str, Origin]:
     return found
 
 
-def find_misplaced(root: MapNode) -> list[Problem]:
-    """Variables outside of location fields, and values that look like secrets (never repeated in the message)."""
+def find_misplaced(root: MapNode, is_setting: Callable[[tuple[str, ...]], bool]) -> list[Problem]:
+    """Variables outside of location fields, and values that look like secrets (never repeated in the message). Of a
+    variable where no setting stands nothing is said: its place is wrong, not the variable."""
     problems = {}
     for path, name_origin, node in _walk(root, ()):
-        found = _check(path, name_origin, node)
+        found = _check(path, name_origin, node, is_setting)
         if found is not None:
             problems[found.file, found.line, found.column] = found
     return list(problems.values())
@@ -155,7 +156,9 @@ def _walk(
         yield path, origin or node.origin, node
 
 
-def _check(path: tuple[str, ...], name_origin: Origin, node: ScalarNode) -> Problem | None:
+def _check(
+    path: tuple[str, ...], name_origin: Origin, node: ScalarNode, is_setting: Callable[[tuple[str, ...]], bool]
+) -> Problem | None:
     value, name = node.value, path[-1] if path else ""
     dotted = ".".join(path)
     if _SECRET.search(name):
@@ -165,7 +168,7 @@ def _check(path: tuple[str, ...], name_origin: Origin, node: ScalarNode) -> Prob
         return None
     if _SECRET.search(value) or (value and _SECRET_NAME.search(name)):
         return _secret(node.origin, dotted, "the value looks like a secret")
-    if "$" in value and _ANY_VARIABLE.search(value) and not _is_location(path):
+    if "$" in value and _ANY_VARIABLE.search(value) and not _is_location(path) and is_setting(path):
         message = (
             f"{show_quantity(value)} holds an environment variable, which only locations may use ({_LOCATION_NAMES})"
         )

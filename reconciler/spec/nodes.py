@@ -178,7 +178,7 @@ class _Builder:
         if at >= 0:
             found = explain_space(text[at])
         elif mark := find_typographic_quote(text):
-            at, found = 0, (f"{mark} is no quotation mark of YAML", "write \" or '")
+            at, found = 0, (f"{mark} is not a quotation mark to YAML", "write \" or '")
         elif odd := explain_lookalike(text):
             at, found = odd[0], odd[1:]
         if found is not None:

@@ -213,6 +213,12 @@ def _names(group: type[Group]) -> list[str]:
     return [field.alias or name for name, field in group.model_fields.items()]
 
 
+def is_setting(where: Location) -> bool:
+    """Whether no name on the way is one that its group does not have."""
+    groups = ((name, _group_at(where[:depth])) for depth, name in enumerate(where))
+    return all(group is None or name in _names(group) for name, group in groups)
+
+
 def _group_at(where: Location) -> type[Group] | None:
     """The model that reads the group at ``where``; None when there is none with fixed names."""
     kind: Any = models.Document

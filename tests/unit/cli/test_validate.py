@@ -119,3 +119,16 @@ def test_a_valid_spec_that_lacks_what_a_submission_needs_says_so(declared: Path,
     found = json.loads(out)
     assert (code, found["valid"], found["complete"], len(found["gaps"])) == (2, True, False, 2)
     assert reconcile("plan")[0] == 2
+
+
+def test_code_that_is_not_there_is_named_and_stops_nothing(declared: Path, reconcile: Reconcile) -> None:
+    command = 'command: [run, "{run_dir}", "{user_conf}"], score: {command: [score]}'
+    edit(declared, MODEL, f"{MODEL}\n      harness: {{{command}, code: ours, configs: [/nonexistent/run.conf]}}")
+    code, out, _ = reconcile("validate")
+    assert code == 2
+    assert "specs/one.yaml:19:" in out
+    assert "spec.benchmarks.digits.harness.code: there is no file or folder 'ours'" in out
+    assert "there is no file or folder '/nonexistent/run.conf' on this machine" in out
+    (declared / "ours").mkdir()
+    code, out, _ = reconcile("validate")
+    assert (code, "'ours'" in out, "'/nonexistent/run.conf'" in out) == (0, False, True)

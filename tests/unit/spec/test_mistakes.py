@@ -14,6 +14,7 @@ from reconciler.desired.checks import check_reading
 from reconciler.desired.gaps import find_gaps
 from reconciler.errors import Problem, SpecError
 from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.spec.absent_code import find_absent_code
 from reconciler.spec.files import Source, decode
 from reconciler.spec.loading import read_texts
 
@@ -79,7 +80,7 @@ def complain(text: str, root: Path) -> list[Problem]:
         declared, ruleset = check_reading(reading, load_ruleset)
     except SpecError as error:
         return error.problems
-    return list(find_gaps(declared, ruleset))
+    return [*find_gaps(declared, ruleset), *find_absent_code(declared, root)[0]]
 
 
 def test_without_a_mistake_nothing_is_said(tmp_path: Path) -> None:

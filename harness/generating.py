@@ -105,7 +105,7 @@ def choose_sampling(own: Mapping[str, Any], ruled: Mapping[str, Any], settings: 
     known = {field.name for field in fields(Sampling)}
     if unknown := sorted(set(values) - known):
         raise HarnessError(
-            f"{unknown[0]} is no part of how tokens are chosen", "input", f"use {', '.join(sorted(known))}"
+            f"{unknown[0]} does not say how tokens are chosen", "input", f"use {', '.join(sorted(known))}"
         )
     if "stop" in values:
         values["stop"] = tuple(values["stop"])

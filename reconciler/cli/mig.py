@@ -114,7 +114,7 @@ def _show() -> int:
     ours = {entry.uuid for entry in journal.made}
     gpus = look_here()
     if not gpus:
-        say("No NVIDIA GPU that NVML tells of.")
+        say("NVML reports no NVIDIA GPU here.")
     for gpu in gpus:
         mode = {True: "cut", False: "whole, can be cut", None: "cannot be cut"}[gpu.mig]
         say(f"GPU {gpu.index}  {gpu.name}  {mode}")

@@ -95,7 +95,7 @@ def judge_amendment(
         why = "its results are accepted, not measured as the spec asks: no correction rests on that"
         return (Refused(why, f"measure it: reconcile accept {cell} --revoke, then reconcile cell={cell}"),)
     if repeated and not inputs:
-        why = f"{', '.join(repeated)} was made again, and no input differs: another run of the same is no correction"
+        why = f"{', '.join(repeated)} was made again, and no input differs: another run of the same is not a correction"
         return (Refused(why, "publish the submitted run: policy `publish`, or take the later records back"),)
     return ()
 

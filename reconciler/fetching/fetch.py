@@ -284,7 +284,7 @@ def read_listed(path: Path) -> list[str]:
         raise StorageError(f"{path} cannot be read as a list of images: {error}", fix=fix) from error
     strange = [name for name in names if PurePosixPath(name).name != name or name in (".", "..")]
     if strange or not names:
-        what = f"names {strange[0]!r}, which is no file's name" if strange else "names no image"
+        what = f"names {strange[0]!r}, which is not a file's name" if strange else "names no image"
         raise StorageError(f"{path} {what}", fix=fix)
     return names
 

@@ -16,7 +16,9 @@ RELEASES: Mapping[str, str] = {"v4.1": "5.0.5", "v5.0": "5.0.18", "v5.1": "5.1.2
 # Rounds whose seeds were in a file, mlperf.conf, beside LoadGen: no release has them.
 UNAVAILABLE = frozenset({"v0.7", "v1.0", "v2.1", "v3.0", "v3.1", "v4.0"})
 
-IMPORT_ONLY = "declare a newer round; of this one results can be read: reconcile adopt TREE, reconcile import LOGDIR"
+IMPORT_ONLY = (
+    "declare a newer round; results of this one can only be read: reconcile adopt TREE, reconcile import LOGDIR"
+)
 
 _SEED = re.compile(rb"\*\.\*\.(qsl_rng_seed|sample_index_rng_seed|schedule_rng_seed) = ([0-9]{1,20})")
 _LIBRARY = "mlperf_loadgen*.so"

@@ -208,5 +208,5 @@ def _unpack_left(data: bytes, remote: Remote, folder: Path) -> None:
     for file in sorted(parcel.files, key=lambda file: (Path(file.path) == folder / "result.json", file.path)):
         path = Path(file.path)
         if ".." in path.parts or not path.is_relative_to(folder) or path in own:
-            raise DamagedParcelError(f"{file.path} is no file that a job leaves")
+            raise DamagedParcelError(f"{file.path} is not a file that a job leaves")
         receive(replace(file, executable=False), remote, path)

@@ -75,7 +75,7 @@ class _Values(msgspec.Struct):
 def check_plausible(record: Record) -> None:
     """ValueError for what no pass has recorded."""
     if not (math.isfinite(record.seconds) and 0 <= record.seconds < _LONGEST):
-        raise ValueError("seconds is no duration")
+        raise ValueError("seconds is not a duration")
     if not all(0 <= item.size < _LARGEST for item in record.artifacts):
         raise ValueError("an artifact has no size")
     if unkeyed := next((name for name, item in record.inputs.items() if not _is_keyed(item.value)), None):

@@ -26,7 +26,7 @@ from reconciler.slicing.journal import (
 from reconciler.slicing.steps import Cut, find_made, list_cuts, write_cut, write_joins, write_switch
 
 _LIMIT = 120.0  # seconds that a step may take
-_RESET = "nvidia-smi --gpu-reset -i {} (nothing may use it), or start the machine anew; then again"
+_RESET = "nvidia-smi --gpu-reset -i {} (nothing may use it), or reboot the machine; then run this again"
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
     ReconcilerError where there is none, or where the GPUs are others than those that are declared."""
     named = [gpu for gpu in gpus if hardware.accelerator.lower() in gpu.name.lower()][: hardware.count or 1]
     if len(named) < (hardware.count or 1):
-        have = f"{len(gpus)} x {gpus[0].name}" if gpus else "no NVIDIA GPU that NVML tells of"
+        have = f"{len(gpus)} x {gpus[0].name}" if gpus else "no NVIDIA GPU that NVML reports"
         wanted = f"{hardware.count or 1} x {hardware.accelerator}"
         fix = "run it on that machine; NVML needs a driver, and `pip install nvidia-ml-py`"
         raise ReconcilerError(f"the system declares {wanted}; this machine has {have}", fix=fix)

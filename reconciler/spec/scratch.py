@@ -38,7 +38,7 @@ def _find_root(variables: Variables, looked: dict[str, bool]) -> tuple[str, Orig
     if named:
         # A commit is read without any machine: there each variable stands for itself.
         if not named.startswith(("/", "${")):
-            what = f"{SCRATCH_VARIABLE} is {show_quantity(named)}, which is no absolute path"
+            what = f"{SCRATCH_VARIABLE} is {show_quantity(named)}, which is not an absolute path"
             raise UnfitError(what, f"export {SCRATCH_VARIABLE}=/path/to/it, or write dataset.path and model.path")
         return f"${{{SCRATCH_VARIABLE}}}", Origin(SCRATCH_VARIABLE)
     variables.read[SCRATCH_VARIABLE] = named

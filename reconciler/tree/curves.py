@@ -131,7 +131,7 @@ def _read_power(system: SystemContent) -> dict[str, Any]:
     try:
         return dict(parse_json_object(system.nameplate).values)
     except (ValueError, RecursionError) as error:
-        message = f"nameplate of {system.name} is no system_power.json: {' '.join(str(error).split())}"
+        message = f"nameplate of {system.name} is not a system_power.json: {' '.join(str(error).split())}"
         raise ReconcilerError(message, fix="write JSON as the rules' appendix E has it") from error
 
 

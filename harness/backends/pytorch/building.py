@@ -132,7 +132,7 @@ def _describe_inputs(program: Any, plan: BuildPlan, *, half_inputs: bool) -> lis
     for name in program.graph_signature.user_inputs:
         value = nodes[name].meta.get("val") if isinstance(name, str) and name in nodes else None
         if not isinstance(value, torch.Tensor) or not value.ndim:
-            raise HarnessError(f"input {name} of {plan.model.name} is no tensor with a batch axis", "input", _CHECK)
+            raise HarnessError(f"input {name} of {plan.model.name} is not a tensor with a batch axis", "input", _CHECK)
         dtype = torch.float16 if half_inputs and value.dtype == torch.float32 else value.dtype
         batch = value.shape[0]
         found.append((batch if isinstance(batch, int) else None, tuple(value.shape[1:]), dtype))

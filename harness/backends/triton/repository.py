@@ -67,7 +67,7 @@ def _read_sizes(text: str, largest: int) -> tuple[int, ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if wrong := [word for word in words if not word.isdecimal() or not 0 < int(word) <= largest]:
         fix = f"write sizes from 1 to {largest}, the engine's batch_size, such as {largest}"
-        raise HarnessError(f"preferred_batch_sizes: {wrong[0]} is no size of a batch", "input", fix)
+        raise HarnessError(f"preferred_batch_sizes: {wrong[0]} is not a batch size", "input", fix)
     return tuple(int(word) for word in words)
 
 

@@ -96,7 +96,7 @@ class TritonServer:
             return json.loads(text)
         except ValueError as error:
             fix = "check the address: is it Triton's HTTP port?"
-            raise self.explain(f"{path} is no document: {text[:80]!r}", fix, "input") from error
+            raise self.explain(f"{path} is not a document: {text[:80]!r}", fix, "input") from error
 
     def check(self, engine: BackendEngine, batch_size: int) -> None:
         """Raises HarnessError where it serves no such model, or another one under its name."""

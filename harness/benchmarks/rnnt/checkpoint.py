@@ -59,4 +59,4 @@ def _find_state(path: Path, document: Any) -> dict[str, torch.Tensor]:
         told = f"{', '.join(sorted(map(str, document))[:5]) or 'nothing'}, and no state_dict"
     else:
         told = "a state_dict that is not one of tensors"
-    raise HarnessError(f"{path} is no checkpoint of RNN-T: it holds {told}", "input", _FIX)
+    raise HarnessError(f"{path} is not a checkpoint of RNN-T: it holds {told}", "input", _FIX)

@@ -104,5 +104,5 @@ def _check_transcript(text: str, place: str) -> str:
     found = " ".join(text.lower().split())
     unknown = sorted(set(found) - set(LETTERS))
     if unknown:
-        raise HarnessError(f"{place} has {unknown[0]!r}, which is no letter of a transcript", "input", _FIX)
+        raise HarnessError(f"{place} has {unknown[0]!r}, which is not a letter of a transcript", "input", _FIX)
     return found

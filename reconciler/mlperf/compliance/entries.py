@@ -26,7 +26,7 @@ class Entry(msgspec.Struct, frozen=True):
     token_data: bytes | None = None
 
     def values(self, dtype: str) -> tuple[Any, ...]:
-        """The data as numbers. ValueError when its bytes are no whole number of them."""
+        """The data as numbers. ValueError when its bytes are not a whole number of them."""
         return unpack_entries(self.data, dtype)
 
     def count(self, dtype: str) -> int:
@@ -62,7 +62,7 @@ def unpack_entries(data: bytes, dtype: str) -> tuple[Any, ...]:
 def _count(data: bytes, dtype: str) -> int:
     count, rest = divmod(len(data), _SIZES[dtype])
     if rest:
-        raise ValueError(f"{len(data)} bytes are no whole number of {dtype}")
+        raise ValueError(f"{len(data)} bytes are not a whole number of {dtype}")
     return count
 
 

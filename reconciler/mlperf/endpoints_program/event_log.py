@@ -84,7 +84,9 @@ def _parse(line: bytes, number: int) -> Mapping[str, Any]:
     try:
         event = json.loads(line)
     except ValueError as error:
-        raise ValueError(f"events.jsonl, line {number}: it is no JSON ({' '.join(str(error).split())[:80]})") from error
+        raise ValueError(
+            f"events.jsonl, line {number}: it is not JSON ({' '.join(str(error).split())[:80]})"
+        ) from error
     if not isinstance(event, dict) or type(event.get("timestamp_ns")) is not int:
         raise ValueError(f"events.jsonl, line {number}: an event has a timestamp_ns")
     return event

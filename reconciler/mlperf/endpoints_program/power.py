@@ -198,7 +198,7 @@ class _Sums:
     def sourced(self, label: str, value: Any) -> tuple[str, Decimal] | None:
         """(which unit, amount) of a value with its source."""
         if not isinstance(value, Mapping):
-            self.power.problems.append(f"{label} is no value with a source")
+            self.power.problems.append(f"{label} is not a value with a source")
             return None
         extra = set(value) - {*_VALUES, "source_type", "source"}
         if extra:
@@ -213,7 +213,7 @@ class _Sums:
         elif kind == _DEFAULT and source not in _APPENDIX:
             self.power.problems.append(f"{label} is from {source!r}, not from {', '.join(_APPENDIX)}")
         elif kind != _DEFAULT and not source.startswith(("https://", "http://")):
-            self.power.problems.append(f"{label} is from {source!r}, which is no address")
+            self.power.problems.append(f"{label} is from {source!r}, which is not an address")
         return amounts[0][0], amounts[0][1]
 
     def node_set(self, item: Mapping[str, Any], cores: Mapping[int, int]) -> tuple[Decimal, Decimal, int]:

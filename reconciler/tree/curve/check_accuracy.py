@@ -121,7 +121,7 @@ def check_inline(view: CurveView) -> Iterator[Complaint]:
         if inline is None or not inline.scores:
             yield complain(f"{point.shown}/{ACCURACY}", "no score of the performance run", "one at every point")
         elif found is None:
-            yield complain(f"{point.shown}/{ACCURACY}", "the inline score is no share from 0 to 1", "a share")
+            yield complain(f"{point.shown}/{ACCURACY}", "the inline score is not a share from 0 to 1", "a share")
         elif found < benchmark.inline:
             yield complain(f"{point.shown}/{ACCURACY}", f"inline accuracy {found:.2f}", f"at least {benchmark.inline}")
 

@@ -122,7 +122,7 @@ def test_what_is_no_correction_is_refused(recorded: Path, reconcile: Reconcile) 
     assert "it has no result in the commit" in reconcile(*AMEND, "HEAD~1")[2]
     assert reconcile("apply", "--rerun", "digits", "--commit")[0] == 0
     code, _, err = reconcile(*AMEND, head)
-    assert (code, "no input differs: another run of the same is no correction" in err) == (1, True)
+    assert (code, "no input differs: another run of the same is not a correction" in err) == (1, True)
     edit(recorded, "batch_size: 8", "batch_size: 16")
     code, _, err = reconcile(*AMEND, head)
     assert (code, "it is not complete" in err, "must be made again" in err) == (1, True, True)

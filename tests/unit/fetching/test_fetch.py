@@ -307,4 +307,4 @@ def test_a_list_that_names_files_elsewhere_is_refused(scratch: Scratch, name: st
     images = make_file("data/b/*.jpg", "http://127.0.0.1:9/i", count=1, listed_in="data/list.json")
     (ended,) = bring(scratch, images)
     assert ended.fate is Fate.FAILED
-    assert "no file's name" in ended.why
+    assert "not a file's name" in ended.why

@@ -137,7 +137,11 @@ def test_cooling_is_read_from_its_words(words: str, cooling: str) -> None:
         (("node_sets", 0, "components", "scale_up_network"), None, "scale_up_network is missing"),
         (("node_sets", 0, "components", "combined_cpu_accelerator"), sourced(9000), "stands beside its parts"),
         (("node_sets", 0, "components", "cpu", "tdp_per_unit"), sourced(1, value_kw=1), "needs one of"),
-        (("node_sets", 0, "components", "cpu", "tdp_per_unit"), sourced(1, source="a friend"), "which is no address"),
+        (
+            ("node_sets", 0, "components", "cpu", "tdp_per_unit"),
+            sourced(1, source="a friend"),
+            "which is not an address",
+        ),
         (
             ("node_sets", 0, "components", "cpu", "tdp_per_unit"),
             sourced(1, source_type="guess"),

@@ -43,7 +43,7 @@ def test_what_is_left_out_is_estimated_and_not_guessed() -> None:
     listed = compute(accelerator_model_name="NVIDIA B200", accelerator_tdp_w="")
     assert listed.estimated == ["node_sets[0].accelerator.tdp_per_unit (D.3)"]
     assert any("no figure" in problem for problem in compute(host_processor_tdp_w="").problems)
-    assert any("no address" in problem for problem in compute(accelerator_tdp_source="").problems)
+    assert any("not an address" in problem for problem in compute(accelerator_tdp_source="").problems)
 
 
 def test_a_machine_without_accelerators_has_a_power() -> None:

@@ -72,10 +72,18 @@ else:
     (report / "performance/result_summary.json").write_text(json.dumps(summary))
 '''
 SERVER = """\
-import http.server, sys
+import http.server, json, sys
+from pathlib import Path
 
 
 class Model(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        lie = Path("../lie").read_text().strip() if Path("../lie").is_file() else ""
+        served = "other" if lie == "other model" else "oss"
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"data": [{"id": served}]}).encode())
+
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
         answer = b'{"tokens": 5}'

@@ -1,0 +1,50 @@
+"""Whether an endpoint serves the model that its client is told to ask, found out before anything is measured."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Mapping
+from http.client import HTTPException
+from pathlib import Path
+from string import Template
+
+from harness.errors import HarnessError
+
+_PATIENCE = 10.0  # seconds; an endpoint that has not answered by then is measured all the same
+_MOST = 1 << 20  # bytes of an answer that are read
+_SHOWN = 6
+
+
+_DIRECT = urllib.request.OpenerDirector()  # follows nobody elsewhere, so that a key reaches the endpoint alone
+for _handler in (urllib.request.HTTPHandler(), urllib.request.HTTPSHandler()):
+    _DIRECT.add_handler(_handler)
+
+
+def refuse_other_model(config: Path, environment: Mapping[str, str]) -> None:
+    """``config``: that of the Endpoints client, which will run in ``environment``. HarnessError where an endpoint lists
+    its models as the OpenAI protocol has it, and the client's is not among them. Many endpoints list none."""
+    asked = json.loads(config.read_bytes())
+    model, endpoint = asked["model_params"]["name"], asked["endpoint_config"]
+    key = Template(endpoint.get("api_key", "")).safe_substitute(environment)
+    for url in endpoint["endpoints"]:
+        served = _list_models(url, key)
+        if served and model not in served:
+            more = f" and {len(served) - _SHOWN} more" if len(served) > _SHOWN else ""
+            problem = f"the endpoint {url} serves {', '.join(served[:_SHOWN])}{more}, and not {model}"
+            fix = "start it with the declared model, or correct client.model_name or endpoint.url"
+            raise HarnessError(problem, "input", fix)
+
+
+def _list_models(url: str, key: str) -> list[str]:
+    """Nothing where the endpoint does not say."""
+    try:
+        request = urllib.request.Request(f"{url.rstrip('/')}/v1/models")  # noqa: S310  the opener takes http(s) alone
+        if key:
+            request.add_header("Authorization", f"Bearer {key}")
+        if (answer := _DIRECT.open(request, timeout=_PATIENCE)) is None:
+            return []
+        with answer:
+            return [str(model["id"]) for model in json.loads(answer.read(_MOST))["data"]]
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
+        return []

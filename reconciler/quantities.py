@@ -11,6 +11,7 @@ from typing import TypeGuard
 _SPANS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _MONTH = 30 * 86400
 _LARGEST_EXPONENT = 400  # beyond what a double holds
+_MOST_DIGITS = 18  # of a count that is written as text
 _YEAR = 365 * 86400
 
 
@@ -83,6 +84,12 @@ def join_listing(names: Iterable[str], *, most: int = 6) -> str:
 def is_whole(value: object) -> TypeGuard[int]:
     """A number that a document writes without a fraction; true and false are none."""
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def read_count(found: object, usual: int) -> int:
+    """A whole number, also one written as text; ``usual`` for anything else."""
+    stated = str(found).strip()
+    return int(stated) if stated.isdecimal() and len(stated) <= _MOST_DIGITS else usual
 
 
 def parse_decimal(found: object) -> Decimal | None:

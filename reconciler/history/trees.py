@@ -9,8 +9,7 @@ from pathlib import Path
 from reconciler.diff.timeline import Side
 from reconciler.mlperf.endpoints_accuracy import show_plain
 from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
-from reconciler.resource.kinds import Cell
-from reconciler.spec.curves import name_point
+from reconciler.resource.kinds import Cell, name_point
 from reconciler.tree.curve.reading import find_implementation, find_submissions, is_endpoints_submission
 from reconciler.tree.reading.facts import read_metric
 from reconciler.tree.reading.survey import survey_tree

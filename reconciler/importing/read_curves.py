@@ -18,10 +18,9 @@ from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.quantities import is_whole
-from reconciler.resource.kinds import ACCURACY, CURVE_DIVISIONS, Cell
+from reconciler.resource.kinds import ACCURACY, CURVE_DIVISIONS, Cell, name_point
 from reconciler.resource.records import REHEARSAL
 from reconciler.result_formats import points
-from reconciler.spec.curves import name_point
 from reconciler.tree.curve.content import PENDING
 from reconciler.tree.curve.layout import DOCUMENTS, POWER, RESULTS, SOURCES
 from reconciler.tree.curve.reading import (
@@ -125,7 +124,7 @@ def _take(folder: SubmissionFolder, submitter: str) -> TakenCurves:
     stated: dict[Cell, Mapping[str, object]] = {}
     problems = [f"{path}: {what}, which is not read" for path, what in strange.items()]
     for item in (curve for system in folder.systems for curve in system.curves if curve.points):
-        if any(entry == item.path or item.path.is_relative_to(entry) for entry in strange):
+        if any(item.path.is_relative_to(entry) for entry in strange):
             continue
         taken, why = _curve(item, [curve.benchmark for curve in curves if curve.official != item.model])
         if taken is None:

@@ -50,15 +50,15 @@ def read_score(results: ResultDocument, bar: str, *, single: bool) -> Decimal | 
     for value in (score.get("score") for score in read_accuracy_scores(results)):
         if isinstance(value, Mapping):
             parts = {str(name).lower(): part for name, part in value.items()}
-            named = [_figure(parts[name]) for name in sorted(names) if name in parts]
+            named = [parse_figure(parts[name]) for name in sorted(names) if name in parts]
             found.append(named[0] if named else None)
         else:
-            found.append(_figure(value) if single else None)
+            found.append(parse_figure(value) if single else None)
     exact = [value for value in found if value is not None]
     return sum(exact, Decimal(0)) / len(exact) if exact and len(exact) == len(found) else None
 
 
-def _figure(found: Any) -> Decimal | None:
+def parse_figure(found: object) -> Decimal | None:
     """A number, also as text: the harness writes the parts of a ROUGE score so."""
     return parse_decimal(found) if isinstance(found, str) else parse_number(found)
 

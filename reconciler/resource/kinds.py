@@ -54,6 +54,11 @@ class Cell:
         return cls(*text.split("/"))
 
 
+def name_point(concurrency: int) -> str:
+    """What stands for the scenario in the cell of a curve's point."""
+    return f"c{concurrency}"
+
+
 def place_cell(cell: Cell) -> tuple[str, str, str, int, str]:
     """The order in which people read cells: points of a curve by how many requests are under way."""
     number = cell.scenario[1:]

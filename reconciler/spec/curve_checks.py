@@ -94,6 +94,12 @@ def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator
             )
     given = {name.partition(".")[2] for name in settings if name.startswith("dp_shortfall.")}
     if given and (missing := sorted({"replicas", "fitting", "reason"} - given)):
+        elif provisioned is not None and not str(provisioned.value).strip().isdecimal():
+            yield (
+                name,
+                f"number_of_nodes of {node} is {str(provisioned.value)[:40]!r}",
+                "write a whole number, such as 4",
+            )
         fix = "write 'dp_shortfall: {replicas: …, fitting: …, reason: …}'"
         yield f"dp_shortfall.{min(given)}", f"dp_shortfall lacks {' and '.join(missing)}", fix
 

@@ -21,11 +21,11 @@ from reconciler.mlperf.endpoints_program.regions import (
 )
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.kinds import name_point
 from reconciler.resource.settings import ACCURACY_FROM, CLIENT_CODE, COMMAND, DEDICATED_OFFLINE, MAXIMUM
 from reconciler.spec.endpoints_models import AUTO, OFFLINE
 from reconciler.spec.layers import Block, LayeredSetting
 
-PREFIX = "c"  # before the concurrency, in the name of a point's cell
 SEED_SET = "seed_set"
 ACCURACY_POINTS = "accuracy_points"
 ELSEWHERE = "external"  # code of a benchmark whose runs are made elsewhere and imported
@@ -77,10 +77,6 @@ class PlacedCurve:
         if region in self.owners:
             return self.owners[region]
         return min(self.accuracy - {self.offline}, key=lambda other: (abs(other - concurrency), other))
-
-
-def name_point(concurrency: int) -> str:
-    return f"{PREFIX}{concurrency}"
 
 
 def place_curve(

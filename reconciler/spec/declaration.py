@@ -14,7 +14,7 @@ from reconciler.mlperf.benchmark_files import BenchmarkFiles, find_benchmark_fil
 from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.resource.inputs import DEFAULT, Value
-from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cell
+from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cell, name_point
 from reconciler.resource.settings import COMMAND, MAXIMUM, NO_HARDWARE
 from reconciler.spec.background import expand_backgrounds
 from reconciler.spec.benchmark_defaults import add_facts, add_types
@@ -33,7 +33,6 @@ from reconciler.spec.curves import (
     SIZE,
     complete_point,
     find_curve_problems,
-    name_point,
     place_curve,
 )
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile

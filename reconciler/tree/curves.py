@@ -11,6 +11,7 @@ from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, RESULT_SUMMARY
 from reconciler.tree.content import CellContent, Content, PointFacts, SubmissionContent, SystemContent
+from reconciler.quantities import read_count
 from reconciler.tree.curve.content import (
     DEDICATED,
     ELECTED,
@@ -168,8 +169,7 @@ def _number_nodes(system: SystemContent) -> dict[str, int]:
 
 
 def _count(node: Mapping[str, object], name: str, usual: int = 1) -> int:
-    stated = str(node.get(name, "")).strip()
-    return int(stated) if stated.isdigit() else usual
+    return read_count(node.get(name), usual)
 
 
 def _size(nodes: Sequence[Mapping[str, object]]) -> str:

@@ -92,11 +92,8 @@ def judge_logged(
     if point.load_pattern == OFFLINE_PATTERN:
         return
     sustained = min(point.concurrency, len(logged.requests))
-    if logged.peak < sustained:
-        text = f"no more than {logged.peak} requests were ever under way, the point is of {point.concurrency}"
-        yield _invalid("concurrency-sustained", text)
-    elif logged.peak > point.concurrency:
-        text = f"{logged.peak} requests were under way at a time, the point is of {point.concurrency}"
+    if not sustained <= logged.peak <= point.concurrency:
+        text = f"at most {logged.peak} requests were under way at a time; the point is of {point.concurrency}"
         yield _invalid("concurrency-sustained", text)
     passes = roll_up(logged, dataset_size)
     if not passes:

@@ -16,7 +16,7 @@ from typing import Any
 from reconciler.errors import ReconcilerError
 from reconciler.foreign import read_regular
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.endpoints_accuracy import parse_number
+from reconciler.mlperf.endpoints_accuracy import parse_figure, parse_number
 from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.endpoints_program.point import (
     AccuracyScore,
@@ -220,17 +220,12 @@ def _score(name: str, entry: Mapping[str, Any], *, typed: bool) -> AccuracyScore
         parts = {key: part for key, part in entry.items() if key not in _META}
     kind = entry.get("dataset_type")
     inline = kind == _INLINE or (not typed and name == _INLINE and kind is None)
-    scores = {str(key): number for key, part in parts.items() if (number := _figure(part)) is not None}
+    scores = {str(key): number for key, part in parts.items() if (number := parse_figure(part)) is not None}
     samples = parse_number(entry.get("num_samples", entry.get("unit_samples")))
     repeats = parse_number(entry.get("n_repeats", entry.get("num_repeats"))) or Decimal(1)
     count = int(samples or 0)
     issued = int(count * max(repeats, Decimal(1)))
     return AccuracyScore(name, inline, scores, count, issued, complete=entry.get("complete") is not False)
-
-
-def _figure(part: object) -> Decimal | None:
-    """Scorers write the parts of a ROUGE score as text."""
-    return parse_decimal(part) if isinstance(part, str) else parse_number(part)
 
 
 def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument, dataset_size: int) -> MeasuredPoint:

@@ -7,21 +7,20 @@ from decimal import Decimal
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.pareto import CurvePoint, ParetoCurve
+from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.quantities import join_listing, show_count, show_rate
 from reconciler.render.page.charts import Chart
 from reconciler.render.page.curve_charts import CURVE_CHARTS, chart_curves
 from reconciler.render.page.source import Document
 from reconciler.resource.conditions import CONDITIONS
-from reconciler.resource.kinds import CURVE_DIVISIONS
+from reconciler.resource.kinds import CURVE_DIVISIONS, name_point
 
-_ENDPOINTS = "endpoints-"  # before the version of the rules, in the name of a round
 _KINDS = ("no", "maybe", "ok", "absent")  # of marks, the worst first
-_POINT = "c"  # before the concurrency, in the name of a point's cell
 
 
 def name_program(round_name: str) -> str:
     """As people call it, with the version of its rules or its round."""
-    version = round_name.removeprefix(_ENDPOINTS)
+    version = round_name.removeprefix(ROUND_PREFIX)
     return f"MLPerf {'Inference' if version == round_name else 'Endpoints'} {version}"
 
 
@@ -65,14 +64,14 @@ def arrange_curve(document: Document, name: str) -> Document:
     curve = find_curve(document, name)
     entries = {entry["cell"]: entry for entry in document["cells"]}
     drawn = {point.concurrency: point for point in read_pareto(curve).points}
-    cells = [(number, f"{name}/{_POINT}{number}") for number in curve["declared"]]
+    cells = [(number, f"{name}/{name_point(number)}") for number in curve["declared"]]
     return {
         "title": name,
         "curve": curve,
         "looked": document["looked"],
         "bands": [_band(band) for band in curve["bands"]],
         "rows": [_row(number, cell, entries.get(cell), drawn.get(number), curve) for number, cell in cells],
-        "offline": _offline(f"{name}/{_POINT}{curve['offline']}", curve) if curve["offline"] else None,
+        "offline": _offline(f"{name}/{name_point(curve['offline'])}", curve) if curve["offline"] else None,
         "charts": draw_curve(curve),
         "denser": join_listing(map(str, curve["denser"])) if curve["denser"] else "",
         "marks": list(dict.fromkeys(m for _, cell in cells if cell in entries for m in entries[cell]["marks"])),

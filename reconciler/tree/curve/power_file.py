@@ -8,6 +8,7 @@ from typing import Any
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.power import find_cooling
+from reconciler.quantities import read_count
 
 # Fields of a system's description that are of its power alone, and not shown in system_desc.json.
 POWER_FIELDS = frozenset(
@@ -26,7 +27,7 @@ def make_power(system: str, description: Mapping[str, Any], nodes: Sequence[Mapp
     one type of node that is cooled by air."""
     sets = nodes or (description,)
     cooling = {find_cooling(str(node.get("cooling", ""))) or "air" for node in sets}
-    total = _count(description, "system_node_ensemble_total", 1) if len(sets) == 1 else 1
+    total = read_count(description.get("system_node_ensemble_total"), 1) if len(sets) == 1 else 1
     power: dict[str, Any] = {
         "system_desc_id": system,
         "cooling": "air" if "air" in cooling else min(cooling),
@@ -40,8 +41,8 @@ def make_power(system: str, description: Mapping[str, Any], nodes: Sequence[Mapp
 def _make_set(number: int, node: Mapping[str, Any], usual: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "node_set_id": number,
-        "system_node_ensemble_id": _count(node, "system_node_ensemble_id", 1),
-        "nodes_provisioned": _count(node, "number_of_nodes", usual),
+        "system_node_ensemble_id": read_count(node.get("system_node_ensemble_id"), 1),
+        "nodes_provisioned": read_count(node.get("number_of_nodes"), usual),
     }
     published = _sourced(node, "published_node_power_w", "published_node_power_source")
     if published:
@@ -50,7 +51,7 @@ def _make_set(number: int, node: Mapping[str, Any], usual: int) -> dict[str, Any
 
 
 def _components(description: Mapping[str, Any]) -> dict[str, Any]:
-    switches = _count(description, "scale_up_switch_count", 0)
+    switches = read_count(description.get("scale_up_switch_count"), 0)
     network: dict[str, Any] = {"method": "none"}
     if switches:
         network = {"method": "declared_tdp", "switch_count": switches}
@@ -63,7 +64,7 @@ def _components(description: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _units(description: Mapping[str, Any], model: str, count: str, rated: str, usual: int) -> dict[str, Any]:
-    number = _count(description, count, usual)
+    number = read_count(description.get(count), usual)
     block: dict[str, Any] = {"model": str(description.get(model, "")), "count_per_node": number}
     if not number:  # nothing is there, so that nobody has to say what it draws
         return {**block, "tdp_per_unit": {"value_w": 0, "source_type": "mlc_default", "source": "D.3"}}
@@ -86,8 +87,3 @@ def _sourced(description: Mapping[str, Any], value: str, source: str) -> dict[st
         raise ReconcilerError(f"{value} is {stated!r}", fix="write a number") from None
     whole = int(number) if number.is_integer() else number
     return {unit: whole, "source_type": "vendor_spec", "source": str(description.get(source, ""))}
-
-
-def _count(description: Mapping[str, Any], name: str, default: int) -> int:
-    stated = str(description.get(name, "")).strip()
-    return int(stated) if stated.isdigit() else default

@@ -12,11 +12,13 @@ from reconciler.desired.state import Desired, Pins
 from reconciler.errors import Problem, SpecError
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.planning import make_expectation
+from reconciler.render.plan import render_plan_text
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
 from reconciler.resource.settings import DEDICATED_OFFLINE
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.loading import load_sources
+from tests.unit.diff.simulated import World
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
@@ -200,6 +202,15 @@ def test_the_plan_knows_how_long_a_point_takes_before_it_was_ever_measured() -> 
     assert lasting == {"c1": (750.0, "formula"), "c256": (1500.0, "formula")}
 
 
+def test_the_plan_says_how_many_hours_a_changed_server_flag_costs() -> None:
+    world, before = World(), compile_curve()
+    world.carry_out(before, world.plan(before))
+    assert render_plan_text(world.plan(before)).startswith("In sync")
+    after = compile_curve(SPEC.replace('"{model}"]', '"{model}", --max-num-seqs, "64"]'))
+    text = render_plan_text(world.plan(after, predict=make_expectation(after, world.recorded).predict))
+    assert "About 2 h" in text.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("change", "line", "message"),
     [
@@ -352,6 +363,13 @@ def test_types_of_node_and_what_a_point_engages_only_render_anew() -> None:
     used = ("points: auto", "points: auto, nodes_used: {gpu: 2}")
     stale = list_stale(list_keys(), list_keys(NODES, used))
     assert {name.partition(":")[0] for name in stale} == {"Result", "Submission"}
+
+
+def test_a_number_of_nodes_that_is_none_is_a_problem_and_no_crash() -> None:
+    found = find_problems(
+        NODES, ("number_of_nodes: 4", "number_of_nodes: four"), ("points: auto", "points: auto, nodes_used: {gpu: 2}")
+    )
+    assert [problem.message for problem in found][:1] == ["number_of_nodes of gpu is 'four'"]
 
 
 OTHER_IMAGE = f"{{harness: {{service: {{image: 'vllm@sha256:{'d' * 64}'}}}}}}"

@@ -9,7 +9,7 @@ from reconciler.desired.state import Desired, Detail
 from reconciler.diff.change import Difference, Work
 from reconciler.diff.difference import compare
 from reconciler.observed.state import Observed
-from reconciler.plan.make import PlanContext, Policy, make_plan
+from reconciler.plan.make import PlanContext, Policy, Predict, make_plan
 from reconciler.plan.plan import Plan
 from reconciler.resource.inputs import Input, Origin, make_key
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -99,13 +99,17 @@ class World:
         return compare(desired, self.recorded, observed or Observed())
 
     def plan(
-        self, desired: Desired, policy: Policy | None = None, blocked: Mapping[Address, str] | None = None
+        self,
+        desired: Desired,
+        policy: Policy | None = None,
+        blocked: Mapping[Address, str] | None = None,
+        predict: Predict = lambda _: (None, ""),
     ) -> Plan:
         stops = blocked or {}
         context = PlanContext(
             desired.by_address,
             lambda address: (stops[address], "fix") if address in stops else None,
-            lambda _: (None, ""),
+            predict,
             lambda _: (),
         )
         return make_plan(

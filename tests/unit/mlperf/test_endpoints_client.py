@@ -298,7 +298,7 @@ def test_a_load_that_was_not_held_makes_a_point_invalid(tmp_path: Path) -> None:
     asked = {**ASKED, "point.concurrency": 16}
     (folder / "config.yaml").write_text(json.dumps(build_client_config(asked, PLACES)))
     (reason,) = judge(folder, asked).values["reasons"]
-    assert reason == "concurrency-sustained: no more than 8 requests were ever under way, the point is of 16"
+    assert reason == "concurrency-sustained: at most 8 requests were under way at a time; the point is of 16"
 
 
 def test_the_window_of_the_client_is_held_against_the_events(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from reconciler.tree.curve.layout import canonicalise_model
 from reconciler.tree.curve.reading import find_submissions, is_endpoints_submission
 from reconciler.tree.curve.render import render_endpoints
 from reconciler.tree.curve.yaml_text import write_yaml
-from tests.unit.tree.curve.curves import DATASET, RULES, make_curve, make_submission, write_submission
+from tests.unit.tree.curve.curves import DATASET, DISCLOSED, RULES, make_curve, make_submission, write_submission
 
 _POINT = "ACME/pending-submission-id/results/box/gpt-oss-120b/{}"
 
@@ -110,6 +110,35 @@ def test_utilisation_is_the_share_of_the_curves_peak() -> None:
         values = parse_json_object(files[_POINT.format(f"r{concurrency}/system_desc.json")]).values
         shares[concurrency] = values["tps_utilization"]
     assert shares == {1: pytest.approx(2 / 26, abs=1e-6), 25: 1.0, 64: 1.0}
+
+
+@pytest.mark.parametrize(
+    ("division", "terms", "rows"),
+    [
+        (
+            "Serviced",
+            {"advertised_model": "oss-large 1.2", "pricing": "1 USD | million tokens", "rate_limits": "none"},
+            [
+                "| model as advertised | oss-large 1.2 |",
+                "| pricing | 1 USD \\| million tokens |",
+                "| rate limits and quotas | none |",
+            ],
+        ),
+        ("RDI", {"augmentations": "a layer is pruned"}, ["| changes to the reference model | a layer is pruned |"]),
+        ("Standardized", {}, []),
+    ],
+)
+def test_terms_of_a_service_and_changes_of_the_model_are_published(
+    division: str, terms: dict[str, str], rows: list[str]
+) -> None:
+    """In the document of the software, one row each; a point.yaml has no field for them."""
+    submission = make_submission(make_curve(division=division, disclosed={**DISCLOSED, **terms}))
+    lines = render(submission)["ACME/pending-submission-id/docs/software_disclosure.md"].decode().splitlines()
+    titles = ("| model as advertised", "| pricing", "| rate limits", "| changes to")
+    assert [line for line in lines if line.startswith(titles)] == rows
+    stated = point_of(submission, "r5")
+    assert stated["division"] == division
+    assert not set(terms) & set(stated)
 
 
 def test_a_rehearsal_says_so_at_every_point() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -10,14 +10,17 @@ from reconciler.errors import ReconcilerError
 from reconciler.importing.adopted_spec import render_description, render_head
 from reconciler.importing.read_curves import VERSION, TakenCurve, TakenCurves
 from reconciler.importing.run_reader import TakenCell
+from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.endpoints_program.regions import derive_regions, match_bands
 from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
 from reconciler.quantities import is_whole
 from reconciler.resource.kinds import Cell
 from reconciler.spec.edit import render_value
 from reconciler.spec.endpoints_models import OFFLINE
+from reconciler.tree.curve.content import WarmupContent
 from reconciler.tree.curve.description import summarise_deployment
 from reconciler.tree.curve.layout import DOCUMENTS, SOURCES
+from reconciler.tree.curve.point_file import show_warmup
 
 # Of a point.yaml what a rendering takes from elsewhere than `disclosure`, and what it does not show.
 _DISCLOSED = (
@@ -32,6 +35,7 @@ _FOLLOWING = (
 _ENSEMBLE, _ACCELERATORS = "system_node_ensemble_id", "accelerator_info"
 _SHORTFALL = {"dp_actual": "replicas", "dp_formula": "fitting", "reason": "reason"}
 _TIMES = ("min_duration", "max_duration")
+_MICROSECONDS = 10**6
 
 
 def render_curves_spec(
@@ -138,6 +142,7 @@ def _curve(tree: TakenCurves, curve: TakenCurve, cells: Mapping[Cell, TakenCell]
         point: {
             **_spell(cells[curve.name_cell(point)]),
             **_disclose(tree.stated.get(curve.name_cell(point), {}), rules),
+            **_tell_warmup(tree.stated.get(curve.name_cell(point), {}), cells[curve.name_cell(point)], point),
         }
         for point in curve.all_points
     }
@@ -184,7 +189,11 @@ def _disclose(stated: Mapping[str, Any], rules: CurveRules) -> dict[str, Any]:
     found = {n: stated[n] for n in names if _is_scalar(stated.get(n)) and stated[n] != ""}
     if found.get("config_summary") == summarise_deployment(found):
         del found["config_summary"]
-    return _exact({f"disclosure.{name}": value for name, value in found.items()}) | _use_nodes(stated)
+    drafted = stated.get("speculative_decoding")
+    told = {f"disclosure.{name}": value for name, value in found.items()}
+    for name, value in drafted.items() if isinstance(drafted, Mapping) else ():
+        told |= {f"speculative_decoding.{name}": value} if _is_scalar(value) else {}
+    return _exact(told) | _use_nodes(stated)
 
 
 def _use_nodes(stated: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,6 +207,42 @@ def _use_nodes(stated: Mapping[str, Any]) -> dict[str, Any]:
         given = {ours: short.get(theirs) for theirs, ours in _SHORTFALL.items()}
         found |= {f"dp_shortfall.{name}": value for name, value in given.items() if _is_scalar(value)}
     return found
+
+
+def _tell_warmup(stated: Mapping[str, Any], item: TakenCell, concurrency: int) -> dict[str, Any]:
+    """What a rendering would not say by itself of what happened before a point's run."""
+    block, told = stated.get("warmup"), item.settings.get("client.warmup")
+    known = show_warmup(WarmupContent.of_client(int(told), concurrency) if told else WarmupContent())
+    found: dict[str, Any] = {}
+    for name, value in block.items() if isinstance(block, Mapping) else ():
+        seconds = parse_number(value) if name == "duration_s" else None
+        if value == known.get(name):
+            continue
+        if seconds is not None and seconds >= 0:
+            found["warmup.duration"] = f"{round(seconds * _MICROSECONDS)} us"
+        elif name in _TOLD and _TOLD[name](value):
+            found[f"warmup.{name}"] = value
+    return found
+
+
+def _is_count(value: object) -> bool:
+    return is_whole(value) and value >= 0
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+# Of the warm-up of a point.yaml what a spec can declare, beside its duration.
+_TOLD: Mapping[str, Callable[[object], bool]] = {
+    "requests_issued": _is_count,
+    "requests_completed": _is_count,
+    "concurrency": _is_count,
+    "data_source": _is_text,
+    "link_logs": _is_text,
+    "logs_retained": lambda value: isinstance(value, bool),
+    "initialization_steps": lambda value: isinstance(value, list) and bool(value) and all(map(_is_text, value)),
+}
 
 
 def _exact(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,15 @@ SettingProblem = tuple[str, str, str]
 # What a point may set for itself; whatever else there is belongs to the one stack of the curve, or to its client.
 _OF_A_POINT = (
     *("target_qps", "min_duration", "max_duration", "min_query_count", "attempts", "policy.", "harness.timeout"),
-    *("nodes_used.", "dp_shortfall.", "disclosure.", "client.warmup", "client.workers"),
+    *(
+        "nodes_used.",
+        "dp_shortfall.",
+        "disclosure.",
+        "warmup.",
+        "speculative_decoding.",
+        "client.warmup",
+        "client.workers",
+    ),
 )
 _ANSWERING = {"url": "endpoint.url", "service": "harness.service.command"}
 _SERVICED = "serviced"
@@ -86,6 +94,12 @@ def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator
         if node not in types:
             known = ", ".join(sorted(types)) or "none are declared"
             yield name, f"{node} is not a type of node of the system", f"its node_types: {known}"
+        elif provisioned is not None and not str(provisioned.value).strip().isdecimal():
+            yield (
+                name,
+                f"number_of_nodes of {node} is {str(provisioned.value)[:40]!r}",
+                "write a whole number, such as 4",
+            )
         elif provisioned is not None and used > int(provisioned.value):
             yield (
                 name,
@@ -94,12 +108,6 @@ def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator
             )
     given = {name.partition(".")[2] for name in settings if name.startswith("dp_shortfall.")}
     if given and (missing := sorted({"replicas", "fitting", "reason"} - given)):
-        elif provisioned is not None and not str(provisioned.value).strip().isdecimal():
-            yield (
-                name,
-                f"number_of_nodes of {node} is {str(provisioned.value)[:40]!r}",
-                "write a whole number, such as 4",
-            )
         fix = "write 'dp_shortfall: {replicas: …, fitting: …, reason: …}'"
         yield f"dp_shortfall.{min(given)}", f"dp_shortfall lacks {' and '.join(missing)}", fix
 

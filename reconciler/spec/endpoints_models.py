@@ -82,6 +82,31 @@ class EndpointsClient(Group):
     audit: ClientAudit = Field(ClientAudit(), description="The client's test that responses are not cached.")
 
 
+class Shortfall(Group):
+    """Why a point ran fewer replicas than its system holds."""
+
+    replicas: fields.Count = Field(None, description="Replicas that ran (dp_actual).")
+    fitting: fields.Count = Field(None, description="Replicas that the provisioned accelerators hold (dp_formula).")
+    reason: fields.OptionalText = Field(None, description="Why no more of them ran.")
+
+
+class PointWarmup(Group):
+    """What happened before a point's run, where it is more than the client was told: published in point.yaml."""
+
+    duration: fields.Microseconds = Field(
+        None, description="From the first request of the warm-up to the start of the run, such as 90 s (duration_s)."
+    )
+    requests_issued: fields.CountOrNone = Field(None, description="Requests of the warm-up.")
+    requests_completed: fields.CountOrNone = Field(None, description="Those of them that were answered.")
+    data_source: fields.OptionalText = Field(None, description="What the requests were made from, such as synthetic.")
+    concurrency: fields.CountOrNone = Field(None, description="Requests at a time.")
+    initialization_steps: fields.Names = Field(
+        None, description="What the platform did before, such as [CUDA graphs captured, caches filled]."
+    )
+    logs_retained: fields.Flag = Field(None, description="Whether the logs of the warm-up are kept.")
+    link_logs: fields.OptionalText = Field(None, description="Where a reviewer finds these logs.")
+
+
 class Endpoint(Group):
     """An endpoint that somebody else runs. One that this project starts is `harness.service`."""
 

@@ -10,7 +10,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from reconciler.spec import fields, scalars
-from reconciler.spec.endpoints_models import ByConcurrency, Endpoint, EndpointsClient, or_list
+from reconciler.spec.endpoints_models import (
+    ByConcurrency,
+    Endpoint,
+    EndpointsClient,
+    PointWarmup,
+    Shortfall,
+    or_list,
+)
 from reconciler.spec.executor_models import ExecutorGroup, HardwareGroup, Meter, PowerState
 from reconciler.spec.groups import Empty, Group, Options
 from reconciler.spec.harness_models import Harness
@@ -293,14 +300,6 @@ Cells = Annotated[
 ]
 
 
-class Shortfall(Group):
-    """Why a point ran fewer replicas than its system holds."""
-
-    replicas: fields.Count = Field(None, description="Replicas that ran (dp_actual).")
-    fitting: fields.Count = Field(None, description="Replicas that the provisioned accelerators hold (dp_formula).")
-    reason: fields.OptionalText = Field(None, description="Why no more of them ran.")
-
-
 class PointGroup(SettingsGroup):
     """One point of a curve: settings that the others do not have. Whatever belongs to the stack is one for all."""
 
@@ -310,6 +309,12 @@ class PointGroup(SettingsGroup):
         {}, description="Nodes that a point engages, by their name among the system's `node_types`; default: all."
     )
     dp_shortfall: Shortfall = Field(Shortfall(), description="Why fewer replicas ran than the system holds.")
+    warmup: PointWarmup = Field(
+        PointWarmup(), description="What happened before the run, beyond the warm-up that the client was told."
+    )
+    speculative_decoding: Options = Field(
+        {}, description="Fields of speculative_decoding in point.yaml, such as model_id and weight_checksum."
+    )
 
 
 class CurveGroup(PointGroup):

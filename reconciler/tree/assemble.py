@@ -277,6 +277,8 @@ def _point(
         measured=parse_point(files, settings.number("point.concurrency")),
         nodes={name: int(str(count)) for name, count in settings.below("nodes_used.").items()},
         shortfall=settings.below("dp_shortfall."),
+        warmup=settings.below("warmup."),
+        speculative=settings.below("speculative_decoding."),
         max_concurrency=settings.number(MAXIMUM),
         min_concurrency=settings.number("min_concurrency"),
         seed_set=settings.text("seed_set"),

@@ -37,7 +37,7 @@ class PointFacts:
     """What the files of a point show beside the client's own. ``own_accuracy``: its accuracy is of this very point, not
     of the one that stands for its region. ``disclosed``: fields of point.yaml that the spec states. ``nodes``: that it
     engages, by type; ``min_concurrency``: as declared, 0 for none; ``shortfall``: replicas, fitting and reason, where
-    fewer ran than the system holds."""
+    fewer ran than the system holds. ``warmup`` and ``speculative``: of point.yaml what the spec declares of them."""
 
     measured: MeasuredPoint
     max_concurrency: int
@@ -47,6 +47,8 @@ class PointFacts:
     min_concurrency: int = 0
     nodes: Mapping[str, int] = field(default_factory=dict)
     shortfall: Mapping[str, object] = field(default_factory=dict)
+    warmup: Mapping[str, object] = field(default_factory=dict)
+    speculative: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

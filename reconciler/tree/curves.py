@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from reconciler.errors import ReconcilerError
@@ -10,8 +11,8 @@ from reconciler.mlperf.documents import parse_json_object
 from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, RESULT_SUMMARY
-from reconciler.tree.content import CellContent, Content, PointFacts, SubmissionContent, SystemContent
 from reconciler.quantities import read_count
+from reconciler.tree.content import CellContent, Content, PointFacts, SubmissionContent, SystemContent
 from reconciler.tree.curve.content import (
     DEDICATED,
     ELECTED,
@@ -38,6 +39,17 @@ _OF_ACCELERATOR = (
 )
 _ENSEMBLE = "system_node_ensemble_id"
 _TARGET = "target_cohort"
+_MICROSECONDS = 10**6
+_WARMUP = {  # as a spec declares it → of WarmupContent
+    "duration": "seconds",
+    "requests_issued": "issued",
+    "requests_completed": "completed",
+    "data_source": "data_source",
+    "concurrency": "concurrency",
+    "initialization_steps": "steps",
+    "logs_retained": "retained",
+    "link_logs": "logs",
+}
 
 
 def collect_curves(submission: SubmissionContent, rules: CurveRules) -> EndpointsContent:
@@ -97,7 +109,7 @@ def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, el
     """``elects``: the curve has no dedicated Offline run, so that the point at the maximum stands for it."""
     facts, own = _facts(content), rules.words("per_point_description")
     assert content.configuration is not None
-    warmup, ids, short = facts.measured.warmup, _number_nodes(system), facts.shortfall
+    ids, short = _number_nodes(system), facts.shortfall
     elected = ELECTED if elects and facts.measured.concurrency == facts.max_concurrency else ""
     return PointContent(
         measured=facts.measured,
@@ -109,14 +121,22 @@ def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, el
         offline=DEDICATED if _is_offline(content) else elected,
         nodes={ids[name]: count for name, count in facts.nodes.items()},
         shortfall=(int(str(short["replicas"])), int(str(short["fitting"])), str(short["reason"])) if short else None,
-        warmup=WarmupContent(
-            issued=warmup.requests,
-            data_source="performance dataset, salted",
-            concurrency=warmup.concurrency,
-        )
-        if warmup
-        else WarmupContent(),
+        warmup=_warmup(facts),
+        speculative=facts.speculative,
     )
+
+
+def _warmup(facts: PointFacts) -> WarmupContent:
+    """As declared, over what is known of the client's own."""
+    told, declared = facts.measured.warmup, dict(facts.warmup)
+    known: dict[str, Any] = asdict(
+        WarmupContent.of_client(told.requests, told.concurrency) if told else WarmupContent()
+    )
+    if "duration" in declared:
+        declared["duration"] = int(str(declared["duration"])) / _MICROSECONDS
+    if isinstance(steps := declared.get("initialization_steps"), (list, tuple)):
+        declared["initialization_steps"] = tuple(map(str, steps))
+    return WarmupContent(**known | {_WARMUP[name]: value for name, value in declared.items()})
 
 
 def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str, Any]:

@@ -72,7 +72,8 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Client", "`client:` of a benchmark or a curve", endpoints_models.EndpointsClient, "client."),
     ("Accuracy of a client", "`accuracy:` of a client", endpoints_models.ClientAccuracy, "client.accuracy."),
     ("Audit of a client", "`audit:` of a client", endpoints_models.ClientAudit, "client.audit."),
-    ("Shortfall", "`dp_shortfall:` of a curve or a point", models.Shortfall, "dp_shortfall."),
+    ("Shortfall", "`dp_shortfall:` of a curve or a point", endpoints_models.Shortfall, "dp_shortfall."),
+    ("Warm-up of a point", "`warmup:` of a curve or a point", endpoints_models.PointWarmup, "warmup."),
     ("Endpoint", "`endpoint:` of a benchmark or a curve", endpoints_models.Endpoint, "endpoint."),
 )
 _FREE = ("client.parameters", "client.columns", "client.accuracy.columns", "endpoint.stack")  # groups of free names

@@ -15,7 +15,7 @@ PENDING = "pending-submission-id"  # until MLCommons assigns one
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmupContent:
     """What happened before a point's run. ``seconds`` from the first request to the start; ``steps``: what the platform
-    did; ``logs``: where a reviewer finds them, "" for nowhere."""
+    did; ``logs``: where a reviewer finds them, "" for nowhere; ``retained`` None: as the logs and the requests say."""
 
     seconds: float = 0.0
     issued: int = 0
@@ -24,6 +24,12 @@ class WarmupContent:
     concurrency: int = 0
     steps: tuple[str, ...] = ()
     logs: str = ""
+    retained: bool | None = None
+
+    @classmethod
+    def of_client(cls, requests: int, concurrency: int) -> WarmupContent:
+        """What the client was told of its own."""
+        return cls(issued=requests, data_source="performance dataset, salted", concurrency=concurrency)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from reconciler.mlperf.endpoints_program.judge import classify_window, find_leas
 from reconciler.mlperf.endpoints_program.regions import CHOICE, Regions
 from reconciler.mlperf.endpoints_program.rules import MODEL_SEED, CurveRules, SeedSet
 from reconciler.resource.records import REHEARSAL
-from reconciler.tree.curve.content import DEDICATED, CurveContent, PointContent
+from reconciler.tree.curve.content import DEDICATED, CurveContent, PointContent, WarmupContent
 from reconciler.tree.curve.layout import DOCUMENTS, SOURCES
 from reconciler.tree.curve.yaml_text import write_yaml
 
@@ -46,7 +46,7 @@ def collect_point_fields(
     if point.offline:
         fields["offline"] = point.offline
     fields["runtime_settings"] = _runtime_settings(point, rules.seed_sets.get(curve.seed_set))
-    fields["warmup"] = _warmup(point)
+    fields["warmup"] = show_warmup(point.warmup)
     window = _window(point, regions, rules)
     if window:
         fields["steady_state"] = window
@@ -79,8 +79,8 @@ def _runtime_settings(point: PointContent, seeds: SeedSet | None) -> dict[str, A
     return settings
 
 
-def _warmup(point: PointContent) -> dict[str, Any]:
-    warmup = point.warmup
+def show_warmup(warmup: WarmupContent) -> dict[str, Any]:
+    retained = bool(warmup.logs) or not warmup.issued
     fields: dict[str, Any] = {
         "duration_s": warmup.seconds,
         "requests_issued": warmup.issued,
@@ -88,7 +88,7 @@ def _warmup(point: PointContent) -> dict[str, Any]:
         "data_source": warmup.data_source,
         "concurrency": warmup.concurrency,
         "initialization_steps": list(warmup.steps),
-        "logs_retained": bool(warmup.logs) or not warmup.issued,
+        "logs_retained": retained if warmup.retained is None else warmup.retained,
     }
     if warmup.logs:
         fields["link_logs"] = warmup.logs

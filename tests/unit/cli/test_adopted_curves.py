@@ -12,6 +12,7 @@ import pytest
 
 from reconciler.cli.main import main
 from reconciler.importing.point_folder import find_runs
+from reconciler.mlperf.documents import parse_yaml_mapping
 from tests.unit.cli.conftest import git
 from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
 from tests.unit.tree.curve.mutations import edit_yaml
@@ -114,6 +115,28 @@ def test_types_of_node_and_what_a_point_uses_of_them(sent: Path, adopt: Adopt) -
     assert main([]) == 0
     shown = json.loads((Path(".reconcile/tree") / FOLDER / "r5/system_desc.json").read_text())
     assert [node["system_node_ensemble_id"] for node in shown["node_types"]] == [0, 3]
+
+
+def test_what_a_point_says_of_its_warm_up_and_its_drafter_is_kept(sent: Path, adopt: Adopt) -> None:
+    warmup = {
+        "duration_s": 12.5,
+        "requests_issued": 64,
+        "requests_completed": 63,
+        "data_source": "synthetic",
+        "concurrency": 5,
+        "initialization_steps": ["graphs captured", "caches filled"],
+        "logs_retained": True,
+        "link_logs": "https://acme.example/logs",
+    }
+    edit_yaml(sent, "r5", warmup=warmup, speculative_decoding={"model_id": "drafter", "weight_checksum": "ab" * 32})
+    code, report = adopt(sent)
+    assert (code, report["left_out"], report["reproduced"]["differing"]) == (0, {}, [])
+    assert main(["plan"]) == 0
+    assert main([]) == 0
+    rendered = (Path(".reconcile/tree") / FOLDER / "r5/point.yaml").read_bytes()
+    sent_values = parse_yaml_mapping((sent / "results/box/gpt-oss-120b/r5/point.yaml").read_bytes()).values
+    assert parse_yaml_mapping(rendered).values == sent_values
+    assert f"{FOLDER}/r10/point.yaml" in report["reproduced"]["same"]
 
 
 def test_a_declared_lowest_concurrency_is_kept(tmp_path: Path, adopt: Adopt) -> None:

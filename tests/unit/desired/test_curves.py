@@ -208,7 +208,7 @@ def test_the_plan_says_how_many_hours_a_changed_server_flag_costs() -> None:
     assert render_plan_text(world.plan(before)).startswith("In sync")
     after = compile_curve(SPEC.replace('"{model}"]', '"{model}", --max-num-seqs, "64"]'))
     text = render_plan_text(world.plan(after, predict=make_expectation(after, world.recorded).predict))
-    assert "About 2 h" in text.splitlines()[-1]
+    assert "About 1 h 53 min on box" in text.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,7 @@ def test_doctor_names_what_is_missing(begun: tuple[Path, str], reconcile: Reconc
 def test_doctor_of_what_is_measured_and_committed_is_ready(recorded: Path, reconcile: Reconcile) -> None:
     code, out, _ = reconcile("doctor")
     assert (code, out.splitlines()[-1]) == (0, "Ready."), out
+    assert "a rehearsal, which is never submitted" in out
     edit(recorded, "target_qps", "target_qsp")
     code, out, _ = reconcile("doctor")
     assert (code, "specs/one.yaml:24:21: target_qsp is not a setting" in out) == (2, True)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from reconciler.mlperf.loadgen.log import AUDIT_TEXT, DetailLog, LogIndex, LogLine
 from reconciler.mlperf.loadgen.summary import OLD_WORDS, SummaryLog, list_result_keys, parse_summary
 from reconciler.mlperf.log_files import DETAIL
+from reconciler.quantities import parse_decimal
 
 _BEGINNING = b'"pid": '
 _LINE = re.compile(r'"pid": \d+, "tid": \d+, "ts": \d+ns : (?P<text>.*)')
 _LONGEST = 4096  # characters of a line that is read; a longer one is a list of samples
+_DIGITS = 40  # of a whole number
 _SECTIONS = {"Effective Settings:": "effective_", "Requested Settings:": "requested_"}
 # Of the lines outside both sections; colons stand with and without a blank.
 _NAMES = {
@@ -97,13 +98,10 @@ def _read_value(text: str) -> Any:
     text = text.strip()
     if text in ("true", "false"):
         return text == "true"
-    if text.isdecimal():
+    if text.isdecimal() and len(text) <= _DIGITS:
         return int(text)
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return OLD_WORDS.get(text, text)
-    return number if number.is_finite() else text
+    number = parse_decimal(text)
+    return OLD_WORDS.get(text, text) if number is None else number
 
 
 def _read_results(summary: SummaryLog) -> Iterator[LogLine]:

@@ -24,6 +24,7 @@ _NAME, _DATATYPE, _SHAPE, _PARAMETERS = 1, 2, 3, 4
 _KEY, _VALUE = 1, 2
 _INTEGER, _STRING = 2, 3
 _ANSWERED, _RAW_OUTPUT = 5, 6
+_BITS = 63  # of a number: sizes are not negative
 
 
 def make_request_head(
@@ -76,12 +77,18 @@ def _describe(message: memoryview) -> tuple[str, str, tuple[int, ...]]:
     shape: list[int] = []
     for number, value in _read(message):
         if number == _NAME:
-            name = bytes(value).decode()
+            name = _decode(value)
         elif number == _DATATYPE:
-            datatype = bytes(value).decode()
+            datatype = _decode(value)
         elif number == _SHAPE:
             shape += [value] if isinstance(value, int) else _read_varints(value)
     return name, datatype, tuple(shape)
+
+
+def _decode(value: Any) -> str:
+    if not isinstance(value, memoryview):
+        raise ValueError("a number stands where a text belongs")
+    return value.tobytes().decode()
 
 
 def _parameters(part: SharedPart) -> Iterator[bytes]:
@@ -114,10 +121,12 @@ def _varint(value: int) -> bytes:
 
 
 def _take_varint(data: memoryview, at: int) -> tuple[int, int]:
-    """The value, and where it ends."""
+    """The value, and where it ends. Raises ValueError for one that is larger than a message of ours has."""
     value = shift = 0
     while True:
         byte = data[at]
+        if shift >= _BITS:
+            raise ValueError("a number is too large")
         value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7
         if byte < 128:

@@ -120,9 +120,12 @@ def test_an_answer_that_protobuf_wrote_is_read_in_the_engines_order() -> None:
         (lambda: answer()[:-3], "not an answer of KServe's protocol"),
         (lambda: b"HTTP/1.1 400 Bad Request\r\n", "not an answer of KServe's protocol"),
         (lambda: answer(raw_output_contents=[b"1234"]), "not an answer of KServe's protocol"),
+        (lambda: b"\x80" * 100, "a number is too large"),
+        (lambda: b"\x2a\x0b\x18" + b"\xff" * 9 + b"\x01" + b"\x32\x00", "a number is too large"),
+        (lambda: b"\x2a\x06\x08\xff\xff\xff\xff\x7f\x32\x00", "a number stands where a text belongs"),
         (lambda: b"", "the answer has no output scores"),
     ],
-    ids=["cut off", "HTTP", "too few bytes", "empty"],
+    ids=["cut off", "HTTP", "too few bytes", "endless number", "size below zero", "name as number", "empty"],
 )
 def test_an_answer_that_is_none_is_refused(damaged: Any, said: str) -> None:
     with pytest.raises(HarnessError, match=said):

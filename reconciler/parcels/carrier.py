@@ -25,6 +25,7 @@ from reconciler.files import replace as write
 from reconciler.foreign import walk_files
 from reconciler.parcels.parcel import DamagedParcelError, Parcel, decode_parcel, pack, receive, send_objects
 from reconciler.parcels.ticket import (
+    NOT_LEFT,
     NOTES,
     PROGRESS,
     RESULT,
@@ -204,9 +205,9 @@ def _list_known(attempt: Attempt) -> dict[Path, str]:
 def _unpack_left(data: bytes, remote: Remote, folder: Path) -> None:
     """Into the folder of the attempt and nowhere else; the result comes last. A second time changes nothing."""
     parcel: Parcel = decode_parcel(data)
-    own = {folder / name for name in ("attempt.json", "handle.json", TICKET)}
     for file in sorted(parcel.files, key=lambda file: (Path(file.path) == folder / "result.json", file.path)):
         path = Path(file.path)
-        if ".." in path.parts or not path.is_relative_to(folder) or path in own:
+        inside = path.relative_to(folder).parts if path.is_relative_to(folder) else ()
+        if not inside or ".." in inside or inside[0] in NOT_LEFT:
             raise DamagedParcelError(f"{file.path} is not a file that a job leaves")
         receive(replace(file, executable=False), remote, path)

@@ -19,7 +19,6 @@ from typing import TypeVar
 
 from reconciler.codec import encode_json
 from reconciler.errors import ReconcilerError, StoreError
-from reconciler.execute.executors.carrier import TICKET
 from reconciler.execute.executors.executor import JOB_COUNTER, read_handle
 from reconciler.execute.executors.job_script import GONE, TWICE
 from reconciler.files import hash_bytes, offer, remove
@@ -36,7 +35,6 @@ _LOOK = 0.25
 _REFUSED = 75  # exit status where the attempt could not be fetched, or what it left could not be sent
 _PAUSE = 5.0  # seconds between two questions to a store that does not answer
 _FETCHING, _SENDING = 60.0, 3600.0  # seconds for which it is asked again: a run that has ended took long, perhaps
-_OWN = frozenset({"inputs", "run", TICKET})  # of an attempt: what its record takes nothing from
 
 
 @dataclass(slots=True)
@@ -125,7 +123,7 @@ class Courier:
     def _list_left(self) -> Iterator[Path]:
         for path in walk_files(self.folder):
             inside = path.relative_to(self.folder).parts
-            if inside[0] not in _OWN and path.is_file() and not path.is_symlink():
+            if inside[0] not in notes.NOT_LEFT and path.is_file() and not path.is_symlink():
                 yield path
 
     def _tell_often(self) -> None:

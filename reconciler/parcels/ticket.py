@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reconciler.codec import decode_json, encode_json
+from reconciler.execute.executors.carrier import TICKET
 from reconciler.record.remote import Remote, open_remote, read_options
 from reconciler.resource.settings import StoreSettings
 
@@ -13,6 +14,9 @@ from reconciler.resource.settings import StoreSettings
 # once a job has it, and TWICE after another came; PROGRESS while that runs; RESULT: what it left, the last of all.
 WANTED, BEGUN, TWICE, PROGRESS, RESULT = ("wanted", "begun", "twice", "progress", "result")
 NOTES = (WANTED, BEGUN, TWICE, PROGRESS, RESULT)
+# Of an attempt's folder, what no job leaves: what was sent, and what a command works in, of which no record takes
+# anything.
+NOT_LEFT = frozenset({"attempt.json", "handle.json", "inputs", "run", TICKET})
 
 
 @dataclass(frozen=True, slots=True)

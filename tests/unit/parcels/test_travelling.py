@@ -164,7 +164,9 @@ def test_damaged_result_is_refused_and_the_step_made_again(lab: Lab) -> None:
     assert (result.done, result.problem_class) == (False, "lost")
 
 
-@pytest.mark.parametrize("path", ["attempt.json", "../other/result.json", "/etc/passwd"])
+@pytest.mark.parametrize(
+    "path", ["attempt.json", "inputs/model/model.onnx", ".", "../other/result.json", "/etc/passwd"]
+)
 def test_what_came_back_is_written_into_its_own_folder_alone(lab: Lab, path: str) -> None:
     attempt = lab.begin()
     executor, handle = lab.submit(attempt)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler.execute.executors.executor import Handle, Submission
-from reconciler.files import replace
+from reconciler.files import hash_bytes, replace
 from reconciler.storage_errors import refuse_storage_error
 
 LARGEST = 100  # tasks of one array; Slurm takes 1001 where nobody changed that
@@ -82,8 +82,10 @@ class Member:
 
 
 def write_members(group: Sequence[Waiting]) -> str:
-    """The name of the array, which each task finds again by its folder."""
-    name = f"{group[0].handle.name}-array"
+    """The name of the array, which each task finds again by its folder. Another array that begins with the same step,
+    as after a submission whose answer was lost, has another name: its numbers are of other steps."""
+    names = "\n".join(each.handle.name for each in group)
+    name = f"{group[0].handle.name}-array-{hash_bytes(names.encode())[:8]}"
     for index, each in enumerate(group):
         replace(each.handle.folder / _MEMBER, json.dumps({"name": name, "index": index}).encode())
     return name

@@ -69,12 +69,14 @@ class Background:
     def _wait(self, before: Sequence[int], longest: float) -> None:
         """Until each has computed more than that."""
         give_up = time.monotonic() + longest
-        while any(now <= then for now, then in zip(self._read(), before, strict=True)):
+        while stuck := [n for n, (now, then) in enumerate(zip(self._read(), before, strict=True)) if now <= then]:
             for number, child in enumerate(self._children):
                 if child.poll() is not None:
                     raise self._explain(number)
             if time.monotonic() > give_up:
-                raise HarnessError(f"the background does not compute within {longest:g} s", "backend", self._where(0))
+                name = self._loads[stuck[0]].benchmark.name
+                problem = f"{name} in the background does not compute within {longest:g} s"
+                raise HarnessError(problem, "backend", self._where(stuck[0]))
             time.sleep(_LOOK)
 
     def _read(self) -> list[int]:

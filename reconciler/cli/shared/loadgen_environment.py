@@ -46,13 +46,14 @@ def install_loadgen(paths: RepositoryPaths, round_name: str) -> Path:
         venv.EnvBuilder(symlinks=True, with_pip=False).create(environment)
         packages = _locate_packages(environment)
         wanted = f"mlcommons-loadgen=={RELEASES[round_name]}"
+        # First, so that an environment that has LoadGen has everything, wherever this was killed.
+        lines = [f"import site; site.addsitedir({folder!r})" for folder in _list_packages_here()]
+        (packages / _BENEATH).write_text("\n".join(lines) + "\n")
         ended = run_pip(["install", "--quiet", "--no-deps", "--target", str(packages), wanted], _LIMIT)
         if ended.status:
             said = ended.error.splitlines()[-1:] or ["it says nothing"]
             fix = "see that a package index can be reached, and that there is a compiler where it has no wheel"
             raise ReconcilerError(f"pip does not install {wanted}: {said[0]}", fix=fix)
-        lines = [f"import site; site.addsitedir({folder!r})" for folder in _list_packages_here()]
-        (packages / _BENEATH).write_text("\n".join(lines) + "\n")
         python = find_python(paths, round_name)
         if python is None:
             raise ReconcilerError(

@@ -4,6 +4,7 @@ Also the way back: text as a number."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from typing import TypeGuard
@@ -79,6 +80,11 @@ def join_listing(names: Iterable[str], *, most: int = 6) -> str:
     if len(items) > most:
         return f"{', '.join(items[:most])} and {len(items) - most:,} more"
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def join_counted(names: Iterable[str]) -> str:
+    """ "8 x NVIDIA H200 and 1 x NVIDIA T4", in the order in which they first come; "" for none."""
+    return join_listing([f"{count} x {name}" for name, count in Counter(names).items()])
 
 
 def is_whole(value: object) -> TypeGuard[int]:

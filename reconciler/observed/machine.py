@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.catalog import installing
 from reconciler.observed.state import Obstacle
+from reconciler.quantities import join_counted
 from reconciler.resource.queues import QueueFacts
 from reconciler.resource.settings import Hardware, write_slices
 
@@ -65,7 +66,7 @@ def find_unlike(hardware: Hardware) -> Obstacle | None:
         matching = [name for name in here if wanted.lower() in name.lower()]
         count = hardware.count or 1
         if len(matching) < count:
-            have = f"{len(here)} x {here[0]}" if here else "no NVIDIA GPU"
+            have = join_counted(here) or "no NVIDIA GPU"
             cut = f" cut into {write_slices(hardware.slices)}" if hardware.slices else ""
             return Obstacle(
                 f"the system declares {count} x {wanted}{cut}; this machine has {have}", "run it on that machine"

@@ -17,6 +17,7 @@ from harness.catalog import BACKENDS
 from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.files import RepositoryPaths, hash_bytes, read_checked, write_checked
 from reconciler.observed.state import Obstacle
+from reconciler.quantities import join_counted
 from reconciler.resource.settings import Hardware, Settings, write_slices
 
 _FILE = "nodes.json"
@@ -131,7 +132,7 @@ def _unlike_gpus(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obs
     names = [str(gpu.get("name", "")) for gpu in node["gpus"]]
     if sum(wanted.lower() in name.lower() for name in names) >= count:
         return None
-    have = f"{len(names)} x {names[0]}" if names else "no NVIDIA GPU"
+    have = join_counted(names) or "no NVIDIA GPU"
     return Obstacle(f"the system declares {count} x {wanted}; {where} has {have}", "run it on that machine")
 
 

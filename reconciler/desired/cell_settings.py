@@ -59,6 +59,7 @@ class CellReaders:
             known = self.settings_of_rules[rules.name, scenario] = {
                 **rules.settings(scenario),
                 **rules.generation(scenario),
+                **rules.files(scenario),
             }
         return known
 

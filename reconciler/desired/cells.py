@@ -186,7 +186,10 @@ class CellCompiler:
 
     def _score(self, run: Input, dataset: Input) -> Input:
         reader = self._fresh()
-        inputs = [*collect_score_inputs(reader, replace(run, name="run"), dataset), *collect_scorer_inputs(reader)]
+        scorer = collect_scorer_inputs(reader)
+        if not scorer and self._rules is not None and self._rules.shown is not None:
+            scorer = reader.take("accuracy_files")  # the benchmark's own scorer writes them; a command is not told
+        inputs = [*collect_score_inputs(reader, replace(run, name="run"), dataset), *scorer]
         return self._put(Kind.SCORE, "", inputs, reader)
 
     def _tested(self, test: TestRules, runs: list[Input], made_from: Input, dataset: Input, *service: Input) -> Input:

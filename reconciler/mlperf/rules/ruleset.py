@@ -78,6 +78,10 @@ class BenchmarkRules:
             for n, v in self._values(self._below("generation", scenario), scenario, "generation.").items()
         }
 
+    def files(self, scenario: str) -> dict[str, Value]:
+        """Which answers of an accuracy run must be there as files (see ``extra_files``), for a score's key."""
+        return self._values(("accuracy_files",), scenario)
+
     def seeds(self) -> dict[str, int]:
         """The three seeds that every log of the round must show, under LoadGen's names."""
         return {name: self.value(name) for name in SEED_FIELDS}

@@ -12,6 +12,8 @@ from reconciler.desired.compile import compile_desired
 from reconciler.desired.requirements import list_needed_pins
 from reconciler.desired.state import Desired, Pins
 from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.mlperf.rules.ruled_value import RuledValue
+from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Address, Cell
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
@@ -172,6 +174,32 @@ def test_what_a_command_is_told_makes_stale_what_it_makes(
     base: dict[str, object], change: dict[str, object], expected: set[str]
 ) -> None:
     assert stale(compiled(declare(**base)), compiled(declare(**{**base, **change}))) == expected
+
+
+def with_files(*stems: str) -> Ruleset:
+    """A round, with other answers that stable-diffusion-xl shows as files."""
+    ruleset = load_ruleset("v6.0")
+    rules = ruleset.benchmarks["stable-diffusion-xl"]
+    files = replace(_ruled(rules), value={"folder": "images", "stems": list(stems)})
+    levels = {name: ({"accuracy_files": files}, *level) for name, level in rules.levels.items()}
+    return replace(ruleset, benchmarks={**ruleset.benchmarks, rules.name: replace(rules, levels=levels)})
+
+
+def _ruled(rules: BenchmarkRules) -> RuledValue:
+    found = rules.ruled("accuracy_files")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [({}, {"Score", "Result"}), (COMMAND, set())],  # a command is not told of them
+    ids=["own scorer", "command"],
+)
+def test_answers_that_the_round_wants_as_files_make_a_score_stale(how: dict[str, object], expected: set[str]) -> None:
+    declared = declare("Offline", benchmark__official="stable-diffusion-xl", **how)
+    before, after = (compile_desired(declared, with_files(*stems), Pins())[0] for stems in (("1", "2"), ("1", "3")))
+    assert stale(before, after) == expected
 
 
 def test_the_image_of_a_command_is_that_of_its_service_which_may_have_its_own() -> None:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import read_placement
 from reconciler.execute.executors.executor import Handle, Interruption, Progressing, State, Submission
 from reconciler.execute.executors.job_script import make_script
 from reconciler.execute.executors.queued import LastAnswer
-from reconciler.execute.request_parts import list_secrets
+from reconciler.execute.request_parts import list_secrets, select_slices
 from reconciler.files import replace
 from reconciler.process import ALLOWED
 from reconciler.resource.queues import EXECUTOR
@@ -162,12 +163,18 @@ def make_job_script(submission: Submission, name: str) -> str:
 
 def choose_resources(settings: CellSettings) -> dict[str, object]:
     """What a job holds on its node as long as it runs, as the API calls it. By default one of the custom resource that
-    is named like the system, so that two steps never share a machine; and the GPUs that the system declares."""
+    is named like the system, so that two steps never share a machine; and the GPUs that the system declares. Ray
+    counts GPUs whole, also those that are cut: a job holds them, and takes its slices among theirs. Raises
+    ReconcilerError where it would hold none."""
     hardware = settings.hardware
+    gpus = settings.number(f"{RAY}.gpus", hardware.count or 1 if hardware.accelerator else 0)
+    if not gpus and select_slices(settings):
+        fix = "leave it out: a job then holds the GPUs whose slices it computes on"
+        raise ReconcilerError("executor.ray.gpus is 0: Ray hides every GPU from its jobs, and every slice", fix=fix)
     held = settings.below(f"{RAY}.resources.") or {settings.text("system.name"): 1}
     chosen: dict[str, object] = {
         "entrypoint_num_cpus": settings.number(f"{RAY}.cpus"),
-        "entrypoint_num_gpus": settings.number(f"{RAY}.gpus", hardware.count or 1 if hardware.accelerator else 0),
+        "entrypoint_num_gpus": gpus,
         "entrypoint_resources": {name: int(str(count)) for name, count in held.items()},
     }
     if labels := settings.below(f"{RAY}.labels."):  # a Ray that has none refuses the very word

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from harness.contract import ProbeRequest, Result, RunRequest
+from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors import ray_dashboard
 from reconciler.execute.executors.executor import Handle, State, Submission
@@ -249,6 +250,23 @@ def test_what_a_job_holds_comes_from_the_system() -> None:
         "entrypoint_resources": {"machine": 1},
         "entrypoint_label_selector": {"ray.io/accelerator-type": "H200"},
     }
+
+
+def test_a_job_on_slices_holds_the_whole_gpus_that_are_cut() -> None:
+    values: dict[str, object] = {
+        "system.name": "a100_mig",
+        "hardware.accelerator": "NVIDIA A100",
+        "hardware.count": 2,
+        "hardware.mig": "14x 1g.10gb",
+        "engine.backend": "tensorrt",
+    }
+    assert choose_resources(CellSettings(values))["entrypoint_num_gpus"] == 2
+    as_devices = values | {"executor.ray.gpus": 14}  # Ray was started with the slices as its GPUs
+    assert choose_resources(CellSettings(as_devices))["entrypoint_num_gpus"] == 14
+    none = values | {"executor.ray.gpus": 0}
+    with pytest.raises(ReconcilerError, match="hides every GPU"):
+        choose_resources(CellSettings(none))
+    assert choose_resources(CellSettings(none | {"engine.backend": "onnxruntime"}))["entrypoint_num_gpus"] == 0
 
 
 def test_token_and_headers_are_those_of_rays_own_client(

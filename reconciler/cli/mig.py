@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from functools import partial
 
 import click
 
-from reconciler.cli.shared.options import spec_option, takes
-from reconciler.cli.shared.output import say, say_commands
+from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.output import say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.desired_cache import list_spec_paths
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.files import make_machine_lock
 from reconciler.quantities import join_listing, show_count
+from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.resource.settings import Hardware, SystemSettings, write_slices
 from reconciler.slicing.cutting import Cutter, list_privileges, look_here, run_tool
-from reconciler.slicing.journal import GpuHere, SliceJournal, find_slice_journal, read_slice_journal
-from reconciler.slicing.steps import find_made, list_cuts, write_cut, write_joins, write_switch
+from reconciler.slicing.journal import find_slice_journal, read_slice_journal
+from reconciler.slicing.steps import list_cuts, list_joins, write_cut, write_switch
 from reconciler.spec.loading import load
 
 _SYSTEM = click.Argument(["system"], required=False, metavar="[SYSTEM]")
@@ -26,44 +28,43 @@ _RUN = click.Option(["--run"], is_flag=True, help="Carry the commands out, as ro
 
 
 @click.group("mig", invoke_without_command=True)
-@takes([])
+@takes([json_option()])
 @click.pass_context
-def command(context: click.Context) -> int:
+def command(context: click.Context, as_json: bool) -> int:
     """Show the GPUs of this machine and their slices (MIG); make the slices that a system declares, and take them away.
 
     No pass makes a slice: where one is missing, cells are Blocked.
     """
-    return IN_SYNC if context.invoked_subcommand is not None else _show()
+    return IN_SYNC if context.invoked_subcommand is not None else _show(as_json)
 
 
 @command.command("create")
-@takes([_SYSTEM, _RUN, spec_option()])
-def create(system: str | None, run: bool, specs: tuple[str, ...]) -> int:
+@takes([_SYSTEM, _RUN, spec_option(), json_option()])
+def create(system: str | None, run: bool, specs: tuple[str, ...], as_json: bool) -> int:
     """Print the commands that make what is missing of the slices that SYSTEM declares; --run carries them out."""
     hardware = _find_hardware(system, specs)
     if run:
         with make_machine_lock("quiet").acquire():
-            made = _make_cutter().create(hardware)
-        say(f"{show_count(made, 'slice')} made." if made else f"{write_slices(hardware.slices)}: already there.")
-        return IN_SYNC
+            made = _make_cutter(as_json).create(hardware)
+        there = f"{write_slices(hardware.slices)}: already there."
+        return _conclude("create", made, f"{show_count(made, 'slice')} made." if made else there, as_json)
     cuts = list_cuts(hardware, look_here())
     switches = [write_switch(gpu, on=True) for gpu in dict.fromkeys(cut.gpu for cut in cuts) if not gpu.mig]
-    return _print([*switches, *(write_cut(cut) for cut in cuts)], "create")
+    return _print([*switches, *(write_cut(cut) for cut in cuts)], "create", as_json)
 
 
 @command.command("destroy")
-@takes([_RUN])
-def destroy(run: bool) -> int:
+@takes([_RUN, json_option()])
+def destroy(run: bool, as_json: bool) -> int:
     """Print the commands that take away what `create --run` made on this machine; --run carries them out.
 
-    Nothing else is touched, also after either command was killed.
+    Nothing else is touched, even if either command was killed halfway.
     """
     if run:
         with make_machine_lock("quiet").acquire():
-            gone = _make_cutter().destroy()
-        say(f"{show_count(gone, 'slice')} taken away.")
-        return IN_SYNC
-    return _print(_list_joins(read_slice_journal(find_slice_journal()), look_here()), "destroy")
+            gone = _make_cutter(as_json).destroy()
+        return _conclude("destroy", gone, f"{show_count(gone, 'slice')} taken away.", as_json)
+    return _print(list_joins(read_slice_journal(find_slice_journal()), look_here()), "destroy", as_json)
 
 
 def _find_hardware(system: str | None, specs: tuple[str, ...]) -> Hardware:
@@ -86,33 +87,41 @@ def _find_hardware(system: str | None, specs: tuple[str, ...]) -> Hardware:
     return cut[system or next(iter(cut))]
 
 
-def _list_joins(journal: SliceJournal, gpus: Sequence[GpuHere]) -> list[list[str]]:
-    by_uuid = {gpu.uuid: gpu for gpu in gpus}
-    commands, left = [], {gpu.uuid: len(gpu.slices) for gpu in gpus}
-    for entry in journal.made:
-        gpu = by_uuid.get(entry.gpu)
-        others = [each.uuid for each in journal.made if each != entry]
-        made = find_made(entry, gpu, others) if gpu is not None else None
-        if gpu is not None and made is not None:
-            commands += write_joins(gpu, made.instance)
-            left[gpu.uuid] -= 1
-    switched = [by_uuid[uuid] for uuid in journal.enabled if uuid in by_uuid and not left[uuid]]
-    return [*commands, *(write_switch(gpu, on=False) for gpu in switched if gpu.mig)]
-
-
-def _print(commands: Sequence[Sequence[str]], action: str) -> int:
-    if not commands:
+def _print(commands: Sequence[Sequence[str]], action: str, as_json: bool) -> int:
+    """What is left to be done."""
+    lines = [shlex.join([*list_privileges(), *words]) for words in commands]
+    if as_json:
+        say_json(render_document(f"mig {action}", commands=lines, slices=0))
+    elif lines:
+        say_commands(lines)
+        say(f"Nothing is done yet: `reconcile mig {action} --run` does it.")
+    else:
         say("Nothing to do.")
-        return IN_SYNC
-    say_commands(shlex.join([*list_privileges(), *words]) for words in commands)
-    say(f"Nothing is done yet: `reconcile mig {action} --run` does it.")
-    return NOT_IN_SYNC
+    return NOT_IN_SYNC if lines else IN_SYNC
 
 
-def _show() -> int:
-    journal = read_slice_journal(find_slice_journal())
-    ours = {entry.uuid for entry in journal.made}
+def _conclude(action: str, slices: int, text: str, as_json: bool) -> int:
+    """``slices``: how many were made or taken away."""
+    if as_json:
+        say_json(render_document(f"mig {action}", commands=[], slices=slices))
+    else:
+        say(text)
+    return IN_SYNC
+
+
+def _show(as_json: bool) -> int:
+    ours = {entry.uuid for entry in read_slice_journal(find_slice_journal()).made}
     gpus = look_here()
+    if as_json:
+        rows = [
+            {
+                **convert_plain_value(gpu),
+                "slices": [{**convert_plain_value(part), "made_here": part.uuid in ours} for part in gpu.slices],
+            }
+            for gpu in gpus
+        ]
+        say_json(render_document("mig", gpus=rows))
+        return IN_SYNC
     if not gpus:
         say("NVML reports no NVIDIA GPU here.")
     for gpu in gpus:
@@ -123,5 +132,6 @@ def _show() -> int:
     return IN_SYNC
 
 
-def _make_cutter() -> Cutter:
-    return Cutter(find_slice_journal(), look_here, run_tool, say)
+def _make_cutter(as_json: bool) -> Cutter:
+    """Beside a report as JSON, what it does is told on standard error."""
+    return Cutter(find_slice_journal(), look_here, run_tool, partial(say, err=as_json))

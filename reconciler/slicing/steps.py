@@ -7,10 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from reconciler.errors import ReconcilerError
+from reconciler.quantities import join_counted
 from reconciler.resource.settings import Hardware, write_slices
-from reconciler.slicing.journal import GpuHere, MadeSlice, SliceHere
+from reconciler.slicing.journal import GpuHere, MadeSlice, SliceHere, SliceJournal
 
 _ROOM = 7  # of GPUs whose driver does not say
+_DIGITS = 3  # of a width
 TOOL = "nvidia-smi"
 
 
@@ -27,7 +29,7 @@ def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
     ReconcilerError where there is none, or where the GPUs are others than those that are declared."""
     named = [gpu for gpu in gpus if hardware.accelerator.lower() in gpu.name.lower()][: hardware.count or 1]
     if len(named) < (hardware.count or 1):
-        have = f"{len(gpus)} x {gpus[0].name}" if gpus else "no NVIDIA GPU that NVML reports"
+        have = join_counted(gpu.name for gpu in gpus) or "no NVIDIA GPU that NVML reports"
         wanted = f"{hardware.count or 1} x {hardware.accelerator}"
         fix = "run it on that machine; NVML needs a driver, and `pip install nvidia-ml-py`"
         raise ReconcilerError(f"the system declares {wanted}; this machine has {have}", fix=fix)
@@ -45,7 +47,7 @@ def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
             raise ReconcilerError(f"{profile} is a part of a slice, which is not made here", fix=fix)
         gpu = next((gpu for gpu in named if room[gpu] >= _width(profile)), None)
         if gpu is None:
-            here = write_slices(part.profile for each in named for part in each.slices) or "nothing"
+            here = write_slices(part.profile or "unnamed slice" for each in named for part in each.slices) or "nothing"
             problem = f"there is no room for {write_slices(missing.elements())}: {here} is there already"
             raise ReconcilerError(problem, fix="take away what is in the way, or declare less")
         room[gpu] -= _width(profile)
@@ -53,9 +55,29 @@ def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
     return tuple(found)
 
 
+def list_joins(journal: SliceJournal, gpus: Sequence[GpuHere]) -> list[list[str]]:
+    """The commands that take away what the journal knows of, and switch off the modes that nothing needs then."""
+    by_uuid = {gpu.uuid: gpu for gpu in gpus}
+    commands, left = [], {gpu.uuid: len(gpu.slices) for gpu in gpus}
+    for entry in journal.made:
+        gpu = by_uuid.get(entry.gpu)
+        if gpu is None:
+            continue
+        made = find_made(entry, gpu, [each.uuid for each in journal.made if each != entry])
+        if made is not None:
+            commands += write_joins(gpu, made.instance)
+            left[gpu.uuid] -= 1
+        elif entry.ending:  # killed between the two: what computes is gone, the part of the GPU may be
+            commands.append(write_joins(gpu, entry.instance)[1])
+    switched = [by_uuid[uuid] for uuid in journal.enabled if uuid in by_uuid and not left[uuid]]
+    return [*commands, *(write_switch(gpu, on=False) for gpu in switched if gpu.mig)]
+
+
 def _width(profile: str) -> int:
-    """How much of a GPU it computes with: a profile begins with that."""
-    return int(profile.rpartition("c.")[2].partition("g.")[0])
+    """How much of a GPU it computes with: a profile begins with that. 1, the least, of one that the driver does not
+    name: its tool refuses what has no room."""
+    width = profile.rpartition("c.")[2].partition("g.")[0]
+    return int(width) if width.isdecimal() and len(width) <= _DIGITS else 1
 
 
 def write_switch(gpu: GpuHere, *, on: bool) -> list[str]:

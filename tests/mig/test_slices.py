@@ -54,6 +54,11 @@ def test_slices_are_made_computed_on_and_taken_away(machine: CutMachine, reposit
     assert (made.returncode, len(machine.slices())) == (0, 2), made.stderr
     machine.smi("mig", "-i", "0", "-cgi", "2g.20gb", "-C")
     assert "made by reconcile" in console(repository, "mig").stdout
+    told = json.loads(console(repository, "mig", "--json").stdout)
+    assert [part["made_here"] for part in told["gpus"][0]["slices"]] == [True, True, False]
+    assert (told["gpus"][1]["mig"], told["gpus"][1]["slices"]) == (None, [])
+    left_to_do = console(repository, "mig", "create", "--json")
+    assert (left_to_do.returncode, json.loads(left_to_do.stdout)["commands"]) == (0, [])
 
     report = repository.settle()
     assert report.outcomes
@@ -65,8 +70,8 @@ def test_slices_are_made_computed_on_and_taken_away(machine: CutMachine, reposit
         assert record.facts["backend.workers"].value == 2
         assert record.inputs["hardware.mig"].value == "2x 1g.10gb"
 
-    taken = console(repository, "mig", "destroy", "--run")
-    assert taken.returncode == 0, taken.stderr
+    taken = console(repository, "mig", "destroy", "--run", "--json")
+    assert (taken.returncode, json.loads(taken.stdout)["slices"]) == (0, 2), taken.stderr
     (left,) = machine.slices()
     assert left.endswith("MIG 2g.20gb")
     assert "gpu GPU-1a7e 00000000:01:00.0 1 " in machine.devices.read_text()  # somebody else's slice is on it

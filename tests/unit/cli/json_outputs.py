@@ -58,13 +58,15 @@ _FIRST, _LAST = ("plan", _A_PASS), ("plan", "pr", "diff", "apply", "history", "b
 _THEN: Mapping[str, str] = {"freeze": "unfreeze digits --commit"}  # so that the next commands have something to do
 # They need a tree, an archive, a key, an official name or an optional library that the example does not have, or tell
 # of the machine.
-WITHOUT_EXAMPLE = frozenset({"import", "doctor", "adopt", "move", "unpack", "sign", "rehearse"})
+_MACHINE = ("mig", "mig create", "mig destroy")
+WITHOUT_EXAMPLE = frozenset({"import", "doctor", "adopt", "move", "unpack", "sign", "rehearse", *_MACHINE})
 _INTRODUCTION = """\
 # JSON outputs
 
 Each command that reports takes `--json`, and then prints one JSON object: `version` (of this format; a field may be
 added under the same version), `report` (what it is) and the fields below. Exit codes are the same as without it.
-`adopt`, `doctor`, `import`, `move`, `rehearse`, `sign` and `unpack` take it too; their fields are not listed here.
+`adopt`, `doctor`, `import`, `mig`, `move`, `rehearse`, `sign` and `unpack` take it too; their fields are not listed
+here.
 
 The tables are inferred from what the commands print in an example repository
 (`python -m tests.unit.cli.json_outputs`). A field that is only `null` or empty there may hold more elsewhere; `[]`

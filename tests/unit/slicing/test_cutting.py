@@ -12,7 +12,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.resource.settings import Hardware, read_slices
 from reconciler.slicing.cutting import Cutter
 from reconciler.slicing.journal import GpuHere, SliceHere, SliceJournal, read_slice_journal
-from reconciler.slicing.steps import list_cuts
+from reconciler.slicing.steps import list_cuts, list_joins
 
 THEIRS = SliceHere("MIG-theirs", "1g.10gb", 3)
 DECLARED = Hardware(accelerator="A100", count=2, slices=read_slices("1x 3g.40gb, 2x 1g.10gb"))
@@ -130,6 +130,29 @@ def test_a_slice_that_is_in_use_stays_known(machine: Machine, tmp_path: Path) ->
     assert machine.gpus[0].slices == (THEIRS,)
 
 
+def test_the_commands_that_are_printed_take_away_what_is_left(machine: Machine, tmp_path: Path) -> None:
+    """Of a slice whose computing part went before the command ended, the part of the GPU alone."""
+    cutter = make_cutter(machine, tmp_path)
+    cutter.create(DECLARED)
+    machine.refuses = ("-dgi",)
+    with pytest.raises(ReconcilerError, match="In use"):
+        cutter.destroy()
+    machine.refuses = ()
+    commands = list_joins(read_slice_journal(tmp_path / "mig.json"), machine.look())
+    assert [command[-1] for command in commands] == ["-dci", "-dgi", "-dgi"]
+    for command in commands:
+        machine.run(command)
+    assert machine.gpus[0].slices == (THEIRS,)
+
+
+def test_a_slice_that_the_driver_does_not_name_takes_room(machine: Machine) -> None:
+    machine.gpus[0] = replace(machine.gpus[0], slices=(SliceHere("MIG-unnamed", "", 3),))
+    hardware = Hardware("A100", count=1, slices=("4g.40gb", "2g.20gb"))
+    assert [cut.profile for cut in list_cuts(hardware, machine.look())] == ["4g.40gb", "2g.20gb"]
+    with pytest.raises(ReconcilerError, match="no room"):
+        list_cuts(replace(hardware, slices=("7g.80gb",)), machine.look())
+
+
 def test_whatever_was_made_is_taken_away_wherever_the_commands_were_killed(tmp_path: Path) -> None:
     """Each call to the driver and its tool is the last of a command that makes, then of one that takes away."""
     whole = replace(DECLARED, slices=read_slices("1x 7g.80gb, 2x 1g.10gb"))
@@ -182,7 +205,7 @@ def test_slices_of_others_that_could_be_ours_are_left_alone(machine: Machine, tm
 @pytest.mark.parametrize(
     ("hardware", "said"),
     [
-        (Hardware("B200", count=1, slices=("1g.23gb",)), "1 x B200; this machine has 3 x NVIDIA A100"),
+        (Hardware("B200", count=1, slices=("1g.23gb",)), "this machine has 2 x NVIDIA A100 and 1 x NVIDIA T4"),
         (Hardware("T4", count=1, slices=("1g.5gb",)), "cannot be cut"),
         (Hardware("A100", count=1, slices=("7g.80gb",)), "no room for 1x 7g.80gb: 1x 1g.10gb is there already"),
         (Hardware("A100", count=1, slices=("1c.2g.20gb",)), "part of a slice"),

@@ -39,6 +39,7 @@ def console(repository: Repository, *words: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, cwd=repository.root, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_slices_are_made_computed_on_and_taken_away(machine: CutMachine, repository: Repository) -> None:
     blocked = console(repository)
     assert blocked.returncode == 2

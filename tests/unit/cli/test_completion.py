@@ -59,7 +59,7 @@ def test_rounds_and_commits_are_completed(declared: Path, complete: Callable[...
     git(declared, "commit", "--quiet", "--message", "Declare")
     git(declared, "tag", "v1-submitted")
     assert complete("rounds", "show", "v6") == ["v6.1", "v6.0"]
-    assert complete("init", "--round", "v4") == ["v4.1"]
+    assert complete("init", "--round", "v4") == ["v4.1", "v4.0"]
     assert complete("audit", "--at", "v1") == ["v1-submitted"]
     assert complete("pr", "--base", "ma") == ["main"]
     assert complete("diff", "HEAD..ma") == ["HEAD..main"]

@@ -187,6 +187,7 @@ def test_doctor_installs_the_loadgen_of_a_round_beside_the_one_that_is_here(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.delenv("PIP_CONSTRAINT", raising=False)  # of whoever runs the tests
     make_loadgen(tmp_path, RELEASES["v5.1"], load_ruleset("v5.0").seeds())
     code, _, err = reconcile("doctor", "--fix")
     environment = root / ".reconcile/environments/v5.1"

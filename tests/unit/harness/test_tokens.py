@@ -39,6 +39,15 @@ def run(scenario: str, mode: str, folder: Path) -> DetailLog:
     return parse_detail((folder / "mlperf_log_detail.txt").read_bytes())
 
 
+def run_undisturbed(scenario: str, folder: Path) -> DetailLog:
+    """A performance run, again where LoadGen found that the machine's clocks went at different speeds meanwhile."""
+    for _ in range(3):
+        log = run(scenario, "performance", folder)
+        if not any("system_clock" in str(line.value) for line in log.errors):
+            break
+    return log
+
+
 def number(log: DetailLog, key: str) -> Decimal:
     return Decimal(str(log.get(key)))
 
@@ -47,7 +56,7 @@ def number(log: DetailLog, key: str) -> Decimal:
 def test_token_metrics_follow_from_the_log_and_equal_its_summary(scenario: str, tmp_path: Path) -> None:
     """Answers are of one length, so that each latency is the first token's plus one gap for each further token."""
     pytest.importorskip("mlperf_loadgen")
-    log = run(scenario, "performance", tmp_path)
+    log = run_undisturbed(scenario, tmp_path)
     assert log.errors == ()
     assert log.validity == "VALID"
     latency, first, gap = (

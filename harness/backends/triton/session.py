@@ -3,7 +3,8 @@ HTTP or gRPC; all else is asked over HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from harness.backends.triton.grpc_connection import GrpcConnection, GrpcRefusalE
 from harness.backends.triton.metrics import describe_work, read_metrics
 from harness.backends.triton.protocol import find_shape, make_request_head, read_outputs
 from harness.backends.triton.server import TritonServer, find_server
-from harness.backends.triton.shared_memory import SharedInputs
+from harness.backends.triton.shared_memory import SharedInputs, SharedPart
 from harness.qsl import Arrays, Rows, count_rows
+
+_REFUSED = "see what the server refuses, and its log"
 
 
 class TritonSession(StreamSession):
@@ -44,6 +47,9 @@ class TritonSession(StreamSession):
             [GrpcConnection(self._server.host, self._server.grpc, self._server.timeout) for _ in range(plan.streams)]
             if plan.options.get("protocol") == "grpc"
             else []
+        )
+        self._make_head: Callable[..., bytes] = (
+            grpc_protocol.make_request_head if self._grpc else partial(make_request_head, self._server.host)
         )
         self._heads: dict[tuple[object, ...], bytes] = {}
         self._sharing = bool(plan.options.get("shared_memory", True)) and self._server.process is not None
@@ -92,42 +98,36 @@ class TritonSession(StreamSession):
 
     def _run(self, stream: int, rows: Rows) -> Outputs:
         arrays = self._staging[stream].batch(rows)
-        found = self._ask_grpc(stream, arrays) if self._grpc else self._ask_http(stream, arrays)
+        parts = self._shared[stream].write(arrays) if self._shared else []
+        head, following = self._find_head(stream, arrays, parts), [] if parts else arrays
+        ask = self._ask_grpc if self._grpc else self._ask_http
+        found = ask(stream, head, following, len(arrays[0]))
         return [output[: count_rows(rows)] for output in found]  # without what padded the batch
 
-    def _ask_grpc(self, stream: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        tensors, outputs = self._engine.inputs, self._engine.outputs
+    def _find_head(self, stream: int, arrays: Sequence[np.ndarray], parts: Sequence[SharedPart]) -> bytes:
+        tensors = self._engine.inputs
         shapes = tuple(find_shape(tensor, array.shape) for tensor, array in zip(tensors, arrays, strict=True))
-        parts = self._shared[stream].write(arrays) if self._shared else []
         known = (stream if parts else -1, *shapes)
         head = self._heads.get(known)
         if head is None:
-            head = self._heads[known] = grpc_protocol.make_request_head(
-                self._server.model, tensors, shapes, outputs, parts
-            )
+            head = self._make_head(self._server.model, tensors, shapes, self._engine.outputs, parts)
+            self._heads[known] = head
+        return head
+
+    def _ask_grpc(self, stream: int, head: bytes, arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
         try:
-            answer = self._grpc[stream].ask(head, [] if parts else arrays)
+            answer = self._grpc[stream].ask(head, arrays)
         except OSError as error:
             raise self._server.explain_broken(error) from error
         except GrpcRefusalError as error:
-            raise self._server.explain(str(error), "see what the server refuses, and its log") from error
-        return grpc_protocol.read_outputs(answer, outputs, len(arrays[0]))
+            raise self._server.explain(str(error), _REFUSED) from error
+        return grpc_protocol.read_outputs(answer, self._engine.outputs, count)
 
-    def _ask_http(self, stream: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        tensors = self._engine.inputs
-        shapes = tuple(find_shape(tensor, array.shape) for tensor, array in zip(tensors, arrays, strict=True))
-        parts = self._shared[stream].write(arrays) if self._shared else []
-        known = (stream if parts else -1, *shapes)
-        head = self._heads.get(known)
-        if head is None:
-            outputs = self._engine.outputs
-            head = make_request_head(self._server.host, self._server.model, tensors, shapes, outputs, parts)
-            self._heads[known] = head
+    def _ask_http(self, stream: int, head: bytes, arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
         try:
-            answer = self._connections[stream].ask(head, [] if parts else arrays)
+            answer = self._connections[stream].ask(head, arrays)
         except (OSError, ValueError) as error:
             raise self._server.explain_broken(error) from error
         if answer.status != 200:
-            problem = f"HTTP {answer.status}: {read_problem(answer.document)}"
-            raise self._server.explain(problem, "see what the server refuses, and its log")
-        return read_outputs(answer.document, answer.data, self._engine.outputs, len(arrays[0]))
+            raise self._server.explain(f"HTTP {answer.status}: {read_problem(answer.document)}", _REFUSED)
+        return read_outputs(answer.document, answer.data, self._engine.outputs, count)

@@ -12,7 +12,7 @@ from harness.backends import LoadPlan, Outputs, Token, load_backend
 from harness.benchmarks import load_benchmark
 from harness.contract import BACKENDS, Counter, LoadRequest, Result
 from harness.errors import require
-from harness.loops import load_loops, warm_rows
+from harness.loops import warm_rows
 
 _TELLS = 0.01  # seconds
 
@@ -36,14 +36,7 @@ def execute(request: LoadRequest, give_up: Callable[[BaseException], None]) -> R
         failed=lambda _, error: give_up(error),
         folder=Path(request.counter).parent,
     )
-    session = load_loops(
-        load_backend(load.backend).load,
-        plan,
-        benchmark.loop,
-        parts=benchmark.parts,
-        at_once=benchmark.at_once,
-        step_threads=benchmark.step_threads,
-    )
+    session = benchmark.open_session(load_backend(load.backend).load, plan)
     count = min(load.performance_sample_count or len(next(iter(arrays.values()))), len(next(iter(arrays.values()))))
     session.place(warm_rows(arrays, count))
     counter.stage("running")

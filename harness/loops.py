@@ -189,21 +189,6 @@ def _choose_part(plan: LoadPlan, part: str, outputs: Sequence[Tensor]) -> LoadPl
     return replace(plan, engine=plan.engine / part if plan.engine else None, outputs=outputs)
 
 
-def load_loops(
-    load: Callable[[LoadPlan], Session],
-    plan: LoadPlan,
-    loop: Loop | None,
-    *,
-    parts: Parts,
-    at_once: int,
-    step_threads: int,
-) -> Session:
-    """The backend's own session where a benchmark has no loop."""
-    if loop is None:
-        return load(plan)
-    return LoopSession(load, plan, loop, parts=parts, at_once=at_once, step_threads=step_threads)
-
-
 def warm_rows(samples: Arrays, count: int) -> dict[str, Any]:
     """The first samples, in memory that may be written."""
     return {name: take_rows(array, np.arange(count)) for name, array in samples.items()}

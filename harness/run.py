@@ -21,7 +21,7 @@ from harness.digests import hash_code, hash_folder, pack_own_code
 from harness.errors import HarnessError, require
 from harness.launched import is_launched
 from harness.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
-from harness.loops import load_loops, warm_rows
+from harness.loops import warm_rows
 from harness.machine import collect_machine_notes
 from harness.qsl import Arrays, SampleLibrary
 from harness.slice_session import SliceSession
@@ -109,14 +109,7 @@ def load_session(
     if len(slices) > 1 and request.scenario in ("Offline", "Server"):  # else a query keeps one of them busy
         session = SliceSession(request.backend, request.benchmark, plan, slices)
     else:
-        session = load_loops(
-            backend.load,
-            plan,
-            benchmark.loop,
-            parts=benchmark.parts,
-            at_once=benchmark.at_once,
-            step_threads=benchmark.step_threads,
-        )
+        session = benchmark.open_session(backend.load, plan)
     library = SampleLibrary(arrays, session.place, guard.record, performance_count=request.performance_sample_count)
     counter.stage("warming up")
     warm_up(session, arrays, benchmark)

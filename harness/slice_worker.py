@@ -20,7 +20,6 @@ from harness.backends import LoadPlan, Outputs, Session, Token, load_backend
 from harness.benchmarks import load_benchmark
 from harness.contract import BACKENDS
 from harness.errors import HarnessError, explain
-from harness.loops import load_loops
 from harness.orphan import die_with_parent
 from harness.shared_samples import Layout, map_samples
 from harness.slice_session import WorkerLoaded, WorkerStart
@@ -58,15 +57,7 @@ class SliceServer:
     def _load(self, start: WorkerStart) -> tuple[Session, LoadPlan, WorkerStart]:
         benchmark = load_benchmark(start.benchmark)
         plan = LoadPlan(**start.plan, completed=self._completed, failed=self._failed)
-        session = load_loops(
-            load_backend(start.backend).load,
-            plan,
-            benchmark.loop,
-            parts=benchmark.parts,
-            at_once=benchmark.at_once,
-            step_threads=benchmark.step_threads,
-        )
-        return session, plan, start
+        return benchmark.open_session(load_backend(start.backend).load, plan), plan, start
 
     def _place(self, session: Session, layout: Layout) -> None:
         descriptor = reduction.recv_handle(self._pipe)

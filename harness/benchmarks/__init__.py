@@ -54,13 +54,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.backends import Outputs, Tensor
+from harness.backends import LoadPlan, Outputs, Session, Tensor
 from harness.benchmarks.accuracy import AnswerLog, write_top1
 from harness.benchmarks.command import note_source
 from harness.contract import BENCHMARKS, Benchmark, Counter
 from harness.digests import hash_file
 from harness.errors import HarnessError
-from harness.loops import Loop
+from harness.loops import Loop, LoopSession
 
 Settings = Mapping[str, Any]
 Metrics = Mapping[str, Any]
@@ -97,6 +97,13 @@ class BenchmarkCode:
     loop: Loop | None
     score: Callable[[AnswerLog, Path, Path], Metrics]
     show_answers: ShowAnswers | None
+
+    def open_session(self, load: Callable[[LoadPlan], Session], plan: LoadPlan) -> Session:
+        """``load``: the backend's, whose own session it is where the benchmark has no loop."""
+        if self.loop is None:
+            return load(plan)
+        parts, at_once, step_threads = self.parts, self.at_once, self.step_threads
+        return LoopSession(load, plan, self.loop, parts=parts, at_once=at_once, step_threads=step_threads)
 
 
 def load_benchmark(benchmark: Benchmark) -> BenchmarkCode:

@@ -18,13 +18,10 @@ import numpy as np
 
 from harness.backends import LoadPlan, Outputs, Session, Token, load_backend
 from harness.benchmarks import load_benchmark
-from harness.contract import BACKENDS
 from harness.errors import HarnessError, explain
 from harness.orphan import die_with_parent
 from harness.shared_samples import Layout, map_samples
 from harness.slice_session import WorkerLoaded, WorkerStart
-
-_LANES = 2
 
 
 class SliceServer:
@@ -54,10 +51,10 @@ class SliceServer:
             else:
                 self._answer(partial(self._reply, does[kind], *said))
 
-    def _load(self, start: WorkerStart) -> tuple[Session, LoadPlan, WorkerStart]:
+    def _load(self, start: WorkerStart) -> tuple[Session, LoadPlan]:
         benchmark = load_benchmark(start.benchmark)
         plan = LoadPlan(**start.plan, completed=self._completed, failed=self._failed)
-        return benchmark.open_session(load_backend(start.backend).load, plan), plan, start
+        return benchmark.open_session(load_backend(start.backend).load, plan), plan
 
     def _place(self, session: Session, layout: Layout) -> None:
         descriptor = reduction.recv_handle(self._pipe)
@@ -115,14 +112,13 @@ def _keep(outputs: Outputs) -> list[np.ndarray]:
     return [np.ascontiguousarray(output) for output in outputs]
 
 
-def _describe(session: Session, plan: LoadPlan, start: WorkerStart) -> WorkerLoaded:
+def _describe(session: Session, plan: LoadPlan) -> WorkerLoaded:
+    """A session with loops, or with lanes on a device, says itself how many it takes at a time."""
     notes = dict(session.notes)
-    lanes = "lanes" in BACKENDS[start.backend].run
-    depth = plan.streams * int(plan.options.get("lanes", _LANES)) if lanes else plan.depth
     return WorkerLoaded(
         batch_size=session.batch_size,
         sizes=session.sizes,
-        depth=int(notes.get("samples_at_once", depth)),
+        depth=int(notes.get("samples_at_once", notes.get("lanes", plan.depth))),
         notes=notes,
         evidence=dict(getattr(session, "evidence", {})),
     )

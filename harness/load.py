@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.backends import LoadPlan, Outputs, Token, load_backend
+from harness.backends import Outputs, Token, load_backend
 from harness.benchmarks import load_benchmark
-from harness.contract import BACKENDS, Counter, LoadRequest, Result
+from harness.contract import Counter, LoadRequest, Result
 from harness.errors import require
+from harness.load_plans import make_load_plan
 from harness.loops import warm_rows
 
 _TELLS = 0.01  # seconds
@@ -23,21 +24,18 @@ def execute(request: LoadRequest, give_up: Callable[[BaseException], None]) -> R
     counter.stage("loading")
     benchmark = load_benchmark(load.benchmark)
     arrays = benchmark.load_performance_samples(require(Path(load.inputs["dataset"]), "the dataset"))
-    engine, settings = load.inputs.get("engine"), load.settings
-    plan = LoadPlan(
-        engine=require(Path(engine), "the engine") if engine else None,
+    plan = make_load_plan(
+        load,
+        benchmark,
         scenario="Offline",
-        batch_size=int(settings.get("batch_size", 1)),
-        streams=int(settings.get("streams", 1)),
-        threads=int(settings.get("threads", 0)),
-        outputs=benchmark.outputs,
-        options={name: settings[name] for name in BACKENDS[load.backend].run if name in settings} | {"devices": 1},
         completed=Tally(counter).completed,
         failed=lambda _, error: give_up(error),
         folder=Path(request.counter).parent,
+        more={"devices": 1},
     )
     session = benchmark.open_session(load_backend(load.backend).load, plan)
-    count = min(load.performance_sample_count or len(next(iter(arrays.values()))), len(next(iter(arrays.values()))))
+    total = len(next(iter(arrays.values())))
+    count = min(load.performance_sample_count or total, total)
     session.place(warm_rows(arrays, count))
     counter.stage("running")
     size = min(session.batch_size, count)

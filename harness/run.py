@@ -20,6 +20,7 @@ from harness.contract import BACKENDS, OWN_CODE, TELEMETRY, Counter, Fact, Mode,
 from harness.digests import hash_code, hash_folder, pack_own_code
 from harness.errors import HarnessError, require
 from harness.launched import is_launched
+from harness.load_plans import make_load_plan
 from harness.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
 from harness.loops import warm_rows
 from harness.machine import collect_machine_notes
@@ -177,35 +178,16 @@ def _test(request: RunRequest) -> Test:
 
 
 def _load_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Completer) -> LoadPlan:
-    settings = request.settings
-    batch_size, streams = int(settings.get("batch_size", 1)), int(settings.get("streams", 1))
-    if batch_size < 1 or streams < 1:
-        raise HarnessError(
-            f"batch_size {batch_size} and streams {streams} must be at least 1", "input", "correct the spec"
-        )
-    engine, backend = request.inputs.get("engine"), BACKENDS[request.backend]
-    options = {**backend.run, **({} if backend.builds_engine else backend.engine)}
     served = {"service_url": request.service_url, "service_log": request.service_log}
-    return LoadPlan(
-        engine=require(Path(engine), "the engine") if engine else None,
+    return make_load_plan(
+        request,
+        benchmark,
         scenario=request.scenario,
-        batch_size=batch_size,
-        streams=streams,
-        threads=int(settings.get("threads", 0)),
-        outputs=benchmark.outputs,
-        options={
-            **{name: settings[name] for name in options if name in settings},
-            **({"devices": 1} if list_taken() else {}),
-            **(served if request.service_url else {}),
-        },
         completed=completer.completed,
         failed=completer.failed,
         folder=Path(request.counter).parent,
-        model=Path(request.inputs["model"]) if "model" in request.inputs else None,
+        more={**({"devices": 1} if list_taken() else {}), **(served if request.service_url else {})},
         source=Path(request.sources["model"]) if "model" in request.sources else None,
-        precision=str(settings.get("precision", "fp32")),
-        pipeline=benchmark.pipeline,
-        shared=benchmark.load_shared(Path(request.inputs["dataset"])),
     )
 
 

@@ -1,0 +1,51 @@
+"""What a backend is told as it loads: for a run, and for what computes in the background of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.backends import Completed, Failed, LoadPlan
+from harness.benchmarks import BenchmarkCode
+from harness.contract import BACKENDS, BackgroundLoad, RunRequest, Scenario
+from harness.errors import HarnessError, require
+
+
+def make_load_plan(
+    asked: RunRequest | BackgroundLoad,
+    benchmark: BenchmarkCode,
+    *,
+    scenario: Scenario,
+    completed: Completed,
+    failed: Failed,
+    folder: Path,
+    more: Mapping[str, Any],
+    source: Path | None = None,
+) -> LoadPlan:
+    """``more``: options that no spec declares. Raises HarnessError where the engine is missing, or a size is wrong."""
+    settings = asked.settings
+    batch_size, streams = int(settings.get("batch_size", 1)), int(settings.get("streams", 1))
+    if batch_size < 1 or streams < 1:
+        raise HarnessError(
+            f"batch_size {batch_size} and streams {streams} must be at least 1", "input", "correct the spec"
+        )
+    engine, backend = asked.inputs.get("engine"), BACKENDS[asked.backend]
+    options = {**backend.run, **({} if backend.builds_engine else backend.engine)}
+    return LoadPlan(
+        engine=require(Path(engine), "the engine") if engine else None,
+        scenario=scenario,
+        batch_size=batch_size,
+        streams=streams,
+        threads=int(settings.get("threads", 0)),
+        outputs=benchmark.outputs,
+        options={**{name: settings[name] for name in options if name in settings}, **more},
+        completed=completed,
+        failed=failed,
+        folder=folder,
+        model=Path(asked.inputs["model"]) if "model" in asked.inputs else None,
+        source=source,
+        precision=str(settings.get("precision", "fp32")),
+        pipeline=benchmark.pipeline,
+        shared=benchmark.load_shared(Path(asked.inputs["dataset"])),
+    )

@@ -20,6 +20,7 @@ import numpy as np
 
 from harness.backends import LoadPlan, Outputs, Session, Tensor, Token
 from harness.errors import HarnessError
+from harness.pool import Pool
 from harness.qsl import Arrays, Rows, take_rows
 from harness.row_batches import Asked, Finish, RowBatches, RunningSample, Steps
 
@@ -60,14 +61,15 @@ class LoopSession:
         self._engines = {
             part: RowBatches(load, own, self._events, self._resume, self._fail) for part, own in plans.items()
         }
-        self._limit = at_once or max(engine.size * engine.pools for engine in self._engines.values())
-        self._room = threading.Semaphore(self._limit)
+        limit = at_once or max(engine.size * engine.pools for engine in self._engines.values())
+        self._room: Pool[None] = Pool()
+        self._room.fill([None] * limit)
         self._samples: Mapping[str, Any] = {}
         self._thread: threading.Thread | None = None
         self._steps = ThreadPoolExecutor(step_threads, "steps") if step_threads else None
         first = next(iter(self._engines.values())).engine
         # The engine may add to its own until it is closed.
-        self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": self._limit}, cast(dict[str, Any], first.notes))
+        self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": limit}, cast(dict[str, Any], first.notes))
         self.evidence: Mapping[str, Any] = getattr(first, "evidence", {})
 
     def place(self, samples: Arrays) -> None:
@@ -77,7 +79,7 @@ class LoopSession:
         done: SimpleQueue[tuple[np.ndarray | None, BaseException | None]] = SimpleQueue()
         positions = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
         for row in positions:
-            self._room.acquire()
+            self._room.get()
             self._begin(row, lambda answer, error: done.put((answer, error)))
         answers = []
         for _ in positions:  # of one sample at a time: ``batch_size`` is 1
@@ -88,7 +90,7 @@ class LoopSession:
         return answers
 
     def submit(self, rows: Rows, token: Token) -> None:
-        self._room.acquire()
+        self._room.get()
 
         def finish(answer: np.ndarray | None, error: BaseException | None) -> None:
             if error is not None or answer is None:
@@ -99,14 +101,10 @@ class LoopSession:
         self._begin(rows.start if isinstance(rows, slice) else int(rows[0]), finish)
 
     def ready(self) -> None:
-        self._room.acquire()
-        self._room.release()
+        self._room.wait()
 
     def drain(self) -> None:
-        for _ in range(self._limit):
-            self._room.acquire()
-        for _ in range(self._limit):
-            self._room.release()
+        self._room.drain()
         for engine in self._engines.values():
             engine.engine.drain()
 
@@ -172,7 +170,7 @@ class LoopSession:
 
     def _end(self, running: RunningSample, answer: np.ndarray | None, error: BaseException | None) -> None:
         running.finish(answer, error)
-        self._room.release()
+        self._room.put(None)
 
 
 def _step(running: RunningSample, outputs: Outputs | None) -> Asked | _End:

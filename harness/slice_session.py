@@ -21,6 +21,7 @@ from typing import Any
 from harness.backends import LoadPlan, Outputs, Token
 from harness.contract import Benchmark
 from harness.errors import HarnessError
+from harness.pool import Pool
 from harness.qsl import Arrays, Rows
 from harness.shared_samples import SharedSamples
 from harness.slices import VISIBLE
@@ -55,7 +56,7 @@ class SliceWorker:
 
     def __init__(self, uuid: str, start: WorkerStart, plan: LoadPlan) -> None:
         self.uuid, self._plan = uuid, plan
-        self.free: SimpleQueue[SliceWorker] = SimpleQueue()
+        self.free: Pool[SliceWorker] = Pool()
         self._flight: dict[int, Token] = {}
         self._lost: HarnessError | None = None
         self._answers: SimpleQueue[Any] = SimpleQueue()
@@ -160,13 +161,12 @@ class SliceSession:
         first = loaded[0]
         self.batch_size = min(each.batch_size for each in loaded)
         self.sizes: Sequence[int] = first.sizes
-        self._free: SimpleQueue[SliceWorker] = SimpleQueue()
-        self._count = sum(each.depth for each in loaded)
-        for turn in range(max(each.depth for each in loaded)):
-            for worker, each in zip(self.workers, loaded, strict=True):
-                worker.free = self._free
-                if turn < each.depth:
-                    self._free.put(worker)
+        self._free: Pool[SliceWorker] = Pool()
+        for worker in self.workers:
+            worker.free = self._free
+        depths = [(worker, each.depth) for worker, each in zip(self.workers, loaded, strict=True)]
+        most = max(depth for _, depth in depths)
+        self._free.fill(worker for turn in range(most) for worker, depth in depths if turn < depth)
         buses = [bus for each in loaded for bus in each.notes.get("devices", ())]
         self.notes: dict[str, Any] = {**first.notes, "workers": len(self.workers)}
         if buses:
@@ -193,12 +193,10 @@ class SliceSession:
             raise
 
     def ready(self) -> None:
-        self._free.put(self._free.get())
+        self._free.wait()
 
     def drain(self) -> None:
-        taken = [self._free.get() for _ in range(self._count)]
-        for worker in taken:
-            self._free.put(worker)
+        self._free.drain()
         for worker in self.workers:
             worker.ask("drain")
 

@@ -12,6 +12,7 @@ from harness.backends import BackendEngine, LoadPlan, Outputs, Token, match_samp
 from harness.backends.staging import Staging
 from harness.numa import stay_beside
 from harness.placement import place_workers
+from harness.pool import Pool
 from harness.qsl import Arrays, Rows
 
 
@@ -32,9 +33,8 @@ class StreamSession(ABC):
         }
         self._staging: list[Staging] = []
         self._work: SimpleQueue[tuple[Rows, Token] | None] = SimpleQueue()
-        self._free: SimpleQueue[None] = SimpleQueue()  # one entry per batch that may still be submitted
-        for _ in range(plan.depth):
-            self._free.put(None)
+        self._room: Pool[None] = Pool()
+        self._room.fill([None] * plan.depth)
         self._threads: list[threading.Thread] = []
 
     def place(self, samples: Arrays) -> None:
@@ -48,17 +48,14 @@ class StreamSession(ABC):
     def submit(self, rows: Rows, token: Token) -> None:
         if not self._threads:
             self._start_threads()
-        self._free.get()
+        self._room.get()
         self._work.put((rows, token))
 
     def ready(self) -> None:
-        self._free.put(self._free.get())
+        self._room.wait()
 
     def drain(self) -> None:
-        for _ in range(self._plan.depth):
-            self._free.get()
-        for _ in range(self._plan.depth):
-            self._free.put(None)
+        self._room.drain()
 
     def close(self) -> None:
         for _ in self._threads:
@@ -90,4 +87,4 @@ class StreamSession(ABC):
                 self._plan.failed(token, error)
             else:
                 self._plan.completed(token, outputs)
-            self._free.put(None)
+            self._room.put(None)

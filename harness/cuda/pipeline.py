@@ -22,6 +22,7 @@ from harness.cuda.sample_memory import Residence, Resident
 from harness.cuda.sizes import sizes
 from harness.errors import HarnessError
 from harness.numa import node_of, processors_of, stay_on, staying_beside
+from harness.pool import Pool
 from harness.qsl import Arrays, Rows, count_rows
 
 Work = tuple[Lane, Token, int, int]  # rows of the batch, which need not be as many as its token, and the lane's number
@@ -41,7 +42,7 @@ class GpuWorker:
         self._threads: list[threading.Thread] = []
         self.lanes: list[Lane] = []
         self.depth = plan.streams * lanes_per_stream(plan)
-        self.free: SimpleQueue[tuple[GpuWorker, int]] = SimpleQueue()
+        self.free: Pool[tuple[GpuWorker, int]] = Pool()
 
     def open(self, shapes: Shapes, *, graphs: bool) -> None:
         """Make the lanes. Raises HarnessError, with a batch that fits, when memory does not suffice."""
@@ -69,7 +70,7 @@ class GpuWorker:
         self.lanes[number].start(rows)
         self._queues[number % self._plan.streams].put((self.lanes[number], token, count_rows(rows), number))
 
-    def run_threads(self, free: SimpleQueue[tuple[GpuWorker, int]]) -> None:
+    def run_threads(self, free: Pool[tuple[GpuWorker, int]]) -> None:
         self.free = free
         for number in range(len(self._streams)):
             thread = threading.Thread(target=self._complete, args=(number,), name="completion", daemon=True)
@@ -118,8 +119,7 @@ class CudaSession:
         self._whole = [n for n in (1, 8) if n <= self.batch_size] if waits and self._graphs else []
         on_device = starts_from_device(plan.options)
         self._residence = Residence(devices, [worker.node for worker in self.workers], on_device=on_device)
-        self._free: SimpleQueue[tuple[GpuWorker, int]] = SimpleQueue()
-        self._count = 0
+        self._free: Pool[tuple[GpuWorker, int]] = Pool()
         self.notes: Mapping[str, Any] = {
             "streams": plan.streams,
             "lanes": self.workers[0].depth,
@@ -137,7 +137,7 @@ class CudaSession:
 
     def place(self, samples: Arrays) -> None:
         arrays = match_samples(samples, self.workers[0].loaded.inputs)
-        if not self._count:
+        if not self._free.size:
             self._open(arrays)
         try:
             residents = self._residence.place(arrays)
@@ -169,12 +169,10 @@ class CudaSession:
             raise
 
     def ready(self) -> None:
-        self._free.put(self._free.get())
+        self._free.wait()
 
     def drain(self) -> None:
-        taken = [self._free.get() for _ in range(self._count)]
-        for lane in taken:
-            self._free.put(lane)
+        self._free.drain()
         self.workers[0].device.activate()  # for compute() on this thread: a submit leaves that of its worker
 
     def close(self) -> None:
@@ -196,10 +194,7 @@ class CudaSession:
                 raise explained(error, worker.label) from error
             worker.run_threads(self._free)
         depth = self.workers[0].depth
-        for number in range(depth):
-            for worker in self.workers:
-                self._free.put((worker, number))
-        self._count = depth * len(self.workers)
+        self._free.fill((worker, number) for number in range(depth) for worker in self.workers)
 
 
 def lanes_per_stream(plan: LoadPlan) -> int:

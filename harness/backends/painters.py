@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol
 
 import numpy as np
 
 from harness.backends import LoadPlan, Outputs, Token
+from harness.pool import Pool
 from harness.qsl import Arrays, Rows
-
-Done = Callable[[Outputs | None, BaseException | None], None]
 
 
 class Painter(Protocol):
@@ -29,8 +30,11 @@ class Painter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
+    """A batch; one of both is called with what became of it."""
+
     samples: Mapping[str, np.ndarray]
-    done: Done
+    completed: Callable[[Outputs], None]
+    failed: Callable[[BaseException], None]
 
 
 class PaintingSession:
@@ -46,9 +50,8 @@ class PaintingSession:
         self._plan, self._padded = plan, padded
         self._samples: Arrays = {}
         self._work: SimpleQueue[_Asked | None] = SimpleQueue()
-        workers = len(open_painters)
-        self._depth = workers if plan.scenario == "Server" else 2 * workers
-        self._room = threading.Semaphore(self._depth)
+        self._room: Pool[None] = Pool()
+        self._room.fill([None] * replace(plan, streams=len(open_painters)).depth)
         self._threads: list[threading.Thread] = []
         for number, open_painter in enumerate(open_painters):
             opened: SimpleQueue[BaseException | None] = SimpleQueue()
@@ -65,34 +68,18 @@ class PaintingSession:
         self._samples = samples
 
     def compute(self, rows: Rows) -> Outputs:
-        answered: SimpleQueue[tuple[Outputs | None, BaseException | None]] = SimpleQueue()
-        self._work.put(_Asked(self._take(rows), lambda outputs, error: answered.put((outputs, error))))
-        outputs, error = answered.get()
-        if outputs is None:
-            raise error or RuntimeError("a painter gave neither pictures nor an error")
-        return outputs
+        answer: Future[Outputs] = Future()
+        self._ask(rows, answer.set_result, answer.set_exception)
+        return answer.result()
 
     def submit(self, rows: Rows, token: Token) -> None:
-        self._room.acquire()
-
-        def finish(outputs: Outputs | None, error: BaseException | None) -> None:
-            if outputs is None:
-                self._plan.failed(token, error or RuntimeError("a painter gave neither pictures nor an error"))
-            else:
-                self._plan.completed(token, outputs)
-            self._room.release()
-
-        self._work.put(_Asked(self._take(rows), finish))
+        self._ask(rows, partial(self._plan.completed, token), partial(self._plan.failed, token))
 
     def ready(self) -> None:
-        self._room.acquire()
-        self._room.release()
+        self._room.wait()
 
     def drain(self) -> None:
-        for _ in range(self._depth):
-            self._room.acquire()
-        for _ in range(self._depth):
-            self._room.release()
+        self._room.drain()
 
     def close(self) -> None:
         for _ in self._threads:
@@ -100,8 +87,12 @@ class PaintingSession:
         for thread in self._threads:
             thread.join()
 
-    def _take(self, rows: Rows) -> dict[str, np.ndarray]:
-        return {name: array[rows] for name, array in self._samples.items()}
+    def _ask(
+        self, rows: Rows, completed: Callable[[Outputs], None], failed: Callable[[BaseException], None]
+    ) -> None:
+        asked = _Asked({name: array[rows] for name, array in self._samples.items()}, completed, failed)
+        self._room.get()
+        self._work.put(asked)
 
     def _serve(self, open_painter: Callable[[], Painter], opened: SimpleQueue[BaseException | None]) -> None:
         try:
@@ -114,9 +105,10 @@ class PaintingSession:
             try:
                 outputs = self._paint(painter, asked.samples)
             except Exception as error:  # whatever the library raises belongs to this batch
-                asked.done(None, error)
+                asked.failed(error)
             else:
-                asked.done(outputs, None)
+                asked.completed(outputs)
+            self._room.put(None)
 
     def _paint(self, painter: Painter, samples: Mapping[str, np.ndarray]) -> Outputs:
         count = len(next(iter(samples.values())))

@@ -7,16 +7,17 @@ Nothing is built: a run reads the checkpoint. Each stream of each device is a th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 import diffusers
+import numpy as np
 import torch
 
 from harness.backends import LoadPlan
 from harness.backends.diffusers.loading import Networks, choose_devices, find_checkpoint, load_networks
-from harness.backends.diffusers.painting import COMPILED, PipelinePainter, read_settings
+from harness.backends.diffusers.painting import NOT_COMPILED, PaintingSettings, PipelinePainter, read_settings
 from harness.backends.painters import Painter, PaintingSession
 from harness.contract import Fact
 from harness.cuda.nvml import device_evidence
@@ -45,7 +46,7 @@ def load(plan: LoadPlan) -> PaintingSession:
     openings: list[Callable[[], Painter]] = []
     for device in devices:
         networks = load_networks(checkpoint, plan, device)
-        openings += [partial(_open, networks, plan, place) for place in places]
+        openings += [partial(_open, networks, plan.shared, settings, place) for place in places]
     notes = {
         "devices": [_find_bus(device) for device in devices if device.type == "cuda"],
         "device": devices[0].type,
@@ -56,7 +57,7 @@ def load(plan: LoadPlan) -> PaintingSession:
         "guidance": settings.guidance,
         "compile": settings.compiled,
     }
-    return PaintingSession(plan, openings, notes, padded=settings.compiled != COMPILED[0])
+    return PaintingSession(plan, openings, notes, padded=settings.compiled != NOT_COMPILED)
 
 
 def _find_bus(device: torch.device) -> str:
@@ -65,9 +66,11 @@ def _find_bus(device: torch.device) -> str:
     return f"{found.pci_domain_id:04x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
 
 
-def _open(networks: Networks, plan: LoadPlan, place: WorkerPlace) -> PipelinePainter:
+def _open(
+    networks: Networks, shared: Mapping[str, np.ndarray], settings: PaintingSettings, place: WorkerPlace
+) -> PipelinePainter:
     """On the thread that it then computes on. OpenMP counts the threads of each thread that calls it."""
     if networks.device.type == "cpu":
         stay_beside(place.node, place.processors)
         torch.set_num_threads(place.threads)
-    return PipelinePainter(networks, plan.shared, read_settings(plan))
+    return PipelinePainter(networks, shared, settings)

@@ -19,7 +19,7 @@ from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "input_ids_2")  # of the two text encoders
 LATENTS = "latents"
-COMPILED = ("none", "default", "reduce-overhead", "max-autotune")
+NOT_COMPILED = "none"  # of the run option compile, else a mode of torch.compile
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def read_settings(plan: LoadPlan) -> PaintingSettings:
     return PaintingSettings(
         int(plan.options.get("steps") or plan.pipeline["steps"]),
         float(plan.pipeline["guidance"]),
-        str(plan.options.get("compile", COMPILED[0])),
+        str(plan.options.get("compile", NOT_COMPILED)),
         bool(plan.options.get("channels_last", False)),
     )
 
@@ -66,7 +66,7 @@ class PipelinePainter:
         if settings.channels_last:
             self._pipe.unet.to(memory_format=torch.channels_last)
             self._decoder.to(memory_format=torch.channels_last)
-        if settings.compiled != COMPILED[0]:
+        if settings.compiled != NOT_COMPILED:
             mode = None if settings.compiled == "default" else settings.compiled
             self._pipe.unet = torch.compile(self._pipe.unet, mode=mode)
             self._make_pixels = torch.compile(self._make_pixels, mode=mode)

@@ -15,6 +15,8 @@ import numpy as np
 import torch
 import transformers
 
+from harness.backends.diffusers.loading import PIPE, SCHEDULER
+from harness.benchmarks.stable_diffusion_xl import PIPELINE
 from harness.benchmarks.stable_diffusion_xl.coco2014 import AGAINST, CAPTIONS, LATENTS, REFERENCES, TOKENIZERS
 from harness.benchmarks.stable_diffusion_xl.made_words import write_captions, write_tokenizer
 from harness.benchmarks.stable_diffusion_xl.scoring import make_references
@@ -22,8 +24,7 @@ from harness.benchmarks.stable_diffusion_xl.shapes import SHAPES, PipelineShape
 from harness.contract import Counter
 
 MODEL = "stable_diffusion_fp16"
-STEPS, GUIDANCE = {"small": 4, "full": 20}, 8.0
-_PIPE, _SCHEDULER = "checkpoint_pipe", "checkpoint_scheduler"
+STEPS = {"small": 4, "full": int(PIPELINE["steps"])}
 _CONTRAST = 6.0  # of the decoder's colours: drawn weights paint in grey
 
 
@@ -37,8 +38,8 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     path.parent.mkdir()
     torch.save(latents, path)
     pipe = draw_pipeline(shape, data, words["tokenizer"])
-    pipe.save_pretrained(models / MODEL / _PIPE)
-    pipe.scheduler.save_pretrained(models / MODEL / _SCHEDULER / "scheduler")
+    pipe.save_pretrained(models / MODEL / PIPE)
+    pipe.scheduler.save_pretrained(models / MODEL / SCHEDULER / "scheduler")
     pictures = []
     for caption in captions:
         pictures.append(paint_caption(pipe, caption, latents, STEPS[size]))
@@ -73,7 +74,7 @@ def paint_caption(pipe: Any, caption: str, latents: torch.Tensor, steps: int) ->
         made = pipe(
             prompt=caption,
             negative_prompt=AGAINST,
-            guidance_scale=GUIDANCE,
+            guidance_scale=PIPELINE["guidance"],
             num_inference_steps=steps,
             latents=latents,
             output_type="np",

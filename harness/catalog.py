@@ -1,4 +1,5 @@
-"""What planning must know of backends on a machine where none of their libraries is installed.
+"""What planning must know of backends on a machine where none of their libraries is installed; and how slices of GPUs
+(MIG) are written, in specs as in records.
 
 Standard library only. ``harness.contract`` hands it on to ``reconciler``; what every plan loads imports it from here,
 without the requests of children.
@@ -6,6 +7,8 @@ without the requests of children.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from harness.options import (
@@ -262,3 +265,15 @@ BACKENDS: dict[str, BackendFacts] = {
 def installing(extra: str) -> str:
     """The fix for what an extra of this project installs."""
     return f"pip install 'mlperf-reconciler[{extra}]', or in a checkout: pip install -e '.[{extra}]'"
+
+
+def read_slices(text: str) -> tuple[str, ...]:
+    """The profile of each slice, of what ``write_slices`` wrote."""
+    parts = (part.partition("x ") for part in filter(None, text.split(", ")))
+    return tuple(profile for count, _, profile in parts for _ in range(int(count)))
+
+
+def write_slices(profiles: Iterable[str]) -> str:
+    """As people read it: "1x 3g.40gb, 4x 1g.10gb", the largest first; "" for none."""
+    counted = Counter(profiles)
+    return ", ".join(f"{counted[profile]}x {profile}" for profile in sorted(counted, reverse=True))

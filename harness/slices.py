@@ -7,10 +7,10 @@ is a process for each (``harness.slice_session``).
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.catalog import write_slices
 from harness.contract import Fact
 from harness.errors import HarnessError
 from harness.machine import list_accelerators
@@ -34,7 +34,8 @@ def list_slices(accelerators: Sequence[Mapping[str, Any]]) -> list[Slice]:
 def choose_slices(wanted: Sequence[str], here: Sequence[Slice], chosen: str | None) -> list[Slice]:
     """A slice for each profile that is ``wanted``, the first that fit; ``chosen``: the variable CUDA_VISIBLE_DEVICES,
     which may name slices or their GPUs. Raises HarnessError where there are not enough."""
-    free = [part for part in here if chosen is None or _is_among(part, chosen)]
+    usable = [part for part in here if chosen is None or _is_among(part, chosen)]
+    free = list(usable)
     found: list[Slice] = []
     for profile in wanted:
         fits = next((part for part in free if part["profile"] == profile), None)
@@ -44,18 +45,12 @@ def choose_slices(wanted: Sequence[str], here: Sequence[Slice], chosen: str | No
         found.append(fits)
     if len(found) == len(wanted):
         return found
-    have = describe_profiles(str(part["profile"]) for part in here if chosen is None or _is_among(part, chosen))
+    have = write_slices(str(part["profile"]) for part in usable)
     raise HarnessError(
-        f"the run needs {describe_profiles(wanted)} of MIG, and {have or 'no slice'} can be used here",
+        f"the run needs {write_slices(wanted)} of MIG, and {have or 'no slice'} can be used here",
         "missing",
         f"make them: `reconcile mig create`; check {VISIBLE} and hardware.mig of the system",
     )
-
-
-def describe_profiles(profiles: Any) -> str:
-    """As "1x 3g.40gb, 4x 1g.10gb"; "" for none."""
-    counted = Counter(profiles)
-    return ", ".join(f"{counted[profile]}x {profile}" for profile in sorted(counted, reverse=True))
 
 
 def take_slices(wanted: Sequence[str], *, anywhere: bool = False) -> None:
@@ -86,7 +81,7 @@ def slice_evidence() -> dict[str, Fact]:
     if not taken:
         return {}
     profiles = {part["uuid"]: str(part["profile"]) for part in list_slices(list_accelerators())}
-    found = describe_profiles(profiles.get(uuid, uuid) for uuid in taken)
+    found = write_slices(profiles.get(uuid, uuid) for uuid in taken)
     return {"gpu.slices": Fact(value=found, role="evidence")}
 
 

@@ -9,6 +9,7 @@ from functools import partial
 
 import click
 
+from harness.catalog import write_slices
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository, show_from_root
@@ -17,7 +18,7 @@ from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.files import make_machine_lock
 from reconciler.quantities import join_listing, show_count
 from reconciler.render.documents import convert_plain_value, render_document
-from reconciler.resource.settings import Hardware, SystemSettings, write_slices
+from reconciler.resource.settings import Hardware, SystemSettings
 from reconciler.slicing.cutting import Cutter, list_privileges, look_here, run_tool
 from reconciler.slicing.journal import find_slice_journal, read_slice_journal
 from reconciler.slicing.steps import list_cuts, list_joins, write_cut, write_switch

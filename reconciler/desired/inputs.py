@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
+from harness.catalog import read_slices
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.state import Pins
 from reconciler.launch.adapters import select_identity
@@ -25,7 +26,6 @@ from reconciler.resource.settings import (
     MAXIMUM,
     SLICES,
     STATE_EXPECT,
-    read_slices,
 )
 from reconciler.result_formats.table import find_declared_format
 

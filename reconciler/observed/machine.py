@@ -8,11 +8,11 @@ import os
 import shutil
 from pathlib import Path
 
-from harness.catalog import installing
+from harness.catalog import installing, write_slices
 from reconciler.observed.state import Obstacle
 from reconciler.quantities import join_counted
 from reconciler.resource.queues import QueueFacts
-from reconciler.resource.settings import Hardware, write_slices
+from reconciler.resource.settings import Hardware
 
 
 def read_cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

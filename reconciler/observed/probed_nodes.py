@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.catalog import BACKENDS
+from harness.catalog import BACKENDS, write_slices
 from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.files import RepositoryPaths, hash_bytes, read_checked, write_checked
 from reconciler.observed.state import Obstacle
 from reconciler.quantities import join_counted
-from reconciler.resource.settings import Hardware, Settings, write_slices
+from reconciler.resource.settings import Hardware, Settings
 
 _FILE = "nodes.json"
 _MILLIWATTS = 1000

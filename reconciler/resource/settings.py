@@ -3,10 +3,10 @@ flat names that records and the reference have ("engine.batch_size"); who reads 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from harness.catalog import read_slices
 from reconciler.launch.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
 from reconciler.resource.kinds import Cell
 from reconciler.resource.queues import EXECUTOR, find_queue
@@ -41,18 +41,6 @@ def is_placing(name: str) -> bool:
     """Whether a setting of a system only says where, through whom, under which meter and in which power state its
     commands run: nothing of it is published."""
     return name in (*LAUNCHING, *METERED) or name.startswith((f"{EXECUTOR}.", f"{STATE}."))
-
-
-def read_slices(text: str) -> tuple[str, ...]:
-    """The profile of each slice, of what ``write_slices`` wrote."""
-    parts = (part.partition("x ") for part in filter(None, text.split(", ")))
-    return tuple(profile for count, _, profile in parts for _ in range(int(count)))
-
-
-def write_slices(profiles: Iterable[str]) -> str:
-    """As people read it: "1x 3g.40gb, 4x 1g.10gb", the largest first; "" for none."""
-    counted = Counter(profiles)
-    return ", ".join(f"{counted[profile]}x {profile}" for profile in sorted(counted, reverse=True))
 
 
 _MILLISECONDS = 1000

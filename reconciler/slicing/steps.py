@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from harness.catalog import write_slices
 from reconciler.errors import ReconcilerError
 from reconciler.quantities import join_counted
-from reconciler.resource.settings import Hardware, write_slices
+from reconciler.resource.settings import Hardware
 from reconciler.slicing.journal import GpuHere, MadeSlice, SliceHere, SliceJournal
 
 _ROOM = 7  # of GPUs whose driver does not say

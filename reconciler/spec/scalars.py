@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
+from harness.catalog import write_slices
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.launch.adapters import find_unfit as unfit_launcher
 from reconciler.resource.canonical import show_decimal
-from reconciler.resource.settings import write_slices
 from reconciler.spec.locations import Variables
 from reconciler.spec.names import give_advice
 from reconciler.spec.nodes import Number

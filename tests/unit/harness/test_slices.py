@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.catalog import write_slices
 from harness.errors import HarnessError
 from harness.gpus import list_computing, list_inventory, list_visible
 from harness.qsl import Ragged
 from harness.shared_samples import SharedSamples, map_samples
-from harness.slices import choose_slices, describe_profiles, list_slices
+from harness.slices import choose_slices, list_slices
 from tests.unit.harness.test_probe_machine import NoNvmlError, nvml, refuse
 
 A100 = "NVIDIA A100-SXM4-80GB"
@@ -106,7 +107,7 @@ def test_slices_are_chosen_by_profile_among_those_that_are_visible(
 def test_too_few_slices_are_refused_with_what_is_there(wanted: list[str], chosen: str | None, have: str) -> None:
     with pytest.raises(HarnessError) as raised:
         choose_slices(wanted, list_slices(TWO), chosen)
-    assert raised.value.problem == f"the run needs {describe_profiles(wanted)} of MIG, and {have} can be used here"
+    assert raised.value.problem == f"the run needs {write_slices(wanted)} of MIG, and {have} can be used here"
 
 
 def test_samples_are_read_where_they_were_written() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.catalog import read_slices
 from reconciler.errors import ReconcilerError
-from reconciler.resource.settings import Hardware, read_slices
+from reconciler.resource.settings import Hardware
 from reconciler.slicing.cutting import Cutter
 from reconciler.slicing.journal import GpuHere, SliceHere, SliceJournal, read_slice_journal
 from reconciler.slicing.steps import list_cuts, list_joins

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.catalog import read_slices, write_slices
 from reconciler.errors import Problem, SpecError
 from reconciler.resource.canonical import digest
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Cell
-from reconciler.resource.settings import read_slices, write_slices
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import compute_blob_id
 from reconciler.spec.loading import list_left_out, load

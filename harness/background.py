@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -105,11 +105,7 @@ def _read_done(counter: Path) -> int:
 def _start(load: BackgroundLoad, uuid: str, folder: Path) -> subprocess.Popen[bytes]:
     folder.mkdir()
     LoadRequest(load=load, counter=str(folder / "counter")).write(folder / "request.json")
-    environment: Mapping[str, str] = {**os.environ, "RECONCILE_PARENT": str(os.getpid())}
+    shown = {VISIBLE: uuid} if uuid else {}
     words = [sys.executable, "-P", "-m", "harness", "load", str(folder / "request.json"), str(folder / "result.json")]
-    return subprocess.Popen(
-        words,
-        cwd=folder,
-        env={**environment, **({VISIBLE: uuid} if uuid else {})},
-        stdin=subprocess.PIPE,
-    )
+    environment = {**os.environ, "RECONCILE_PARENT": str(os.getpid()), **shown}
+    return subprocess.Popen(words, cwd=folder, env=environment, stdin=subprocess.PIPE)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
-import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -29,23 +26,6 @@ def hash_files(root: Path, paths: Iterable[Path]) -> str:
 def hash_folder(folder: Path) -> str:
     """sha256 over every file below a folder."""
     return hash_files(folder, (path for path in folder.rglob("*") if path.is_file()))
-
-
-def pack_own_code(path: Path) -> None:
-    """The Python files of this package as a gzipped tar, whole or not at all: what ran where nobody else can look."""
-    stream = io.BytesIO()
-    with (
-        gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as zipped,
-        tarfile.open(fileobj=zipped, mode="w") as tar,
-    ):
-        for source in sorted(CODE_ROOT.rglob("*.py")):
-            content = source.read_bytes()
-            member = tarfile.TarInfo(f"{CODE_ROOT.name}/{source.relative_to(CODE_ROOT).as_posix()}")
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    beside = path.with_name(f"{path.name}.partial")
-    beside.write_bytes(stream.getvalue())
-    beside.replace(path)
 
 
 def hash_code() -> str:

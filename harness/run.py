@@ -17,7 +17,7 @@ from harness.background import Background
 from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.command import SERVICE_LOG
 from harness.contract import BACKENDS, OWN_CODE, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
-from harness.digests import hash_code, hash_folder, pack_own_code
+from harness.digests import hash_code, hash_folder
 from harness.errors import HarnessError, require
 from harness.launched import is_launched
 from harness.load_plans import make_load_plan
@@ -81,6 +81,8 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     if request.service_log:
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     if is_launched() and request.mode == "performance":
+        from harness.own_code import pack_own_code
+
         pack_own_code(Path(request.counter).with_name(OWN_CODE))
     counter.stage("done")
     return Result(

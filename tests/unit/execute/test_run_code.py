@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.contract import BACKENDS, BENCHMARKS
-from harness.digests import pack_own_code
+from harness.own_code import pack_own_code
 from reconciler.code_archive import pack_code, unpack_code
 from reconciler.execute.run_code import pack_run_code, take_launched_code
 from reconciler.resource.settings import CellSettings

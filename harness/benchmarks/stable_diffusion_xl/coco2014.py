@@ -105,9 +105,9 @@ def read_captions(path: Path) -> list[str]:
 def read_latents(path: Path) -> NDArray[np.float32]:
     """Of the reference, as NumPy or PyTorch wrote them."""
     if path.suffix == ".pt":
-        from harness.benchmarks.stable_diffusion_xl.saved_latents import read_saved
+        from harness.benchmarks.saved_tensors import read_tensor
 
-        found = read_saved(path, _FIX)
+        found = read_tensor(path, _FIX)
     else:
         try:
             found = np.load(path)

@@ -1,0 +1,49 @@
+"""What PyTorch saved. Such a file is a pickle: it is read as tensors alone."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.errors import HarnessError
+
+_ZIPPED, _PICKLED = b"PK\x03\x04", b"\x80"  # how files begin that PyTorch saves since 1.6, and that it saved before
+
+
+def load_saved(path: Path, fix: str) -> Any:
+    """Raises HarnessError that says whether the file is cut off, not PyTorch's, or holds more than tensors."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, EOFError, RuntimeError, ValueError, LookupError, pickle.UnpicklingError) as error:
+        raise HarnessError(f"{path} {_explain(path, error)}", "input", fix) from error
+
+
+def read_tensor(path: Path, fix: str) -> np.ndarray:
+    """As float32. Raises HarnessError also where it holds anything but a tensor."""
+    found = load_saved(path, fix)
+    if not isinstance(found, torch.Tensor):
+        raise HarnessError(f"{path} holds a {type(found).__name__}, and no tensor", "input", fix)
+    array: np.ndarray = found.float().numpy()
+    return array
+
+
+def _explain(path: Path, error: Exception) -> str:
+    """What is wrong with a file that PyTorch does not load."""
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror or error}"
+    with path.open("rb") as stream:
+        begins = stream.read(len(_ZIPPED))
+    if not begins:
+        return "is empty"
+    cut = isinstance(error, EOFError) or "EOF" in str(error)
+    if cut or (begins == _ZIPPED and not zipfile.is_zipfile(path)):
+        return "is cut off"
+    if begins != _ZIPPED and not begins.startswith(_PICKLED):
+        return "is not a file that PyTorch saved"
+    told = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return f"holds what is not loaded as weights: {told}"

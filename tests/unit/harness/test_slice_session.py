@@ -38,14 +38,8 @@ class Told:
         self.failures[token[0]] = error
 
 
-@pytest.fixture
-def told() -> Told:
-    return Told()
-
-
-@pytest.fixture
-def session(told: Told, tmp_path: Path) -> Iterator[SliceSession]:
-    plan = LoadPlan(
+def make_plan(told: Told, folder: Path) -> LoadPlan:
+    return LoadPlan(
         engine=None,
         scenario="Offline",
         batch_size=1,
@@ -55,9 +49,18 @@ def session(told: Told, tmp_path: Path) -> Iterator[SliceSession]:
         options={},
         completed=told.completed,
         failed=told.failed,
-        folder=tmp_path,
+        folder=folder,
     )
-    made = SliceSession("null", NAMING, plan, ["MIG-a", "MIG-b"])
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def session(told: Told, tmp_path: Path) -> Iterator[SliceSession]:
+    made = SliceSession("null", NAMING, make_plan(told, tmp_path), ["MIG-a", "MIG-b"])
     yield made
     for worker in made.workers:
         worker.end()
@@ -128,21 +131,9 @@ def submit_until_lost(session: SliceSession, told: Told) -> None:
 
 
 def test_what_keeps_a_process_from_loading_is_raised(tmp_path: Path, told: Told) -> None:
-    plan = LoadPlan(
-        engine=tmp_path / "none",
-        scenario="Offline",
-        batch_size=1,
-        streams=1,
-        threads=0,
-        outputs=(),
-        options={},
-        completed=told.completed,
-        failed=told.failed,
-        folder=tmp_path,
-    )
     missing = Benchmark(name="missing", path=str(tmp_path / "missing.py"))
     with pytest.raises(HarnessError, match="no benchmark file"):
-        SliceSession("null", missing, plan, ["MIG-a", "MIG-b"])
+        SliceSession("null", missing, make_plan(told, tmp_path), ["MIG-a", "MIG-b"])
 
 
 def test_a_run_over_two_slices_answers_as_the_model_does(

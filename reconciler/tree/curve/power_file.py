@@ -8,7 +8,7 @@ from typing import Any
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.power import find_cooling
-from reconciler.quantities import read_count
+from reconciler.quantities import parse_decimal, read_count
 
 # Fields of a system's description that are of its power alone, and not shown in system_desc.json.
 POWER_FIELDS = frozenset(
@@ -81,9 +81,8 @@ def _sourced(description: Mapping[str, Any], value: str, source: str) -> dict[st
     if stated in (None, ""):
         return {}
     unit = "value_kw" if value.endswith("_kw") else "value_w"
-    try:
-        number = float(str(stated))
-    except ValueError:
-        raise ReconcilerError(f"{value} is {stated!r}", fix="write a number") from None
-    whole = int(number) if number.is_integer() else number
+    number = parse_decimal(stated)
+    if number is None:
+        raise ReconcilerError(f"{value} is {stated!r}", fix="write a number")
+    whole = int(number) if number == number.to_integral_value() else float(number)
     return {unit: whole, "source_type": "vendor_spec", "source": str(description.get(source, ""))}

@@ -57,6 +57,7 @@ def test_a_published_power_and_a_declared_one_govern() -> None:
     assert (declared.kilowatts, declared.declared) == (Decimal("12.00"), True)
 
 
-def test_a_figure_that_is_none_is_refused() -> None:
-    with pytest.raises(ReconcilerError, match="accelerator_tdp_w is 'about 700'"):
-        make_power("box", {**_BOX, "accelerator_tdp_w": "about 700"})
+@pytest.mark.parametrize("figure", ["about 700", "nan", "inf"])
+def test_a_figure_that_is_none_is_refused(figure: str) -> None:
+    with pytest.raises(ReconcilerError, match=f"accelerator_tdp_w is '{figure}'"):
+        make_power("box", {**_BOX, "accelerator_tdp_w": figure})

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from reconciler.diff.timeline import Side
 from reconciler.mlperf.endpoints_accuracy import show_plain
-from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.resource.kinds import Cell, name_point
 from reconciler.tree.curve.reading import find_implementation, find_submissions, is_endpoints_submission
 from reconciler.tree.reading.facts import read_metric
@@ -48,7 +47,7 @@ def _read_points(path: Path) -> Iterator[tuple[Cell, Side]]:
         for folder in curve.points:
             measured, cell = folder.measured, Cell(division, curve.system, benchmark, name_point(folder.named))
             if measured is not None:
-                offline = measured.load_pattern == OFFLINE_PATTERN
+                offline = measured.is_offline
                 side = Side(cell, show_plain(measured.system_tps), "tokens/s", entered=curve.model, offline=offline)
                 yield cell, side if offline else replace(side, point=drawn.get(measured.concurrency))
 

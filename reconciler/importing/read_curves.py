@@ -13,7 +13,7 @@ from reconciler.importing.point_folder import PointRun, find_runs
 from reconciler.importing.run_reader import TakenCell
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints_accuracy import parse_number
-from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
+from reconciler.mlperf.endpoints_program.point import OFFLINE_PATTERN
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset

@@ -12,7 +12,7 @@ from typing import Any
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.endpoints_audits import CACHING
-from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
+from reconciler.mlperf.endpoints_program.point import OFFLINE_PATTERN
 from reconciler.mlperf.log_files import CONFIG
 from reconciler.resource.kinds import PERFORMANCE
 from reconciler.resource.settings import DEDICATED_OFFLINE

@@ -23,8 +23,7 @@ from reconciler.mlperf.endpoints_program.judge import (
     judge_logged,
     judge_point,
 )
-from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
-from reconciler.mlperf.endpoints_program.point import MeasuredPoint
+from reconciler.mlperf.endpoints_program.point import OFFLINE_PATTERN, MeasuredPoint
 from reconciler.mlperf.endpoints_program.regions import Regions, compute_regions
 from reconciler.mlperf.endpoints_program.results import UnreadablePointError, parse_point, parse_scores
 from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules

@@ -8,7 +8,6 @@ from typing import Any
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.documents import parse_json_object
-from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, RESULT_SUMMARY
 from reconciler.quantities import read_count
@@ -83,6 +82,7 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
     first = cells[0]
     facts = _facts(first)
     seeds = rules.find_seed_set(facts.seed_set)
+    elects = not any(_facts(content).measured.is_offline for content in cells)
     return CurveContent(
         system=first.cell.system,
         model=_name_model(first),
@@ -93,16 +93,12 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
         seed_set=facts.seed_set,
         target_cohort=str(facts.disclosed.get(_TARGET) or seeds.published),
         implementation=first.cell.benchmark,
-        points=tuple(_point(content, system, rules, elects=not any(map(_is_offline, cells))) for content in cells),
+        points=tuple(_point(content, system, rules, elects=elects) for content in cells),
         disclosed={name: value for name, value in facts.disclosed.items() if name != _TARGET},
         description=_describe(system),
         power=_power(system, _DIVISIONS[first.cell.division], rules),
         rehearsal=first.rehearsal,
     )
-
-
-def _is_offline(content: CellContent) -> bool:
-    return _facts(content).measured.load_pattern == OFFLINE_PATTERN
 
 
 def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, elects: bool) -> PointContent:
@@ -118,7 +114,7 @@ def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, el
         accuracy=content.accuracy[ACCURACY_RESULTS] if facts.own_accuracy else None,
         deployment={name: value for name, value in facts.disclosed.items() if name in own},
         disclosed={name: value for name, value in facts.disclosed.items() if name not in own},
-        offline=DEDICATED if _is_offline(content) else elected,
+        offline=DEDICATED if facts.measured.is_offline else elected,
         nodes={ids[name]: count for name, count in facts.nodes.items()},
         shortfall=(int(str(short["replicas"])), int(str(short["fitting"])), str(short["reason"])) if short else None,
         warmup=_warmup(facts),

@@ -9,7 +9,6 @@ from decimal import Decimal
 from enum import StrEnum
 
 from reconciler.mlperf.endpoints_program.event_log import LoggedRun
-from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint, SteadyWindow
 from reconciler.mlperf.endpoints_program.regions import Regions
 from reconciler.mlperf.endpoints_program.rules import MODEL_SEED, CurveRules, SeedSet
@@ -89,7 +88,7 @@ def judge_logged(
 ) -> Iterator[PointFinding]:
     """What only the events of a run show: whether its load was held, and its steady state. ``dataset_size``: 0 where
     nobody says, and no super-pass is known."""
-    if point.load_pattern == OFFLINE_PATTERN:
+    if point.is_offline:
         return
     sustained = min(point.concurrency, len(logged.requests))
     if not sustained <= logged.peak <= point.concurrency:
@@ -131,7 +130,7 @@ def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules)
 
 def find_least_seconds(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> int:
     """What the rules ask of this point's duration."""
-    if point.load_pattern == OFFLINE_PATTERN:
+    if point.is_offline:
         return rules.find_offline_seconds()
     return rules.find_least_seconds(
         regions.find(point.concurrency), point.concurrency, agentic=is_agentic(point, rules)
@@ -168,7 +167,7 @@ def _pattern(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[Po
 
 
 def _place(point: MeasuredPoint, _: CurveRules, regions: Regions) -> Iterator[PointFinding]:
-    if point.load_pattern != OFFLINE_PATTERN and not regions.find(point.concurrency):
+    if not point.is_offline and not regions.find(point.concurrency):
         end = regions.regions[-1].last
         yield _invalid(
             "concurrency-in-range", f"concurrency {point.concurrency} is beyond {end}, 10 % above the maximum"
@@ -188,7 +187,7 @@ def _span(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator
 
 
 def _steadiness(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator[PointFinding]:
-    if point.load_pattern == OFFLINE_PATTERN:
+    if point.is_offline:
         return
     if point.window is None:
         yield _warning("steady-state-basis", "the client found no steady-state window: whole-run metrics are official")
@@ -202,12 +201,12 @@ def _metrics(point: MeasuredPoint, _: CurveRules, __: Regions) -> Iterator[Point
     if point.output_tokens <= 0:
         yield _invalid("metric-consistency-output-tokens", "no output token was counted")
     tpot = point.tpot.at(90)
-    if point.load_pattern != OFFLINE_PATTERN and (tpot is None or tpot <= 0):
+    if not point.is_offline and (tpot is None or tpot <= 0):
         yield _invalid("metric-consistency-tpot-p90", "TPOT has no 90th percentile above 0")
 
 
 def _streamed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
-    if rules.get("streaming") and point.load_pattern != OFFLINE_PATTERN and not point.streaming:
+    if rules.get("streaming") and not point.is_offline and not point.streaming:
         yield _invalid("streaming-config", "responses were not streamed (model_params.streaming)")
 
 

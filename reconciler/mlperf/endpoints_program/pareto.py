@@ -8,8 +8,6 @@ from decimal import Decimal
 
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 
-OFFLINE_PATTERN = "max_throughput"
-
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
@@ -39,13 +37,13 @@ class ParetoCurve:
 def make_curve(points: Iterable[MeasuredPoint], *, agentic: bool = False) -> ParetoCurve:
     """Points without a rate per user are left out: there is nowhere to draw them."""
     measured = sorted(points, key=lambda point: point.concurrency)
-    fixed = [point for point in measured if point.load_pattern != OFFLINE_PATTERN]
+    fixed = [point for point in measured if not point.is_offline]
     drawn = []
     for point in fixed:
         per_user = point.interactivity if agentic else point.tps_per_user
         if per_user is not None:
             drawn.append(CurvePoint(point.concurrency, per_user, point.system_tps, point.ttft_p90_ms))
-    ceiling = max((point.system_tps for point in measured if point.load_pattern == OFFLINE_PATTERN), default=None)
+    ceiling = max((point.system_tps for point in measured if point.is_offline), default=None)
     return ParetoCurve(tuple(drawn), ceiling, find_dominated(drawn))
 
 

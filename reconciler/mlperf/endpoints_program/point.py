@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 _SECOND, _MILLISECOND = Decimal(10**9), Decimal(10**6)
+OFFLINE_PATTERN = "max_throughput"  # the load pattern of a dedicated Offline run
 DRIFTING = "Drifting"  # how the states of a metric that is not flat begin
 
 
@@ -75,8 +76,8 @@ class AccuracyScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPoint:
-    """One performance run at a fixed concurrency, or a dedicated Offline run (``load_pattern`` max_throughput, whose
-    ``concurrency`` is the size of its dataset). Times in ns. ``seeds``: under the names of point.yaml."""
+    """One performance run at a fixed concurrency, or a dedicated Offline run, whose ``concurrency`` is the size of its
+    dataset. Times in ns. ``seeds``: under the names of point.yaml."""
 
     concurrency: int
     load_pattern: str
@@ -102,6 +103,11 @@ class MeasuredPoint:
     turn_tokens: Decimal | None = None
     endpoints: tuple[str, ...] = ()
     client: str = ""
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether it is a dedicated Offline run."""
+        return self.load_pattern == OFFLINE_PATTERN
 
     @property
     def seconds(self) -> Decimal:

@@ -17,8 +17,8 @@ from reconciler.errors import ReconcilerError
 from reconciler.foreign import read_regular
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.endpoints_accuracy import parse_figure, parse_number
-from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.endpoints_program.point import (
+    OFFLINE_PATTERN,
     AccuracyScore,
     Distribution,
     MeasuredPoint,

@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.mlperf.endpoints_accuracy import parse_number
-from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN
 from reconciler.mlperf.endpoints_program.regions import CHOICE, REGIONS
 from reconciler.quantities import is_whole
 from reconciler.tree.curve.check_structure import CHECKER, OURS, POLICY, PointView, complain, make_rule
@@ -238,7 +237,7 @@ def check_as_run(view: PointView) -> Iterator[Complaint]:
     stated: list[tuple[str, Any, Any]] = [
         ("load_pattern", document.within("runtime_settings", "load_pattern"), measured.load_pattern)
     ]
-    if measured.load_pattern != OFFLINE_PATTERN:
+    if not measured.is_offline:
         stated.append(("concurrency", document.get("concurrency"), measured.concurrency))
     if isinstance(settings, Mapping):
         stated += [

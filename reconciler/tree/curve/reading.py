@@ -10,7 +10,7 @@ from typing import Any
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.endpoints_program.pareto import OFFLINE_PATTERN, ParetoCurve, make_curve
+from reconciler.mlperf.endpoints_program.pareto import ParetoCurve, make_curve
 from reconciler.mlperf.endpoints_program.point import AccuracyScore, MeasuredPoint
 from reconciler.mlperf.endpoints_program.results import PointProblem, UnreadablePointError, parse_point, parse_scores
 from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
@@ -148,7 +148,7 @@ class CurveFolder:
     def pareto(self) -> ParetoCurve:
         """Of the points whose result can be read."""
         measured = [point.measured for point in self.points if point.measured is not None]
-        patterns = {point.load_pattern for point in measured if point.load_pattern != OFFLINE_PATTERN}
+        patterns = {point.load_pattern for point in measured if not point.is_offline}
         agentic = load_endpoints_rules().get("agentic_load_pattern")
         return make_curve(measured, agentic=patterns == {agentic})
 

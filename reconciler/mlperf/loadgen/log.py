@@ -49,7 +49,7 @@ _NO_FLAGS, _TAIL = b'"metadata": {"is_error": false, "is_warning": false, ', 256
 
 # strict=False: a git log message that LoadGen records may hold control characters.
 _DIGITS, _FIRST_APART = 9, 4  # digits of a release, and a release
-_TEXT = b'"pid": '  # how a log of before v1.0 begins
+TEXT_MARKER = b'"pid": '  # how a log of before v1.0 begins
 _LARGEST_EXPONENT = 400  # beyond what LoadGen's doubles hold; an integer of a million digits would take minutes
 
 
@@ -338,7 +338,7 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
         raise LogError(
             f"{file}:1: it is empty: LoadGen wrote nothing", fix="see what the program printed: its run never began"
         )
-    if data.startswith(_TEXT):
+    if data.startswith(TEXT_MARKER):
         raise LogError(
             f"{file}:1: a log of before v1.0, which is text and has no results",
             fix="`verify-tree` and `check` read such trees; their runs cannot be recorded",

@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from reconciler.mlperf.loadgen.log import AUDIT_TEXT, DetailLog, LogIndex, LogLine
-from reconciler.mlperf.loadgen.summary import OLD_WORDS, SummaryLog, list_result_keys, parse_summary
+from reconciler.mlperf.loadgen.log import AUDIT_TEXT, TEXT_MARKER, DetailLog, LogIndex, LogLine
+from reconciler.mlperf.loadgen.summary import OLD_WORDS, SummaryLog, list_result_keys
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.quantities import parse_decimal
 
-_BEGINNING = b'"pid": '
 _LINE = re.compile(r'"pid": \d+, "tid": \d+, "ts": \d+ns : (?P<text>.*)')
 _LONGEST = 4096  # characters of a line that is read; a longer one is a list of samples
 _DIGITS = 40  # of a whole number
@@ -40,7 +39,7 @@ PASSED_OVER = "error_passed_over"  # the key of such a line
 
 
 def is_text_log(data: bytes) -> bool:
-    return data.startswith(_BEGINNING)
+    return data.startswith(TEXT_MARKER)
 
 
 class _TextIndex(LogIndex):
@@ -55,8 +54,8 @@ class _TextIndex(LogIndex):
         return line if line <= self._length else 0
 
 
-def parse_text_log(data: bytes, summary: bytes, file: str = DETAIL) -> DetailLog:
-    """The bytes of both logs of a run; of an accuracy run the summary tells nothing."""
+def parse_text_log(data: bytes, summary: SummaryLog | None, file: str = DETAIL) -> DetailLog:
+    """``summary``: of the same run, None where it cannot be read; that of an accuracy run tells nothing."""
     section = ""
     rows: list[LogLine | None] = []
     more: list[LogLine] = []
@@ -68,7 +67,7 @@ def parse_text_log(data: bytes, summary: bytes, file: str = DETAIL) -> DetailLog
         rows.append(entries[0] if entries else None)
         more += entries[1:]
     length = len(rows)
-    results = _read_results(parse_summary(summary)) if summary else ()
+    results = _read_results(summary) if summary else ()
     return DetailLog(file, _TextIndex([*rows, *more, *results], length), length)
 
 

@@ -94,7 +94,7 @@ class RunFolder:
             nonlocal digest
             digest = hash_bytes(data) if data else ""
             if is_text_log(data):
-                return parse_text_log(data, self._read_summary(), shown)
+                return parse_text_log(data, self.summary.value, shown)
             return RECENT.parse(data, digest, shown)
 
         return self._read(DETAIL, parse), digest
@@ -102,12 +102,6 @@ class RunFolder:
     @cached_property
     def summary(self) -> Read[SummaryLog]:
         return self._read(SUMMARY, parse_summary)
-
-    def _read_summary(self) -> bytes:
-        try:
-            return read_bytes(f"{self.folder.location}/{SUMMARY}", LOG_LIMIT) or b""
-        except UnreadableError:
-            return b""
 
     def _read(self, name: str, parse: Any) -> Read[Any]:
         return read_file(f"{self.folder.location}/{name}", f"{self.folder.shown}/{name}", parse, LOG_LIMIT)

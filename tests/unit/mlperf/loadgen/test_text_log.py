@@ -57,7 +57,7 @@ performance_issue_same : false
 
 
 def parse(detail: str = _DETAIL, summary: str = _SUMMARY) -> DetailLog:
-    return parse_text_log(detail.encode(), summary.encode(), "log.txt")
+    return parse_text_log(detail.encode(), parse_summary(summary.encode()), "log.txt")
 
 
 def test_settings_and_results_have_the_names_that_they_have_had_since() -> None:

@@ -73,18 +73,21 @@ def judge_run(run: RunFiles) -> Verdict:
 def _judge(files: Mapping[str, bytes], run: RunFiles) -> Verdict:
     differing = list(find_point_contradictions(files, run.inputs, run.seconds))
     differing += _find_moved(files, run.user_conf)
-    logged = _read_events(run.output / EVENTS) if run.mode == PERFORMANCE else None
-    differing += find_untold(logged, _parse(files, run.inputs)) if logged is not None else ()
+    if run.mode != PERFORMANCE:
+        return _refuse(differing) if differing else Verdict(run.said)
+    logged, point = _read_events(run.output / EVENTS), _parse(files, run.inputs)
+    differing += find_untold(logged, point)
     if differing:
-        problem = f"the client did not run what was asked for: {'; '.join(differing)}"
-        fix = "the results are kept; check the client and its version, then run again"
-        return Verdict({"contradictions": differing}, problem, "contradiction", fix)
-    if logged is None:
-        return Verdict(run.said)
-    point = _parse(files, run.inputs)
+        return _refuse(differing)
     found = [*_find_all_shortcomings(files, point, run.inputs, rehearsal=run.rehearsal)]
     found += _find_logged(logged, point, run)
     return Verdict({**run.said, **_describe_run(point, found)})
+
+
+def _refuse(differing: Sequence[str]) -> Verdict:
+    problem = f"the client did not run what was asked for: {'; '.join(differing)}"
+    fix = "the results are kept; check the client and its version, then run again"
+    return Verdict({"contradictions": differing}, problem, "contradiction", fix)
 
 
 def _find_moved(files: Mapping[str, bytes], told: Path) -> Iterator[str]:

@@ -3,16 +3,15 @@ measurements, and what the power supplies of its systems can give."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from reconciler.files import copy
-from reconciler.foreign import walk_files
 from reconciler.importing.adopted_spec import name_power_folder
 from reconciler.importing.read_tree import TakenTree
+from reconciler.importing.sent_files import find_publishable
 from reconciler.tree.layout import is_portable
 
 _DOCUMENT = "documentation/calibration.md"
@@ -43,7 +42,7 @@ def find_documents(tree: TakenTree) -> AdoptedDocuments:
                 files.setdefault(_DOCUMENT, place.path / name)
         for area in ("src", "code"):
             for benchmark in sorted({item.cell.benchmark for item in tree.cells} - sources.keys()):
-                if code := dict(_find_code(tree, place.path / area / benchmark)):
+                if code := dict(find_publishable(place.path / area / benchmark, f"src/{benchmark}", tree.holds)):
                     files |= code
                     sources[benchmark] = f"src/{benchmark}"
     originals: dict[str, str] = {}
@@ -76,17 +75,3 @@ def refuse_odd_power(tree: TakenTree) -> TakenTree:
         else:
             cells.append(item)
     return replace(tree, cells=tuple(cells))
-
-
-def _find_code(tree: TakenTree, folder: Path) -> Iterator[tuple[str, Path]]:
-    """What a tree may hold of a benchmark's code."""
-    for path in sorted(_held(tree, folder)):
-        names = path.relative_to(folder).parts
-        if tree.holds(path) and path.is_file() and all(is_portable(name) for name in names):
-            yield "/".join(("src", folder.name, *names)), path
-
-
-def _held(tree: TakenTree, folder: Path) -> Iterator[Path]:
-    """The files of a folder, as far as it does not go down forever."""
-    with contextlib.suppress(OSError):
-        yield from walk_files(folder) if tree.holds(folder) and folder.is_dir() else ()

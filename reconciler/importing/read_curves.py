@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from reconciler.errors import LogError, ReconcilerError
 from reconciler.foreign import strange_entries
 from reconciler.importing.point_folder import PointRun, find_runs
 from reconciler.importing.run_reader import TakenCell
+from reconciler.importing.sent_files import find_publishable, is_readable
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.endpoints_program.point import OFFLINE_PATTERN
@@ -30,7 +31,6 @@ from reconciler.tree.curve.reading import (
     find_implementation,
     find_submissions,
 )
-from reconciler.tree.layout import is_portable
 
 VERSION = "v1.0"
 
@@ -84,24 +84,19 @@ class TakenCurves:
 
     def holds(self, path: Path) -> bool:
         """Whether a path of the folder, and all above it, may be read."""
-        return not any(path.is_relative_to(entry) for entry in self.strange)
+        return is_readable(path, self.strange)
 
     def find_files(self) -> dict[str, Path]:
         """What a repository keeps beside its spec, by where: code, documents, and the power of each system."""
         found: dict[str, Path] = {}
         for curve in self.curves:
-            own = self.path / SOURCES / curve.implementation
-            found |= dict(self._below(own, f"{SOURCES}/{curve.benchmark}")) if curve.implementation else {}
+            if curve.implementation:
+                own = self.path / SOURCES / curve.implementation
+                found |= find_publishable(own, f"{SOURCES}/{curve.benchmark}", self.holds)
             power = self.path / RESULTS / curve.system / POWER
             if self.holds(power) and power.is_file():
                 found[f"systems/{curve.system}_power.json"] = power
-        return found | dict(self._below(self.path / DOCUMENTS, DOCUMENTS))
-
-    def _below(self, folder: Path, shown: str) -> Iterator[tuple[str, Path]]:
-        for path in sorted(folder.rglob("*")) if self.holds(folder) and folder.is_dir() else ():
-            names = path.relative_to(folder).parts
-            if self.holds(path) and path.is_file() and all(map(is_portable, names)):
-                yield "/".join((shown, *names)), path
+        return found | dict(find_publishable(self.path / DOCUMENTS, DOCUMENTS, self.holds))
 
 
 def read_curves(path: Path, submitter: str = "") -> TakenCurves:
@@ -124,7 +119,7 @@ def _take(folder: SubmissionFolder, submitter: str) -> TakenCurves:
     stated: dict[Cell, Mapping[str, object]] = {}
     problems = [f"{path}: {what}, which is not read" for path, what in strange.items()]
     for item in (curve for system in folder.systems for curve in system.curves if curve.points):
-        if any(item.path.is_relative_to(entry) for entry in strange):
+        if not is_readable(item.path, strange):
             continue
         taken, why = _curve(item, [curve.benchmark for curve in curves if curve.official != item.model])
         if taken is None:

@@ -11,6 +11,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.foreign import strange_entries
 from reconciler.importing.readers import find_cell_reader
 from reconciler.importing.run_reader import TakenCell
+from reconciler.importing.sent_files import is_readable
 from reconciler.mlperf.loadgen.settings import list_settings, name_loadgen_scenario
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
@@ -42,7 +43,7 @@ class TakenTree:
 
     def holds(self, path: Path) -> bool:
         """Whether a path of the tree, and all above it, may be read."""
-        return not any(path.is_relative_to(entry) for entry in self.strange)
+        return is_readable(path, self.strange)
 
 
 def read_tree(path: Path, submitter: str = "") -> TakenTree:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from reconciler.files import hash_bytes
-from reconciler.foreign import walk_files
+from reconciler.importing.sent_files import walk_sent
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.tree.content import Content, LogRef, hash_content
 from reconciler.tree.documents import read_statements
@@ -37,17 +36,11 @@ def compare_with(
     by_name = {path.casefold(): content for path, content in rendered.items()}
     found: dict[str, list[str]] = {"same": [], "equal": [], "differing": [], "missing": []}
     for shown, folder in folders.items():
-        for path in sorted(p for p in _files(folder) if holds(p) and p.is_file()):
+        for path in sorted(p for p in walk_sent(folder) if holds(p) and p.is_file()):
             name = f"{shown}/{path.relative_to(folder).as_posix()}"
             content = by_name.get(name.casefold()) or _renamed(name, rendered)
             found[_verdict(path, content, read)].append(name)
     return Reproduced(**{kind: tuple(names) for kind, names in found.items()})
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """As far as they do not lie deeper than any tree goes."""
-    with contextlib.suppress(OSError):
-        yield from walk_files(folder)
 
 
 def _renamed(name: str, rendered: Mapping[str, Content]) -> Content | None:

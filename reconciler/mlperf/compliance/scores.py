@@ -31,7 +31,7 @@ _EARLY_DETAIL_KEYS: Mapping[str, str] = {
     "Server": "result_scheduled_samples_per_sec",
 }
 _SAMPLES_PER_QUERY = re.compile(r"Samples per query")
-_EARLY_SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
+EARLY_SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
     "Offline": re.compile(r"Samples per second"),
     "SingleStream": re.compile(r"90(\.0)?th percentile latency"),
     "MultiStream": _SAMPLES_PER_QUERY,
@@ -93,7 +93,7 @@ def read_from_detail(log: DetailLog) -> Scored:
 def read_from_summary(log: SummaryLog, keys: Mapping[str, re.Pattern[str]] | None = None) -> Scored:
     """``keys``: other names of scores, by scenario. Without, what a summary of before early stopping states counts."""
     scenario = log.get("Scenario")
-    choices = (keys,) if keys else (SUMMARY_KEYS,) if _ESTIMATED in log.values else (_EARLY_SUMMARY_KEYS, SUMMARY_KEYS)
+    choices = (keys,) if keys else (SUMMARY_KEYS,) if _ESTIMATED in log.values else (EARLY_SUMMARY_KEYS, SUMMARY_KEYS)
     for shape in (choice[scenario] for choice in choices if scenario in choice):
         found = [line.value for key, line in log.values.items() if shape.match(key)]
         if found:

@@ -20,7 +20,7 @@ from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.endpoints_program.pareto import CurvePoint, beats, find_dominated, read_recorded_point
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import Input
-from reconciler.resource.kinds import Address, Cell, Kind, place_cell
+from reconciler.resource.kinds import Address, Cell, Kind, place_cell, read_point
 from reconciler.resource.records import Record
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SystemSettings
@@ -85,7 +85,7 @@ def _place(side: Side, figures: Mapping[str, object], at: Snapshot) -> Side:
     result = Address(Kind.RESULT, str(side.cell))
     settings = at.desired.detail(result).settings if result in at.desired.by_address else CellSettings()
     offline, entered = DEDICATED_OFFLINE in settings, settings.text("benchmark.official")
-    point = None if offline else read_recorded_point(int(side.cell.scenario[1:]), figures, side.value)
+    point = None if offline else read_recorded_point(read_point(side.cell), figures, side.value)
     return replace(side, entered=entered, point=point, offline=offline)
 
 

@@ -59,10 +59,15 @@ def name_point(concurrency: int) -> str:
     return f"c{concurrency}"
 
 
+def read_point(cell: Cell) -> int:
+    """The concurrency of a curve's point; 0 for a cell of MLPerf Inference."""
+    number = cell.scenario[1:]
+    return int(number) if number.isdigit() else 0
+
+
 def place_cell(cell: Cell) -> tuple[str, str, str, int, str]:
     """The order in which people read cells: points of a curve by how many requests are under way."""
-    number = cell.scenario[1:]
-    return cell.division, cell.system, cell.benchmark, int(number) if number.isdigit() else 0, cell.scenario
+    return cell.division, cell.system, cell.benchmark, read_point(cell), cell.scenario
 
 
 class Address(NamedTuple):

@@ -14,7 +14,7 @@ from reconciler.mlperf.benchmark_files import BenchmarkFiles, find_benchmark_fil
 from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.resource.inputs import DEFAULT, Value
-from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cell, name_point
+from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cell, name_point, read_point
 from reconciler.resource.settings import COMMAND, MAXIMUM, NO_HARDWARE
 from reconciler.spec.background import expand_backgrounds
 from reconciler.spec.benchmark_defaults import add_facts, add_types
@@ -416,4 +416,4 @@ def _named(node: Node | None) -> list[tuple[str, Node]]:
 def _sorting(cell: Cell) -> tuple[str, str, str, int]:
     """Scenarios in their order, points by concurrency."""
     known = _SCENARIO_ORDER.get(cell.scenario)
-    return cell.division, cell.system, cell.benchmark, int(cell.scenario[1:]) if known is None else known
+    return cell.division, cell.system, cell.benchmark, read_point(cell) if known is None else known

@@ -13,7 +13,7 @@ from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX, is_endpoints
 from reconciler.planning import PlanResult, make_expectation
 from reconciler.record.index import load_record
 from reconciler.render.curves import BandStanding, CurveStanding
-from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress, read_point
 from reconciler.resource.settings import DEDICATED_OFFLINE, MAXIMUM
 from reconciler.result_formats.format import RecordValues
 
@@ -29,7 +29,7 @@ def list_curves(seen: PlanResult) -> tuple[CurveStanding, ...]:
     for resource in seen.desired.resources:
         if resource.kind is Kind.RESULT and (cell := resource.cell) is not None:
             points = curves.setdefault((cell.division, cell.system, cell.benchmark), {})
-            points[int(cell.scenario[1:])] = cell
+            points[read_point(cell)] = cell
     return tuple(_stand_whole("/".join(names), points, seen, rules) for names, points in curves.items())
 
 
@@ -71,7 +71,7 @@ def _list_measured(points: dict[int, Cell], seen: PlanResult) -> Iterator[CurveP
     for _, cell in sorted(points.items()):
         values = _read_measured(cell, seen)
         figures, rate = values.get("point") or {}, (values.get("metric") or {}).get("value", 0)
-        if point := read_recorded_point(int(cell.scenario[1:]), figures, rate):
+        if point := read_recorded_point(read_point(cell), figures, rate):
             yield point
 
 

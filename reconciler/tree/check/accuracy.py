@@ -8,9 +8,9 @@ from decimal import Decimal
 from reconciler.mlperf.accuracy import METRIC_LINES, WHOLE_SET, check_bars, parse_accuracy
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, log_hash, truncate_text
 from reconciler.mlperf.rules.values import Bar
-from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
+from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.tree.check.runs import check_audit_absent
-from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.values import find_at, number, parse_number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
@@ -61,7 +61,7 @@ def check_samples(view: CellView) -> Complaints:
             find_at(run.log, key),
             f"{show_value(read_value(run.log, key))} samples",
             f"exactly {wanted}",
-            severity=None if view.binds("accuracy") else Severity.WARNING,
+            severity=soften(view, "accuracy"),
         )
 
 
@@ -194,7 +194,7 @@ def check_extra_files(view: CellView) -> Complaints:
     lacking = [stem for stem in wanted.stems if str(stem) not in there]
     if lacking:
         found = f"{len(lacking)} of {len(wanted.stems)} files missing, as {lacking[0]}"
-        mild = None if view.binds("accuracy") else Severity.WARNING
+        mild = soften(view, "accuracy")
         samples = f"{', '.join(map(str, wanted.stems))} with any extension"
         yield Complaint(Place(folder.shown), found, samples, severity=mild)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
 from reconciler.tree.check import listing
-from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
+from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.cell import README
 from reconciler.tree.reading.files import Read
@@ -43,7 +43,7 @@ def check_documents(view: CellView) -> Complaints:
         if size is None:
             yield Complaint(Place(f"{folder.shown}/{name}"), "missing", "a file that is not empty")
         elif size == 0:
-            mild = None if view.binds("filled_values") else Severity.WARNING
+            mild = soften(view, "filled_values")
             yield Complaint(Place(f"{folder.shown}/{name}"), "empty", "a file that is not empty", severity=mild)
 
 
@@ -64,10 +64,7 @@ def check_measurements_fields(view: CellView) -> Complaints:
         elif not found.value.get(name):
             value = found.value.get(name)
             place = Place(found.file, found.value.lines.get(name, 0))
-            said, mild = (
-                f"{name} is {show_value(value) or 'empty'}",
-                None if view.binds("filled_values") else Severity.WARNING,
-            )
+            said, mild = f"{name} is {show_value(value) or 'empty'}", soften(view, "filled_values")
             yield Complaint(place, said, "a value that says something", severity=mild)
 
 
@@ -143,10 +140,7 @@ LOADGEN_FILE_RULES = (
 )
 FILE_RULES = (
     (Rule("files.readable", "every file can be read", (NEW, OURS)), check_readable),
-    (
-        Rule("files.document", "user.conf and README.md", (f"{NEW}: measurements check", OLD)),
-        check_documents,
-    ),
+    (Rule("files.document", "user.conf and README.md", (f"{NEW}: measurements check", OLD)), check_documents),
     (Rule("files.scenario-name", "the scenario folder's name", (OURS,), Severity.WARNING), check_scenario_name),
     (Rule("measurements.missing", "the measurements file", (f"{NEW}: measurements check", OLD)), check_measurements),
     (

@@ -6,13 +6,19 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from reconciler.tree.findings import Complaint
+from reconciler.tree.findings import Complaint, Severity
+from reconciler.tree.reading.system import SubmitterFiles
 from reconciler.tree.reading.values import parse_number
-from reconciler.tree.reading.view import RunView
+from reconciler.tree.reading.view import CellView, RunView
 
 Complaints = Iterator[Complaint]
 NEW, OLD, OURS = "submission checker", "older submission checker", "ours"
 _MILLISECOND = 1_000_000
+
+
+def soften(judged: CellView | SubmitterFiles, demand: str) -> Severity | None:
+    """How severe a complaint is: as its rule says where the round's demand binds, a warning where it does not."""
+    return None if judged.binds(demand) else Severity.WARNING
 
 
 def read_demand(run: RunView, name: str) -> Decimal | None:

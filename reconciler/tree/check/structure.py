@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reconciler.foreign import DEEPEST
 from reconciler.resource.kinds import DIVISIONS
-from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
+from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import decode_text, list_entries, list_files, list_folders, read_file
 from reconciler.tree.reading.places import LEGACY, RootPlace
@@ -81,13 +81,13 @@ def check_calibration(files: SubmitterFiles) -> Complaints:
         return
     if not any((files.place.path / name).is_file() for name in _CALIBRATION):
         place = Place(f"{files.place.shown}/documentation/calibration.md")
-        mild = None if files.binds("calibration") else Severity.WARNING
+        mild = soften(files, "calibration")
         yield Complaint(place, "missing", "how the models were calibrated or quantized", severity=mild)
 
 
 def check_unused_systems(files: SubmitterFiles) -> Complaints:
     known = set(list_folders(files.place.path / "results"))
-    mild = None if files.binds("used_systems") else Severity.WARNING
+    mild = soften(files, "used_systems")
     for name in files.described:
         if name not in known:
             place = Place(f"{files.place.shown}/systems/{name}.json")
@@ -122,7 +122,7 @@ class _WalkedEntry:
 
 def _choose_severity(files: SubmitterFiles) -> Severity | None:
     """Of what a file system or git stumbles over: rounds whose checker did not look accepted it."""
-    return None if files.binds("portable_files") else Severity.WARNING
+    return soften(files, "portable_files")
 
 
 def check_names(files: SubmitterFiles) -> Complaints:

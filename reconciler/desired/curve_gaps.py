@@ -11,9 +11,8 @@ from reconciler.mlperf.endpoints_program.rules import CurveRules, SeedSet, load_
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.settings import COMMAND
-from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
+from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
 
-_BLANK = ("", "not declared", "unknown", "TODO")
 _DISCLOSED = ("model_precision", "link_to_model", "dataset_name", "dataset_type", "dataset_link")
 _OF_NODE = ("host_memory_configuration", "host_network_card_count", "driver", "filesystem")
 _CORES = ("host_processor_core_count", "host_processor_vcpu_count")
@@ -36,12 +35,12 @@ def find_curve_gaps(declared: Declared) -> tuple[Problem, ...]:
 
 def _of_system(system: DeclaredSystem) -> Iterator[Problem]:
     path, whole = f"spec.systems.{system.name}.description", system.description
-    lacking = ["serving_framework"] if not _is_filled(whole.get("serving_framework")) else []
+    lacking = ["serving_framework"] if not is_filled(whole.get("serving_framework")) else []
     wanted = _BY_STATUS.get(str(status.value)) if (status := system.settings.get("system.status")) else None
-    lacking += [wanted] if wanted and not _is_filled(whole.get(wanted)) else []
+    lacking += [wanted] if wanted and not is_filled(whole.get(wanted)) else []
     for name, node in _list_nodes(system).items():
-        fields = [field for field in (*_OF_NODE, "cooling") if not _is_filled(node.get(field))]
-        fields += [_CORES[0]] if not any(_is_filled(node.get(field)) for field in _CORES) else []
+        fields = [field for field in (*_OF_NODE, "cooling") if not is_filled(node.get(field))]
+        fields += [_CORES[0]] if not any(is_filled(node.get(field)) for field in _CORES) else []
         lacking += [f"{field} of {name}" if name else field for field in fields]
     if lacking:
         message = f"the description of {system.name} lacks {', '.join(lacking)}"
@@ -60,7 +59,7 @@ def _list_nodes(system: DeclaredSystem) -> dict[str, Mapping[str, Value]]:
 
 def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
     settings, path = cell.settings, f"spec.benchmarks.{cell.cell.benchmark}"
-    lacking = [name for name in _DISCLOSED if not _is_filled(settings.get(f"disclosure.{name}"))]
+    lacking = [name for name in _DISCLOSED if not is_filled(settings.get(f"disclosure.{name}"))]
     if lacking:
         fix = f"write 'disclosure: {{{lacking[0]}: …}}'; the fields are published in point.yaml"
         yield _at(_place(cell), path, f"the disclosure of {cell.cell.benchmark} lacks {', '.join(lacking)}", fix)
@@ -93,10 +92,6 @@ def _unadopted(settings: Mapping[str, Value], seeds: SeedSet, rules: CurveRules,
     if not fits:
         message = f"target_cohort {target.value} cannot adopt seed set {seeds.id}"
         yield _at(target.origin, f"{path}.disclosure", message, f"one of {', '.join(map(str, allowed))}")
-
-
-def _is_filled(value: Value | None) -> bool:
-    return value is not None and str(value.value).strip() not in _BLANK
 
 
 def _place(cell: DeclaredCell) -> Origin:

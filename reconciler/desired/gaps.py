@@ -18,9 +18,8 @@ from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.settings import COMMAND, NO_HARDWARE
-from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
+from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
 
-BLANK = ("", "not declared", "unknown", "TODO")  # what stands where somebody is still to write
 _FOLLOWING = ("division", "submitter", "status", "system_type")  # of systems/<name>.json, from the rest of the spec
 _PACED = ("Server", "Offline", "Interactive")
 _LISTED = 4
@@ -59,7 +58,7 @@ def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
         for field in ruleset.system_fields
         if field.filled
         and field.name not in (*_FOLLOWING, *meant)
-        and not _is_filled(system.description.get(field.name))
+        and not is_filled(system.description.get(field.name))
     ]
     if not lacking:
         return
@@ -78,10 +77,6 @@ def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:
         message = f"accelerators_per_node is {described.value}, and the hardware of {system.name} has {declared.value}"
         fix = f'write accelerators_per_node: "{declared.value}", or correct hardware.count ({declared.origin})'
         yield _at(described.origin, f"spec.systems.{system.name}.description.accelerators_per_node", message, fix)
-
-
-def _is_filled(value: Value | None) -> bool:
-    return value is not None and str(value.value).strip() not in BLANK
 
 
 def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
@@ -106,7 +101,7 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
         message = f"target_qps is missing: LoadGen would ask for 1 query/s in {cell.cell.scenario}"
         fix = f"write '{cell.cell.scenario}: {{target_qps: …}}', the rate that the system is expected to reach"
         yield _at(cell.origin.origin, f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
-    lacking = [name for name in ruleset.measurements_fields if not _is_filled(settings.get(f"measurements.{name}"))]
+    lacking = [name for name in ruleset.measurements_fields if not is_filled(settings.get(f"measurements.{name}"))]
     if lacking:
         fix = f"write 'measurements: {{{lacking[0]}: …}}' there; the fields are published in measurements.json"
         yield _at(_first(code, official, cell), path, f"measurements lack {', '.join(lacking)}", fix)

@@ -54,6 +54,8 @@ from reconciler.errors import Problem
 from reconciler.resource.inputs import DEFAULT, Origin, Value
 from reconciler.resource.kinds import Cell
 
+_BLANK = ("", "not declared", "unknown", "TODO")  # what stands where somebody is still to write
+
 
 @dataclass(frozen=True, slots=True)
 class SpecFile:
@@ -123,3 +125,8 @@ class Reading:
 
     declared: Declared | None
     problems: tuple[Problem, ...] = ()
+
+
+def is_filled(value: Value | None) -> bool:
+    """Whether somebody has written what is to be published."""
+    return value is not None and str(value.value).strip() not in _BLANK

@@ -35,9 +35,8 @@ from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMAN
 
 _SHORT = 1 << 16  # bytes of a list of samples that is read
 _STARTING, _CLOSING = 5, 60  # seconds between LoadGen's clocks at the end of a run; an accuracy run writes its log then
-_SORTING = (
-    120  # the same before release 4, which wrote the line after all that: 15 s for DLRM, 77 s for 3D-UNet's answers
-)
+# The same before release 4, which wrote the line after all that: 15 s for DLRM, 77 s for 3D-UNet's answers.
+_SORTING = 120
 _QUARTER, _ZONES = 900, 26 * 3600  # seconds by which local time may differ from UTC
 _SPARE = 7  # samples that MultiStream loads twice, so that the last query is whole
 _MODES = {name: mode for mode, name in LOADGEN_MODE.items()}

@@ -10,14 +10,13 @@ from reconciler.mlperf.endpoints_program.cohorts import Cohort
 from reconciler.mlperf.endpoints_program.rules import CurveRules, SeedSet, load_endpoints_rules
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.resource.inputs import Origin, Value
-from reconciler.resource.settings import COMMAND
+from reconciler.resource.settings import COMMAND, group_node_types
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
 
 _DISCLOSED = ("model_precision", "link_to_model", "dataset_name", "dataset_type", "dataset_link")
 _OF_NODE = ("host_memory_configuration", "host_network_card_count", "driver", "filesystem")
 _CORES = ("host_processor_core_count", "host_processor_vcpu_count")
 _BY_STATUS = {"available": "availability_url", "preview": "target_availability_date"}
-_NODES = "node_types."
 
 
 def find_curve_gaps(declared: Declared) -> tuple[Problem, ...]:
@@ -49,11 +48,7 @@ def _of_system(system: DeclaredSystem) -> Iterator[Problem]:
 
 
 def _list_nodes(system: DeclaredSystem) -> dict[str, Mapping[str, Value]]:
-    named: dict[str, dict[str, Value]] = {}
-    for name, value in system.settings.items():
-        if name.startswith(_NODES):
-            node, _, field = name.removeprefix(_NODES).rpartition(".")
-            named.setdefault(node, {})[field] = value
+    named = group_node_types(system.settings)
     return {name: {**system.description, **own} for name, own in named.items()} or {"": system.description}
 
 

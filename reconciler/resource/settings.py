@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from harness.catalog import read_slices
 from reconciler.launch.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
 from reconciler.resource.kinds import Cell
 from reconciler.resource.queues import EXECUTOR, find_queue
 from reconciler.resource.records import QUICK
+
+T = TypeVar("T")
 
 # Names that several stages read: a harness's own command, and its parts.
 HARNESS, SERVICE, BUILD = "harness", "harness.service", "harness.build"
@@ -25,8 +28,7 @@ CLIENT_SOURCES = (CLIENT_CODE, "client.tokenizer", ACCURACY_DATASET)  # whose co
 MAXIMUM = "max_supported_concurrency"  # of the system behind a curve of points
 DEDICATED_OFFLINE = "point.offline"  # of a point that is not at a fixed concurrency, but a dedicated Offline run
 ACCURACY_FROM = "accuracy_from"  # of a cell without an accuracy run: the scenario beside it whose run stands for it
-
-
+_NODE_TYPES = "node_types."  # of a system whose nodes differ
 SLICES = "hardware.mig"  # of accelerators that are cut
 BACKGROUND = "background"  # what computes on further slices meanwhile
 DIRECTOR, NTP, KIT, ANALYZER = "power.director", "power.ntp", "power.kit", "power.analyzer"  # of a power meter
@@ -41,6 +43,16 @@ def is_placing(name: str) -> bool:
     """Whether a setting of a system only says where, through whom, under which meter and in which power state its
     commands run: nothing of it is published."""
     return name in (*LAUNCHING, *METERED) or name.startswith((f"{EXECUTOR}.", f"{STATE}."))
+
+
+def group_node_types(settings: Mapping[str, T]) -> dict[str, dict[str, T]]:
+    """Type of node → what it has of its own, of the settings of a system. A name may hold dots, a field has none."""
+    found: dict[str, dict[str, T]] = {}
+    for path, value in settings.items():
+        if path.startswith(_NODE_TYPES):
+            name, _, own = path.removeprefix(_NODE_TYPES).rpartition(".")
+            found.setdefault(name, {})[own] = value
+    return found
 
 
 _MILLISECONDS = 1000

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.resource.inputs import Value
-from reconciler.resource.settings import CLIENT_CODE
+from reconciler.resource.settings import CLIENT_CODE, group_node_types
 from reconciler.spec.curves import is_elsewhere
 from reconciler.spec.layers import Block
 
@@ -33,7 +33,6 @@ _SERVICE_TERMS = {
     "pricing": "its prices at the time of submission",
     "rate_limits": "its rate limits and quotas, or that there are none",
 }
-_NODES = "node_types."
 
 
 def find_unlocked(own: Block, settings: Block) -> Iterator[SettingProblem]:
@@ -87,10 +86,10 @@ def find_point_problems(settings: Block, rules: CurveRules, *, rehearsal: bool) 
 
 def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator[SettingProblem]:
     """``system``: the settings of the point's system."""
-    types = {name.removeprefix(_NODES).partition(".")[0] for name in system if name.startswith(_NODES)}
+    types = group_node_types(system)
     for name in sorted(name for name in settings if name.startswith("nodes_used.")):
         node, used = name.partition(".")[2], int(settings[name][0].value.value)
-        provisioned = system.get(f"{_NODES}{node}.number_of_nodes")
+        provisioned = types.get(node, {}).get("number_of_nodes")
         if node not in types:
             known = ", ".join(sorted(types)) or "none are declared"
             yield name, f"{node} is not a type of node of the system", f"its node_types: {known}"

@@ -29,6 +29,7 @@ from reconciler.resource.settings import (
     CellSettings,
     SubmissionSettings,
     SystemSettings,
+    group_node_types,
 )
 from reconciler.result_formats.table import find_recorded_format
 from reconciler.tree.calibration import Calibration, render_calibration
@@ -200,17 +201,8 @@ def _system(name: str, division: str, system: SystemSettings, sources: Sources) 
     original = sources.choose(path, f"original of {name}") if path else b""
     supplies = system.text(NAMEPLATE)
     nameplate = sources.choose(supplies, f"nameplate of {name}") if supplies else b""
-    nodes = _list_node_types(system)
+    nodes = group_node_types(dict(sorted(system.values.items())))  # whatever the order in which they were written
     return SystemContent(name, division, category, status, system.description, original, nameplate, nodes)
-
-
-def _list_node_types(system: SystemSettings) -> dict[str, dict[str, object]]:
-    """By name, which does not depend on the order in which they were written."""
-    found: dict[str, dict[str, object]] = {}
-    for path, value in sorted(system.below("node_types.").items()):
-        name, _, field = path.rpartition(".")
-        found.setdefault(name, {})[field] = value
-    return found
 
 
 def _refs(record: Record) -> dict[str, LogRef]:

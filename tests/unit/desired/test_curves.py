@@ -359,9 +359,10 @@ def test_a_complete_spec_has_no_gap_and_each_missing_word_is_one(change: tuple[s
 NODES = ("status: available}", "status: available, node_types: {gpu: {number_of_nodes: 4}, cpu: {number_of_nodes: 1}}}")
 
 
-def test_types_of_node_and_what_a_point_engages_only_render_anew() -> None:
-    used = ("points: auto", "points: auto, nodes_used: {gpu: 2}")
-    stale = list_stale(list_keys(), list_keys(NODES, used))
+@pytest.mark.parametrize("name", ["gpu", "gpu-v1.5"])
+def test_types_of_node_and_what_a_point_engages_only_render_anew(name: str) -> None:
+    used = ("points: auto", f"points: auto, nodes_used: {{{name}: 2}}")
+    stale = list_stale(list_keys(), list_keys(NODES, ("gpu: {number", f"{name}: {{number"), used))
     assert {name.partition(":")[0] for name in stale} == {"Result", "Submission"}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 
 from reconciler.errors import ReconcilerError
@@ -129,7 +129,3 @@ def _worst(marks: Sequence[Document]) -> Document:
     worst = min(marks, key=lambda mark: _KINDS.index(mark["kind"]))
     alike = sum(mark["kind"] == worst["kind"] for mark in marks)
     return {**worst, "said": f"{alike} of {show_count(len(marks), 'point')}" if worst["said"] else ""}
-
-
-def list_curve_names(document: Document) -> Iterable[str]:
-    return (curve["curve"] for curve in document["curves"])

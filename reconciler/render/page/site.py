@@ -13,7 +13,7 @@ from reconciler.escaping import escape_hidden
 from reconciler.render.page.cell_view import arrange_cell
 from reconciler.render.page.charts import Chart, chart_history, draw_charts
 from reconciler.render.page.curve_charts import CURVE_CHARTS
-from reconciler.render.page.curve_view import arrange_curve, draw_curve, find_curve, list_curve_names
+from reconciler.render.page.curve_view import arrange_curve, draw_curve, find_curve
 from reconciler.render.page.environment import make_environment
 from reconciler.render.page.findings_view import arrange_findings
 from reconciler.render.page.history_view import arrange_comparison, arrange_history
@@ -61,7 +61,7 @@ class Site:
         return self.render("curve.html", links, "", **arrange_curve(self.source.read_matrix(), curve))
 
     def list_curves(self) -> list[str]:
-        return list(list_curve_names(self.source.read_matrix()))
+        return [curve["curve"] for curve in self.source.read_matrix()["curves"]]
 
     def list_curve_charts(self, curve: str) -> tuple[Chart, ...]:
         return draw_curve(find_curve(self.source.read_matrix(), curve))

@@ -23,6 +23,7 @@ from reconciler.resource.settings import (
     ACCURACY_FROM,
     ANALYZER,
     DIRECTOR,
+    DISCLOSING,
     MAXIMUM,
     SLICES,
     STATE_EXPECT,
@@ -30,8 +31,6 @@ from reconciler.resource.settings import (
 from reconciler.result_formats.table import find_declared_format
 
 STALL_TIMEOUT = "run.stall_timeout"
-# Groups of what a point of a curve discloses.
-_DISCLOSED = ("disclosure", "nodes_used", "dp_shortfall", "warmup", "speculative_decoding")
 
 
 @dataclass(slots=True)
@@ -229,7 +228,7 @@ def collect_result_inputs(reader: Reader, upstreams: list[Input]) -> list[Input]
     """What is rendered beside the logs: the measurements, the names, the policy that chooses the published run."""
     official = reader.take("benchmark.official", "policy.publish")
     own = [*reader.under("measurements"), *reader.take("model.retraining", "infer_from")]
-    own += [item for name in _DISCLOSED for item in reader.under(name)]
+    own += [item for name in DISCLOSING for item in reader.under(name)]
     own += reader.take(ACCURACY_FROM, MAXIMUM, "min_concurrency")
     pin = reader.source_pin("power")
     power = [Input("power", item.value, item.origin) for item in reader.pinned(pin)] if pin else []

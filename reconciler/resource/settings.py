@@ -28,6 +28,8 @@ CLIENT_SOURCES = (CLIENT_CODE, "client.tokenizer", ACCURACY_DATASET)  # whose co
 MAXIMUM = "max_supported_concurrency"  # of the system behind a curve of points
 DEDICATED_OFFLINE = "point.offline"  # of a point that is not at a fixed concurrency, but a dedicated Offline run
 ACCURACY_FROM = "accuracy_from"  # of a cell without an accuracy run: the scenario beside it whose run stands for it
+# Groups of what a point of a curve publishes beside its results.
+DISCLOSING = ("disclosure", "nodes_used", "dp_shortfall", "warmup", "speculative_decoding")
 _NODE_TYPES = "node_types."  # of a system whose nodes differ
 SLICES = "hardware.mig"  # of accelerators that are cut
 BACKGROUND = "background"  # what computes on further slices meanwhile

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.resource.inputs import Value
-from reconciler.resource.settings import CLIENT_CODE, group_node_types
+from reconciler.resource.settings import CLIENT_CODE, DISCLOSING, group_node_types
 from reconciler.spec.curves import is_elsewhere
 from reconciler.spec.layers import Block
 
@@ -15,17 +15,10 @@ SettingProblem = tuple[str, str, str]
 # What a point may set for itself; whatever else there is belongs to the one stack of the curve, or to its client.
 _OF_A_POINT = (
     *("target_qps", "min_duration", "max_duration", "min_query_count", "attempts", "policy.", "harness.timeout"),
-    *(
-        "nodes_used.",
-        "dp_shortfall.",
-        "disclosure.",
-        "warmup.",
-        "speculative_decoding.",
-        "client.warmup",
-        "client.workers",
-    ),
+    *("client.warmup", "client.workers"),
+    *(f"{group}." for group in DISCLOSING),
 )
-_ANSWERING = {"url": "endpoint.url", "service": "harness.service.command"}
+_ANSWERING = ("endpoint.url", "harness.service.command")
 _SERVICED = "serviced"
 # What the rules ask of a service that anybody can buy (§2.3.1), by names of the disclosure.
 _SERVICE_TERMS = {
@@ -65,7 +58,7 @@ def find_point_problems(settings: Block, rules: CurveRules, *, rehearsal: bool) 
         if f"client.accuracy.{name}" not in settings:
             fix = "write 'client: {accuracy: {dataset: FILE, method: SCORER, …}}'"
             yield f"client.accuracy.{name}", f"nothing says {what}", fix
-    named = [name for name in _ANSWERING.values() if name in settings]
+    named = [name for name in _ANSWERING if name in settings]
     if len(named) != 1:
         message = "both an endpoint's address and a service are declared" if named else "nothing says what is measured"
         fix = "write 'endpoint: {url: …}' for one that runs elsewhere, or `harness: {service: …}` for one started here"

@@ -52,7 +52,7 @@ _LEFT_HERE = frozenset({".git", ".reconcile", "__pycache__"})  # folders of a re
 class StoreCarrier:
     """``depots``: stores by name, as the spec declares them. ``remotes``: folder of an attempt → its ticket and store;
     ``looked``: → when it was asked last, monotonic. ``only_looks``: what has ended stays in the store, for the pass
-    that waits for it."""
+    that waits for it, and no job is told to end."""
 
     paths: RepositoryPaths
     depots: Mapping[str, Depot] = field(default_factory=dict)
@@ -153,6 +153,8 @@ class StoreCarrier:
 
     def _remove_notes(self, folder: Path, *names: str) -> None:
         """A store that is down keeps them: nobody looks for them once the attempt is gone."""
+        if self.only_looks:
+            return
         with contextlib.suppress(StoreError, ValueError, OSError):
             ticket, remote = self._open(folder)
             remote.remove_notes(ticket.notes, *names)

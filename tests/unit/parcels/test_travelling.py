@@ -16,6 +16,7 @@ import pytest
 from harness.contract import Benchmark, ProbeRequest, Result, RunRequest
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
+from reconciler.execute.executors import queued
 from reconciler.execute.executors.carrier import CarrierSilentError
 from reconciler.execute.executors.executor import Handle, Progressing, State, Submission
 from reconciler.execute.executors.job_script import GONE, TWICE, make_script
@@ -136,6 +137,15 @@ def test_job_begins_once_and_not_after_its_attempt_was_given_up(lab: Lab) -> Non
     assert lab.run_job() == TWICE
     executor.cancel(handle)
     assert lab.run_job() == GONE
+
+
+def test_somebody_who_only_looks_ends_no_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where the queue has not heard of it yet, and the job seems lost."""
+    monkeypatch.setattr(queued, "_LATE", 0.0)
+    _, handle = lab.submit(lab.begin())
+    lab.queue.ended = True
+    assert not lab.executor(StoreCarrier(lab.paths, only_looks=True)).poll(handle).goes_on
+    assert lab.run_job() == 0
 
 
 def test_damaged_request_never_runs_and_the_record_says_why(lab: Lab) -> None:

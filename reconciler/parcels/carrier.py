@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cache
 from pathlib import Path
 
 from harness.contract import FileMessage, Result
@@ -173,7 +174,14 @@ class StoreCarrier:
 
 def list_jobs_under_way(paths: RepositoryPaths) -> tuple[UnderWay, ...]:
     """For people who ask, whether a pass follows them or not: nothing is taken from where it waits for one."""
-    return list_under_way(paths, lambda: Executors.of(paths, StoreCarrier(paths, only_looks=True)))
+    return watch_jobs(paths)()
+
+
+def watch_jobs(paths: RepositoryPaths) -> Callable[[], tuple[UnderWay, ...]]:
+    """The same, asked again and again: its executors remember what a queue or a store said last, and ask no oftener
+    than those of a pass."""
+    open_executors = cache(lambda: Executors.of(paths, StoreCarrier(paths, only_looks=True)))
+    return lambda: list_under_way(paths, open_executors)
 
 
 def list_depots(submission: SubmissionSettings, today: date) -> dict[str, Depot]:

@@ -9,7 +9,7 @@ from reconciler.cli.shared.output import say, say_at_once
 from reconciler.execute.following import LogFollower, Printed
 from reconciler.files import RepositoryPaths
 from reconciler.observed.pass_in_progress import find_pass_in_progress
-from reconciler.parcels.carrier import list_jobs_under_way
+from reconciler.parcels.carrier import watch_jobs
 from reconciler.render.causes import label
 from reconciler.render.lines import EVERY
 from reconciler.render.progress import render_progress_of
@@ -23,12 +23,13 @@ def follow(paths: RepositoryPaths, cell: Cell, *, trials: bool) -> None:
     """Until no pass is under way, and no job of the cell is in a queue. Ctrl-C ends it at any time."""
     trial_paths = TrialPaths(paths.root)
     folders = (trial_paths.attempts,) if trials else (paths.attempts, trial_paths.attempts)
+    list_jobs = watch_jobs(paths)
 
     def stand() -> str:
         running = find_pass_in_progress(paths)
         if running is not None:
             return str(running)
-        return "In a queue." if any(item.address.cell == cell for item in list_jobs_under_way(paths)) else ""
+        return "In a queue." if any(item.address.cell == cell for item in list_jobs()) else ""
 
     tell(LogFollower(folders, lambda address: address.cell == cell), stand, lambda: time.sleep(_PAUSE))
 

@@ -16,12 +16,13 @@ import pytest
 
 from harness.contract import ProbeRequest, Result, RunRequest
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
-from reconciler.execute.executors.executor import Handle, State, Submission
+from reconciler.execute.executors.executor import Handle, State, Submission, write_handle
 from reconciler.execute.executors.job_script import must_be_alone
 from reconciler.execute.executors.queued import QueuedExecutor, QueueSilentError
 from reconciler.execute.executors.slurm_job import choose_options, list_hidden, make_job_script
 from reconciler.execute.executors.slurm_queue import SlurmQueue
 from reconciler.files import RepositoryPaths
+from reconciler.parcels.carrier import watch_jobs
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 
@@ -152,6 +153,15 @@ def test_job_that_slurm_forgot_is_lost_and_one_that_it_cannot_tell_of_is_not(tmp
     found = slurm(tmp_path).poll(handle)
     assert found.goes_on
     assert "does not answer" in found.note
+
+
+def test_somebody_who_follows_jobs_does_not_ask_slurm_at_every_look(tmp_path: Path, answers: Path) -> None:
+    paths = RepositoryPaths(tmp_path)
+    write_handle(Handle("slurm", begin(paths.attempts).folder, NAME))
+    answers.write_text(f"14|{NAME}|RUNNING|None|n1\n")
+    look = watch_jobs(paths)
+    assert [job.state for _ in range(20) for job in look()] == [State.RUNNING] * 20
+    assert (tmp_path / "questions").read_text().count("asked") < 20
 
 
 def test_result_counts_whatever_slurm_says(tmp_path: Path, answers: Path) -> None:

@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from reconciler.files import RepositoryPaths
 from reconciler.parcels.carrier import watch_jobs
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from tests.processes import wait_for
 
 NAME = "reconcile-2026-1"
 
@@ -211,13 +211,6 @@ def test_cancelled_job_that_waits_for_a_place_never_begins(tmp_path: Path, answe
     assert not list(tmp_path.rglob("runs"))
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
-
-
 _SLOW_SBATCH = """#!/bin/sh
 for script; do :; done
 cp "$script" FOLDER/submitted-$(ls FOLDER | grep -c submitted)
@@ -265,9 +258,9 @@ def crowd(tmp_path: Path, answers: Path, request: pytest.FixtureRequest) -> Crow
         return thread
 
     threads = [submit(attempts[0])]
-    wait_until(lambda: (tmp_path / "submitted-0").exists())
+    wait_for(lambda: (tmp_path / "submitted-0").exists())
     threads += map(submit, attempts[1:])
-    wait_until(lambda: sum(map(len, queue.gathering.waiting.values())) == 4)
+    wait_for(lambda: sum(map(len, queue.gathering.waiting.values())) == 4)
     (tmp_path / "open").touch()
     for thread in threads:
         thread.join(30)
@@ -302,8 +295,8 @@ def test_one_task_of_an_array_is_cancelled_and_no_other(crowd: Crowd, answers: P
     (name,) = re.findall("#SBATCH --job-name=(.*)", array)
     answers.write_text("".join(f"5_{index}|{name}|CANCELLED|None|n1\n" for index in range(3)))
     crowd.executor.cancel(Handle("slurm", crowd.attempts[2].folder, "reconcile-2026-2"))
-    (cancelled,) = (crowd.folder / "cancelled").read_text().split()
-    assert cancelled in ("5_0", "5_1", "5_2")
+    (number,) = re.findall(rf"^(\d)\)\ncd {crowd.attempts[2].folder} ", array, flags=re.MULTILINE)
+    assert (crowd.folder / "cancelled").read_text().split() == [f"5_{number}"]
 
 
 @pytest.mark.parametrize("crowd", ["no-arrays"], indirect=True)

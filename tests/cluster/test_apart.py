@@ -8,6 +8,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,21 +76,17 @@ class Apart:
         own = self.queue.folder if isinstance(self.queue, Slurm) else self.queue
         return sorted(own.glob("disk-*"))
 
-    def kill_node_of(self, job: str) -> Callable[[], None]:
+    def kill_node_of(self, job: str) -> Callable[[], object]:
         """Gives what starts it again."""
         queue = self.queue
         if isinstance(queue, Slurm):
             node = next(nodes for name, _, nodes in queue.jobs() if name == job)
             queue.do("kill", node)
-            return lambda: slurm_revive(queue, node)
+            return partial(queue.do, "revive", node)
         found = next(each for each in ray_nodes.list_jobs(queue) if each["submission_id"] == job)
         node = ray_nodes.list_nodes(queue)[found["driver_node_id"]]
         ray_nodes.kill(queue, node)
-        return lambda: ray_nodes.revive(queue, node)
-
-
-def slurm_revive(queue: Slurm, node: str) -> None:
-    queue.do("revive", node)
+        return partial(ray_nodes.revive, queue, node)
 
 
 @pytest.fixture(scope="module", params=["slurm", "ray"])

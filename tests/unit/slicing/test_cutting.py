@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -166,9 +167,9 @@ def test_whatever_was_made_is_taken_away_wherever_the_commands_were_killed(tmp_p
         folder = tmp_path / str(lethal)
         folder.mkdir()
         cutter = make_cutter(machine, folder)
-        ended = _kill(machine, lethal, lambda cutter=cutter: cutter.create(whole))
+        ended = _kill(machine, lethal, partial(cutter.create, whole))
         if ended:
-            _kill(machine, lethal, lambda cutter=cutter: cutter.destroy())
+            _kill(machine, lethal, cutter.destroy)
         cutter.destroy()
         assert machine.gpus[0].slices == (THEIRS,), lethal
         assert machine.gpus[1].slices == (), lethal
@@ -177,11 +178,11 @@ def test_whatever_was_made_is_taken_away_wherever_the_commands_were_killed(tmp_p
     assert ended
 
 
-def _kill(machine: Machine, lethal: int, work: object) -> bool:
+def _kill(machine: Machine, lethal: int, work: Callable[[], object]) -> bool:
     """Whether it came to its end before."""
     machine.calls, machine.lethal = 0, lethal
     try:
-        work()  # type: ignore[operator]
+        work()
     except KilledError:
         return False
     finally:

@@ -167,9 +167,7 @@ def test_whatever_was_made_is_taken_away_wherever_the_commands_were_killed(tmp_p
         folder = tmp_path / str(lethal)
         folder.mkdir()
         cutter = make_cutter(machine, folder)
-        ended = _kill(machine, lethal, partial(cutter.create, whole))
-        if ended:
-            _kill(machine, lethal, cutter.destroy)
+        ended = not _is_killed(machine, lethal, partial(cutter.create, whole), cutter.destroy)
         cutter.destroy()
         assert machine.gpus[0].slices == (THEIRS,), lethal
         assert machine.gpus[1].slices == (), lethal
@@ -178,16 +176,17 @@ def test_whatever_was_made_is_taken_away_wherever_the_commands_were_killed(tmp_p
     assert ended
 
 
-def _kill(machine: Machine, lethal: int, work: Callable[[], object]) -> bool:
-    """Whether it came to its end before."""
-    machine.calls, machine.lethal = 0, lethal
+def _is_killed(machine: Machine, lethal: int, *commands: Callable[[], object]) -> bool:
+    """In one of the commands, by the call of this number; or whether all came to their end before."""
+    machine.lethal = lethal
     try:
-        work()
+        for command in commands:
+            command()
     except KilledError:
-        return False
+        return True
     finally:
         machine.lethal = 0
-    return True
+    return False
 
 
 def test_slices_of_others_that_could_be_ours_are_left_alone(machine: Machine, tmp_path: Path) -> None:

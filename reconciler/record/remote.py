@@ -66,14 +66,10 @@ class Remote:
 
     def size(self, sha256: str) -> int | None:
         """Bytes of an object; None when it is not there, -1 when the store does not say."""
-        with self._told():
-            try:
-                found = self.system.info(self.path(sha256)).get("size")
-            except FileNotFoundError as error:
-                if not self._is_absence(error):
-                    raise
-                return None
-        return -1 if found is None else int(found)
+        with contextlib.suppress(FileNotFoundError), self._told(passing=(FileNotFoundError,)):
+            found = self.system.info(self.path(sha256)).get("size")
+            return -1 if found is None else int(found)
+        return None
 
     def put(self, source: Path, sha256: str, moved: Callable[[int], None]) -> None:
         """Write an object. ``moved`` is told of bytes as they go, and may raise to stop it."""
@@ -122,23 +118,15 @@ class Remote:
 
     def read_note(self, name: str) -> bytes | None:
         """None where there is none."""
-        with self._told():
-            try:
-                return bytes(self.system.cat_file(f"{self.root}/{name}"))
-            except FileNotFoundError as error:
-                if not self._is_absence(error):
-                    raise
-                return None
+        with contextlib.suppress(FileNotFoundError), self._told(passing=(FileNotFoundError,)):
+            return bytes(self.system.cat_file(f"{self.root}/{name}"))
+        return None
 
     def remove_notes(self, folder: str, *names: str) -> None:
         """Those that are not there are fine."""
         for name in names:
-            with self._told():
-                try:
-                    self.system.rm_file(f"{self.root}/{folder}/{name}")
-                except FileNotFoundError as error:
-                    if not self._is_absence(error):
-                        raise
+            with contextlib.suppress(FileNotFoundError), self._told(passing=(FileNotFoundError,)):
+                self.system.rm_file(f"{self.root}/{folder}/{name}")
 
     def read(self, sha256: str, start: int = 0) -> Iterator[bytes]:
         """An object's bytes from ``start`` on. FileNotFoundError: it is not there. ValueError: this store cannot begin
@@ -154,7 +142,8 @@ class Remote:
 
     @contextlib.contextmanager
     def _told(self, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """What a file system's library raises is of its own kind, and rarely says what to do: a StoreError does."""
+        """What a file system's library raises is of its own kind, and rarely says what to do: a StoreError does. Of
+        what may be ``passing``, a FileNotFoundError says that the store answers, and has no such object."""
         try:
             yield
         except (ReconcilerError, TransferStoppedError):

@@ -84,9 +84,12 @@ def send_objects(parcel: Parcel, remote: Remote) -> None:
 def receive(file: ParcelFile, remote: Remote, path: Path) -> None:
     """Write one file to ``path``, at once and only with the bytes that its digest names. Raises DamagedParcelError,
     StoreError, StorageError."""
-    digest = hashlib.sha256()
+    digest, left = hashlib.sha256(), file.size
     with written_aside(path) as stream:
         for chunk in _read(file, remote):
+            left -= len(chunk)
+            if left < 0:
+                raise DamagedParcelError(f"{path.name} came with more bytes than its {file.size:,}")
             digest.update(chunk)
             stream.write(chunk)
         if digest.hexdigest() != file.sha256:

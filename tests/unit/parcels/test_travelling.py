@@ -24,8 +24,9 @@ from reconciler.execute.executors.queued import QueuedExecutor
 from reconciler.files import RepositoryPaths, hash_bytes
 from reconciler.parcels import courier
 from reconciler.parcels.carrier import StoreCarrier, list_depots
-from reconciler.parcels.parcel import SMALL
+from reconciler.parcels.parcel import SMALL, DamagedParcelError, ParcelFile, receive
 from reconciler.parcels.ticket import Depot
+from reconciler.record.remote import open_remote
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings, StoreSettings, SubmissionSettings
 
@@ -172,6 +173,16 @@ def test_damaged_result_is_refused_and_the_step_made_again(lab: Lab) -> None:
     assert executor.poll(handle).state is State.ENDED
     result = Result.read(attempt.result)
     assert (result.done, result.problem_class) == (False, "lost")
+
+
+def test_what_is_longer_than_it_says_is_refused_whatever_its_digest(lab: Lab, tmp_path: Path) -> None:
+    name = hash_bytes(LARGE)
+    (lab.store / name[:2]).mkdir(parents=True)
+    (lab.store / name[:2] / name).write_bytes(LARGE)
+    remote = open_remote(f"file://{lab.store}", {})
+    with pytest.raises(DamagedParcelError, match="more bytes than its 5"):
+        receive(ParcelFile("file", name, 5), remote, tmp_path / "file")
+    assert not (tmp_path / "file").exists()
 
 
 @pytest.mark.parametrize(

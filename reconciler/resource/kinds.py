@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from reconciler.quantities import read_count
+
 
 class Kind(StrEnum):
     """In the order of the pipeline: a kind depends only on kinds above it."""
@@ -61,8 +63,7 @@ def name_point(concurrency: int) -> str:
 
 def read_point(cell: Cell) -> int:
     """The concurrency of a curve's point; 0 for a cell of MLPerf Inference."""
-    number = cell.scenario[1:]
-    return int(number) if number.isdigit() else 0
+    return read_count(cell.scenario[1:], 0)
 
 
 def place_cell(cell: Cell) -> tuple[str, str, str, int, str]:

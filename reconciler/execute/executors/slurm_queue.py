@@ -26,9 +26,9 @@ from reconciler.execute.executors.slurm_arrays import (
 )
 from reconciler.execute.executors.slurm_job import choose_more_options, choose_options, list_hidden, make_job_script
 from reconciler.process import ask
+from reconciler.quantities import read_count
 
 _QUESTION = ("squeue", "--noheader", "--me", "--array", "--states=all", "--format=%i|%j|%T|%r|%N")
-_DIGITS = 20  # of a job's number
 _LIMIT = 30.0  # seconds that Slurm may take to answer
 
 _QUEUED = frozenset(
@@ -187,5 +187,4 @@ def _submit(
 
 
 def _rank(job: SlurmJob) -> tuple[bool, bool, int]:
-    number = job.id.split("_")[0]
-    return job.state in _RUNNING, job.goes_on, int(number) if number.isdecimal() and len(number) < _DIGITS else 0
+    return job.state in _RUNNING, job.goes_on, read_count(job.id.split("_")[0], 0)

@@ -187,10 +187,7 @@ def watch_jobs(paths: RepositoryPaths) -> Callable[[], tuple[UnderWay, ...]]:
 def list_depots(submission: SubmissionSettings, today: date) -> dict[str, Depot]:
     """The declared stores, and whether results may go there today (UTC)."""
     embargo = make_embargo(submission)
-    return {
-        name: Depot(name, store, explain_refusal(embargo, store.url, today))
-        for name, store in submission.stores.items()
-    }
+    return {name: Depot(store, explain_refusal(embargo, store.url, today)) for name, store in submission.stores.items()}
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from reconciler.codec import decode_json, encode_json
 from reconciler.execute.executors.carrier import TICKET
@@ -69,6 +69,5 @@ class ProgressNote:
 class Depot:
     """A store through which attempts may travel. ``refused``: why nothing may go there today, "" when it may."""
 
-    name: str
-    store: StoreSettings = field(default_factory=lambda: StoreSettings("", {}))
+    store: StoreSettings
     refused: str = ""

@@ -71,7 +71,7 @@ class Lab:
         return RepositoryPaths(self.root)
 
     def carrier(self, options: Mapping[str, object] | None = None, refused: str = "") -> StoreCarrier:
-        depot = Depot("lab", StoreSettings(f"file://{self.store}", options or {}), refused)
+        depot = Depot(StoreSettings(f"file://{self.store}", options or {}), refused)
         return StoreCarrier(self.paths, {"lab": depot})
 
     def executor(self, carrier: StoreCarrier | None = None) -> QueuedExecutor:

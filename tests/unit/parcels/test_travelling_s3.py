@@ -42,7 +42,7 @@ def test_attempt_travels_through_s3_and_leaves_no_note_there(lab: Lab, options: 
     remote = open_remote(store.url, read_options(options))
     remote.system.mkdir("lab")
     attempt = lab.begin()
-    executor, handle = lab.submit(attempt, StoreCarrier(lab.paths, {"lab": Depot("lab", store)}))
+    executor, handle = lab.submit(attempt, StoreCarrier(lab.paths, {"lab": Depot(store)}))
     assert [lab.run_job(), lab.run_job()] == [0, TWICE]
     lab.queue.ended = True
     assert executor.poll(handle).state is State.ENDED

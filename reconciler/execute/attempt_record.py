@@ -80,9 +80,8 @@ def describe_artifact(item: KeptFile) -> Artifact:
 def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:
     """The bytes that a run really used are evidence: runs of one cell must have used the same engine. What computed
     beside it is none of the cell."""
-    roles = (Role.EVIDENCE, Role.NOTE)
     return {
-        name: RecordedFact(sha256, roles[name.startswith(BACKGROUND)])
+        name: RecordedFact(sha256, Role.NOTE if name.startswith(BACKGROUND) else Role.EVIDENCE)
         for name, sha256 in attempt.intent.made_from.items()
     }
 

@@ -101,11 +101,8 @@ class SlurmQueue:
     """``answer``: name → its jobs. ``members``: folder of a submission → the task of an array that it is."""
 
     answer: LastAnswer[tuple[SlurmJob, ...]] = field(default_factory=lambda: LastAnswer(_ask_squeue))
-    gathering: Gathering = field(init=False)
+    gathering: Gathering = field(default_factory=lambda: Gathering(_submit_group))
     members: dict[Path, Member | None] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.gathering = Gathering(_submit_group)
 
     def submit(self, submission: Submission, handle: Handle) -> None:
         """Attempts that travel go one by one: of one name, of which Slurm lets one job begin at a time."""

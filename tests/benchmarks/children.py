@@ -47,9 +47,9 @@ def build(folder: Path, kind: Any, benchmark: Benchmark, **request: Any) -> Path
     return output
 
 
-def bare(program: str, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Run tests.benchmarks.bare; what it prints. Libraries may print more, before and after."""
-    printed = start(["-m", "tests.benchmarks.bare", program, json.dumps(settings)], folder)
+def bare(program: str, settings: dict[str, Any], folder: Path, module: str = "tests.benchmarks.bare") -> dict[str, Any]:
+    """Run a program of ``module``; what it prints. Libraries may print more, before and after."""
+    printed = start(["-m", module, program, json.dumps(settings)], folder)
     (line,) = (line for line in printed.splitlines() if line.startswith("{"))
     found: dict[str, Any] = json.loads(line)
     return found

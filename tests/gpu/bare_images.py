@@ -1,7 +1,7 @@
 """Stable Diffusion XL by the library alone: the plain loop that a user would write, with nothing of the harness.
 
-``python -m tests.gpu.bare_images SETTINGS`` prints one JSON document. settings: model (a folder of configurations),
-dataset (of tests.gpu.image_captions), batch, batches, precision, device, compile, channels_last.
+``python -m tests.gpu.bare_images rate SETTINGS`` prints one JSON document. settings: model (a folder of
+configurations), dataset (of tests.gpu.image_captions), batch, batches, precision, device, compile, channels_last.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class PlainLoop:
 
 
 def main() -> int:
-    settings = json.loads(sys.argv[1])
+    settings = json.loads(sys.argv[2])
     loop = PlainLoop(settings)
     for number in range(2):
         images = loop.paint(number)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import Benchmark, RunRequest
-from tests.benchmarks.children import build, child, read_detail, start, write_conf
+from tests.benchmarks.children import bare, build, child, read_detail, write_conf
 
 HERE = Path(__file__).parent
 WORK = Path(os.environ.get("GPU_WORK", tempfile.gettempdir())) / "gpu-work"
@@ -215,10 +215,7 @@ class Case:
             "seconds": 4,
             **settings,
         }
-        printed: dict[str, Any] = json.loads(
-            start(["-m", "tests.gpu.bare", program, json.dumps(given)], WORK).splitlines()[-1]
-        )
-        return printed
+        return bare(program, given, WORK, "tests.gpu.bare")
 
     def run(self, scenario: Any, conf: dict[str, Any], **settings: Any) -> dict[str, Any]:
         """LoadGen's detail log, and the telemetry of the run by its facts' names."""

@@ -10,13 +10,11 @@ reference has them, tables cut to ``rows`` each. A batch is one of pairs, and so
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +27,12 @@ from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
 from harness.benchmarks.dlrm_v2.random_checkpoint import draw_weights, write_checkpoint
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Benchmark
-from tests.benchmarks.children import build, offline_rate, run, start
+from tests.benchmarks.children import bare, build, offline_rate, run
 from tests.gpu.cases import WORK
-from tests.gpu.searching import highest
+from tests.gpu.parts import Figures, add_options, measure_parts
+from tests.gpu.searching import find_highest
 
 BOUND, SECONDS = 60, 6.0
-Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,7 @@ class DlrmCase:
         samples = {name: str(self.dataset / f"{name}.npy") for name in ("dense", "sparse")}
         told = {"engine": str(self.engine), "backend": self.size.backend, "samples": samples, "batch": self.size.batch}
         told |= {"seconds": SECONDS}
-        printed = start(["-m", "tests.gpu.bare", "rate", json.dumps(told)], WORK)
-        return float(json.loads(printed.splitlines()[-1])["rate"])
+        return float(bare("rate", told, WORK, "tests.gpu.bare")["rate"])
 
     def asked(self, **settings: Any) -> Figures:
         return {
@@ -118,6 +115,17 @@ class DlrmCase:
             "engine": self.engine,
             "model_key": "dlrm-v2",
             "settings": {"batch_size": self.size.batch, **settings},
+        }
+
+    def serve(self, rate: float, seconds: float) -> Figures:
+        conf = {"min_duration": round(1000 * seconds), "min_query_count": 1000, "target_qps": rate}
+        conf |= {"target_latency": BOUND, "coalesce_queries": 1}
+        log = run(self.folder, "Server", conf=conf, **self.asked(streams=2))
+        return {
+            "target_qps": round(rate, 1),
+            "verdict": log["result_validity"],
+            "completed": log["result_completed_samples_per_sec"],
+            "p99_ms": log["result_99.00_percentile_latency_ns"] / 1e6,
         }
 
 
@@ -133,26 +141,7 @@ def measure_offline(case: DlrmCase, known: Figures) -> Figures:
 
 
 def measure_server(case: DlrmCase, known: Figures) -> Figures:
-    tried: list[Figures] = []
-
-    def valid(share: float, seconds: float = 10) -> bool:
-        rate = share * known["offline"]
-        conf = {"min_duration": round(1000 * seconds), "min_query_count": 1000, "target_qps": rate}
-        conf |= {"target_latency": BOUND, "coalesce_queries": 1}
-        log = run(case.folder, "Server", conf=conf, **case.asked(streams=2))
-        tried.append(
-            {
-                "share": round(share, 3),
-                "verdict": log["result_validity"],
-                "completed": log["result_completed_samples_per_sec"],
-                "p99_ms": log["result_99.00_percentile_latency_ns"] / 1e6,
-            }
-        )
-        print(json.dumps(tried[-1]), flush=True)
-        return bool(tried[-1]["verdict"] == "VALID")
-
-    share = highest(valid, lambda share: valid(share, 30))
-    return {"highest_valid_qps": share * known["offline"], "over_offline": round(share, 4), "tried": tried}
+    return find_highest(case.serve, known["offline"], seconds=10, confirming=30)
 
 
 PARTS: dict[str, Callable[[DlrmCase, Figures], Figures]] = {"offline": measure_offline, "server": measure_server}
@@ -161,21 +150,11 @@ PARTS: dict[str, Callable[[DlrmCase, Figures], Figures]] = {"offline": measure_o
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES_BY_NAME, default="true")
-    parser.add_argument("--only", default=",".join(PARTS))
-    parser.add_argument("--json", type=Path)
+    add_options(parser, PARTS, PARTS)
     options = parser.parse_args()
     case, known = DlrmCase(options.size), Figures()
-    found: Figures = {"command": f"python -m tests.gpu.dlrm {' '.join(sys.argv[1:])}"}
-    for name in options.only.split(","):
-        began = time.monotonic()
-        try:
-            found[name] = PARTS[name](case, known)
-        except Exception as error:  # the other parts are still worth their time
-            found[name] = {"failed": f"{type(error).__name__}: {str(error)[-3000:]}"}
-        found[name]["seconds"] = round(time.monotonic() - began, 1)
-        print(json.dumps({name: found[name]}), flush=True)
-        if options.json:
-            options.json.write_text(json.dumps({f"dlrm-v2-{options.size}": found}, indent=1) + "\n")
+    parts = {name: partial(part, case, known) for name, part in PARTS.items()}
+    measure_parts("tests.gpu.dlrm", f"dlrm-v2-{options.size}", parts, options)
     return 0
 
 

@@ -15,24 +15,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from harness.benchmarks.stable_diffusion_xl.shapes import SHAPES
 from harness.contract import Benchmark
-from tests.benchmarks.children import build, run, start
+from tests.benchmarks.children import bare, build, run
 from tests.gpu import image_captions
 from tests.gpu.cases import WORK
-from tests.gpu.searching import highest
+from tests.gpu.parts import Figures, add_options, measure_parts
+from tests.gpu.searching import find_highest
 
 BOUND = 20.0  # seconds, of Server
 FIRST_SHARE, SHARE_STEP = 0.8, 0.06  # of Offline
 SECONDS, CONFIRMING = 90.0, 150.0
 VOCABULARY = 49_408
-Figures = dict[str, Any]
 
 
 class ImageCase:
@@ -83,9 +82,7 @@ class ImageCase:
             "batch": self.options.batch,
             "batches": self.options.batches,
         }
-        printed = start(["-m", "tests.gpu.bare_images", json.dumps(told)], self.folder)
-        (line,) = (line for line in printed.splitlines() if line.startswith("{"))
-        return float(json.loads(line)["rate"])
+        return float(bare("rate", told, self.folder, "tests.gpu.bare_images")["rate"])
 
     def measure(self, scenario: Any, conf: dict[str, int | float], **options: Any) -> Figures:
         return run(
@@ -128,18 +125,16 @@ def measure_offline(case: ImageCase, known: Figures) -> Figures:
 
 def measure_server(case: ImageCase, known: Figures) -> Figures:
     whole = known.get("offline") or case.offline()
-    tried: list[Figures] = []
-
-    def valid(share: float, seconds: float = SECONDS) -> bool:
-        tried.append(case.serve(share * whole, seconds))
-        print(json.dumps(tried[-1]), flush=True)
-        return bool(tried[-1]["verdict"] == "VALID")
-
-    share = highest(
-        valid, lambda share: valid(share, CONFIRMING), first=FIRST_SHARE, step=SHARE_STEP, resolution=SHARE_STEP
+    found = find_highest(
+        case.serve,
+        whole,
+        seconds=SECONDS,
+        confirming=CONFIRMING,
+        first=FIRST_SHARE,
+        step=SHARE_STEP,
+        resolution=SHARE_STEP,
     )
-    figures = {"highest_valid_qps": round(share * whole, 3), "over_offline": round(share, 4)}
-    return {**figures, "bound_ms": int(1000 * BOUND), "tried": tried}
+    return {**found, "bound_ms": int(1000 * BOUND)}
 
 
 PARTS: dict[str, Callable[[ImageCase, Figures], Figures]] = {"offline": measure_offline, "server": measure_server}
@@ -148,7 +143,6 @@ PARTS: dict[str, Callable[[ImageCase, Figures], Figures]] = {"offline": measure_
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SHAPES, default="full")
-    parser.add_argument("--only", default="offline", help=", ".join(PARTS))
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--batches", type=int, default=8, help="that are timed")
     parser.add_argument("--precision", default="fp16")
@@ -156,21 +150,11 @@ def main() -> int:
     parser.add_argument("--compile", default="none", help="none, default, reduce-overhead, max-autotune")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--delay", type=float, default=1.0, help="seconds that a batch of Server waits to grow")
-    parser.add_argument("--json", type=Path)
+    add_options(parser, PARTS, ("offline",))
     options = parser.parse_args()
-    case = ImageCase(options)
-    known: Figures = {}
-    found: Figures = {"command": f"python -m tests.gpu.images {' '.join(sys.argv[1:])}"}
-    for name in options.only.split(","):
-        began = time.monotonic()
-        try:
-            found[name] = PARTS[name](case, known)
-        except Exception as error:  # the other parts are still worth their time
-            found[name] = {"failed": f"{type(error).__name__}: {str(error)[-3000:]}"}
-        found[name]["seconds"] = round(time.monotonic() - began, 1)
-        print(json.dumps({name: found[name]}), flush=True)
-        if options.json:
-            options.json.write_text(json.dumps({f"images-{options.size}": found}, indent=1) + "\n")
+    case, known = ImageCase(options), Figures()
+    parts = {name: partial(part, case, known) for name, part in PARTS.items()}
+    measure_parts("tests.gpu.images", f"images-{options.size}", parts, options)
     return 0
 
 

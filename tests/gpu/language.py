@@ -32,14 +32,14 @@ from harness.contract import Benchmark
 from tests.benchmarks.children import ROOT, bare, build, run
 from tests.gpu import language_prompts
 from tests.gpu.cases import WORK
-from tests.gpu.searching import highest
+from tests.gpu.parts import Figures, add_options, measure_parts
+from tests.gpu.searching import find_highest
 from tests.processes import find_free_ports
 
 LENGTH = 128  # tokens of an answer
 STARTING = 420.0  # seconds
 FIRST_SHARE, SHARE_STEP = 0.7, 0.04  # of Offline
 SECONDS, CONFIRMING = 40.0, 90.0
-Figures = dict[str, Any]
 _LLAMA: Figures = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -232,17 +232,17 @@ class LanguageCase:
         raise RuntimeError(f"the server is not ready: {said}")
 
 
-def find_highest(case: LanguageCase, whole: float, first: float, backend: str, **options: Any) -> Figures:
+def search(case: LanguageCase, whole: float, first: float, backend: str, **options: Any) -> Figures:
     """``whole``: Offline samples/s, of which ``first`` is the share that is tried first."""
-    tried: list[Figures] = []
-
-    def valid(share: float, seconds: float = SECONDS) -> bool:
-        tried.append(case.serve(backend, share * whole, seconds, **options))
-        print(json.dumps(tried[-1]), flush=True)
-        return bool(tried[-1]["verdict"] == "VALID")
-
-    share = highest(valid, lambda share: valid(share, CONFIRMING), first=first, step=SHARE_STEP, resolution=SHARE_STEP)
-    return {"highest_valid_qps": round(share * whole, 2), "over_offline": round(share, 4), "tried": tried}
+    return find_highest(
+        lambda rate, seconds: case.serve(backend, rate, seconds, **options),
+        whole,
+        seconds=SECONDS,
+        confirming=CONFIRMING,
+        first=first,
+        step=SHARE_STEP,
+        resolution=SHARE_STEP,
+    )
 
 
 def measure_offline(case: LanguageCase, known: Figures) -> Figures:
@@ -254,24 +254,24 @@ def measure_offline(case: LanguageCase, known: Figures) -> Figures:
     return {"bare": [before, after], "harness": found, "over_bare": round(found["rate"] / bare, 4)}
 
 
-def measure_http(case: LanguageCase, known: Figures, *, search: bool = True) -> Figures:
+def measure_http(case: LanguageCase, known: Figures, *, searching: bool = True) -> Figures:
     bare = known["bare"] or case.bare()[-1]
     with case.server() as url:
         options = {"url": url, "concurrency": case.shape.engine["sequences"]}
         offline = case.offline("openai", **options)
         print(json.dumps(offline), flush=True)
-        found = find_highest(case, offline["rate"], known["first"], "openai", **options) if search else None
+        found = search(case, offline["rate"], known["first"], "openai", **options) if searching else None
     return {"bare": bare, "offline": offline, "over_bare": round(offline["rate"] / bare, 4), "server": found}
 
 
 def measure_server(case: LanguageCase, known: Figures) -> Figures:
-    return find_highest(case, known["bare"] or case.bare()[-1], known["first"], "vllm")
+    return search(case, known["bare"] or case.bare()[-1], known["first"], "vllm")
 
 
 PARTS: dict[str, Callable[[LanguageCase, Figures], Figures]] = {
     "offline": measure_offline,
     "http": measure_http,
-    "http-offline": partial(measure_http, search=False),
+    "http-offline": partial(measure_http, searching=False),
     "server": measure_server,
 }
 
@@ -279,24 +279,14 @@ PARTS: dict[str, Callable[[LanguageCase, Figures], Figures]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="llama3.1-8b-bf16")
-    parser.add_argument("--only", default="offline,http,server", help=", ".join(PARTS))
     parser.add_argument("--bare", type=float, default=0.0, help="samples/s of LLM.generate, where it is known")
     parser.add_argument("--first", type=float, default=FIRST_SHARE, help="share of Offline that Server tries first")
-    parser.add_argument("--json", type=Path)
+    add_options(parser, PARTS, ("offline", "http", "server"))
     options = parser.parse_args()
     case = LanguageCase(options.shape)
     known: Figures = {"bare": options.bare, "first": options.first}
-    found: Figures = {"command": f"python -m tests.gpu.language {' '.join(sys.argv[1:])}"}
-    for name in options.only.split(","):
-        began = time.monotonic()
-        try:
-            found[name] = PARTS[name](case, known)
-        except Exception as error:  # the other parts are still worth their time
-            found[name] = {"failed": f"{type(error).__name__}: {str(error)[-3000:]}"}
-        found[name]["seconds"] = round(time.monotonic() - began, 1)
-        print(json.dumps({name: found[name]}), flush=True)
-        if options.json:
-            options.json.write_text(json.dumps({options.shape: found}, indent=1) + "\n")
+    parts = {name: partial(part, case, known) for name, part in PARTS.items()}
+    measure_parts("tests.gpu.language", options.shape, parts, options)
     return 0
 
 

@@ -19,17 +19,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from harness.machine import list_accelerators
 from tests.gpu.cases import SHAPES, Case
-from tests.gpu.searching import highest
+from tests.gpu.parts import Figures, add_options, measure_parts
+from tests.gpu.searching import find_highest
 
 SECONDS = 6.0
 TUNED = 0.9  # of Offline: the rate at which ways to serve are compared
 EVIDENCE = {"start_from_device": True, "start_from_device_evidence": "a benchmark of the harness itself"}
-Figures = dict[str, Any]
 
 
 def offline_run(case: Case, count: int, **settings: Any) -> Figures:
@@ -96,27 +96,19 @@ def server_run(case: Case, rate: float, seconds: float, how: Sequence[int], **op
 
 
 def server(case: Case, rounds: int) -> Figures:
-    """The best of the shape's ways, then ``highest``: what is stated is confirmed by a run thrice as long."""
+    """The best of the shape's ways, then ``find_highest``: what is stated is confirmed by a run thrice as long."""
     del rounds
     whole = float(offline_run(case, round(4 * bare_rate(case, 1)), streams=1)["rate"])
     ways = chosen_ways(case)
     tuned = [server_run(case, TUNED * whole, 4, how) for how in ways] if len(ways) > 1 else []
     how = min(tuned, key=lambda run: (run["verdict"] != "VALID", run["p99_ms"]))["how"] if tuned else list(ways[0])
-    tried: list[Figures] = []
-
-    def valid(share: float, seconds: float = 10) -> bool:
-        tried.append(server_run(case, share * whole, seconds, how))
-        return bool(tried[-1]["verdict"] == "VALID")
-
-    share = highest(valid, lambda share: valid(share, 30))
+    found = find_highest(lambda rate, seconds: server_run(case, rate, seconds, how), whole, seconds=10, confirming=30)
     return {
         "bound_ms": case.shape.bound,
         "offline_rate": whole,
-        "highest_valid_qps": round(share * whole, 1),
-        "over_offline": round(share, 4),
-        "confirmed": tried[-1] if share else None,
+        "confirmed": found["tried"][-1] if found["over_offline"] else None,
         "tuned": tuned,
-        "tried": tried,
+        **found,
     }
 
 
@@ -215,24 +207,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("--backend", default="tensorrt")
-    parser.add_argument("--only", default=",".join(USUAL))
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--json", type=Path)
+    add_options(parser, PARTS, USUAL)
     options = parser.parse_args()
     case = Case(options.shape, options.backend)
     began = time.monotonic()
-    found: Figures = {"command": f"python -m tests.gpu.measure {' '.join(sys.argv[1:])}"}
-    found |= {"engine": engine_facts(case), "build_seconds": round(time.monotonic() - began, 1)}
-    for name in options.only.split(","):
-        began = time.monotonic()
-        try:
-            found[name] = PARTS[name](case, options.rounds)
-        except Exception as error:  # the other parts are still worth their time
-            found[name] = {"failed": f"{type(error).__name__}: {str(error)[-1500:]}"}
-        found[name]["seconds"] = round(time.monotonic() - began, 1)
-        print(json.dumps({name: found[name]}), flush=True)
-        if options.json:
-            options.json.write_text(json.dumps({f"{options.shape} {options.backend}": found}, indent=1) + "\n")
+    facts = {"engine": engine_facts(case), "build_seconds": round(time.monotonic() - began, 1)}
+    parts = {name: partial(part, case, options.rounds) for name, part in PARTS.items()}
+    measure_parts("tests.gpu.measure", f"{options.shape} {options.backend}", parts, options, facts)
     return 0
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+
+from tests.gpu.parts import Figures
 
 FIRST, STEP, RESOLUTION, CEILING, FLOOR = 0.92, 0.03, 0.012, 1.05, 0.1
 
@@ -26,6 +29,30 @@ def highest(
     while low > FLOOR and not confirms(low):
         low -= resolution
     return low if low > FLOOR else 0.0
+
+
+def find_highest(
+    serve: Callable[[float, float], Figures],
+    whole: float,
+    *,
+    seconds: float,
+    confirming: float,
+    first: float = FIRST,
+    step: float = STEP,
+    resolution: float = RESOLUTION,
+) -> Figures:
+    """The highest VALID rate of Server. ``serve``: a run at a rate for so many seconds; its figures, "verdict" among
+    them. ``whole``: Offline samples/s, of which ``first``, ``step`` and ``resolution`` are shares. A run that confirms
+    takes ``confirming`` seconds."""
+    tried: list[Figures] = []
+
+    def holds(share: float, lasting: float = seconds) -> bool:
+        tried.append(serve(share * whole, lasting))
+        print(json.dumps(tried[-1]), flush=True)
+        return bool(tried[-1]["verdict"] == "VALID")
+
+    share = highest(holds, lambda share: holds(share, confirming), first=first, step=step, resolution=resolution)
+    return {"highest_valid_qps": round(share * whole, 3), "over_offline": round(share, 4), "tried": tried}
 
 
 def _bracket(holds: Callable[[float], bool], share: float, step: float) -> tuple[float, float]:

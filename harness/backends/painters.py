@@ -87,9 +87,7 @@ class PaintingSession:
         for thread in self._threads:
             thread.join()
 
-    def _ask(
-        self, rows: Rows, completed: Callable[[Outputs], None], failed: Callable[[BaseException], None]
-    ) -> None:
+    def _ask(self, rows: Rows, completed: Callable[[Outputs], None], failed: Callable[[BaseException], None]) -> None:
         asked = _Asked({name: array[rows] for name, array in self._samples.items()}, completed, failed)
         self._room.get()
         self._work.put(asked)

@@ -116,9 +116,7 @@ def _curve(tree: TakenCurves, curve: TakenCurve, cells: Mapping[Cell, TakenCell]
     if scored := _choose_scored(curve, rules):
         yield f"          accuracy_points: [{', '.join(map(str, scored))}]"
     named = {point: curve.name_cell(point) for point in curve.all_points}
-    own = {
-        point: describe_point(cells[cell], tree.stated.get(cell, {}), point, rules) for point, cell in named.items()
-    }
+    own = {point: describe_point(cells[cell], tree.stated.get(cell, {}), point, rules) for point, cell in named.items()}
     first = next((values for values in own.values() if len(values) > 1), {})
     known = [values for values in own.values() if values]
     shared = {name: value for name, value in first.items() if all(item.get(name) == value for item in known)}

@@ -1,4 +1,4 @@
-"""What the spec of an adopted Endpoints submission says of one point: its settings, and what its documents tell of it."""
+"""What the spec of an adopted Endpoints submission says of a point: its settings, and what its documents tell of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _TIMES = ("min_duration", "max_duration")
 _MICROSECONDS = 10**6
 
 
-def describe_point(item: TakenCell, stated: Mapping[str, object], concurrency: int, rules: CurveRules) -> dict[str, Any]:
+def describe_point(
+    item: TakenCell, stated: Mapping[str, object], concurrency: int, rules: CurveRules
+) -> dict[str, Any]:
     """By flat name. ``stated``: what its point.yaml and system_desc.json say of it."""
     return {**_spell(item), **_disclose(stated, rules), **_tell_warmup(stated, item, concurrency)}
 

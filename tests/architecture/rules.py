@@ -49,6 +49,7 @@ ONLY_TYPES_OF_STAGES = frozenset({"render"})
 # imports like any other.
 SLOW: dict[str, str] = {
     "fsspec": "comes with an extra, only where a store elsewhere is opened",
+    "harness.own_code": "archives, only where a run elsewhere packs its code",
     "importlib.metadata": "only for --version",
     "matplotlib": "comes with an extra, only where a plot is drawn",
     "nibabel": "only where volumes are prepared: a run reads prepared ones",

@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "attach": ("reconciler.cli.attach", "Follow jobs that an earlier pass left in a queue; begin nothing new."),
     "try": ("reconciler.cli.try_", "Make one run with other settings; the spec stays, and no result comes of it."),
     "tune": ("reconciler.cli.tune", "Search the highest VALID rate or the best settings, and propose the edit."),
+    "densify": ("reconciler.cli.densify", "Propose more points where a curve of MLPerf Endpoints bends."),
     "watch": ("reconciler.cli.watch", "Pass whenever the specs, records, tree or branch changed."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
     "page": ("reconciler.cli.page", "Show the submission in a browser, a pass as it goes, and plots."),
@@ -74,7 +75,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 # Title → commands, in the order of `--help`.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Begin": ("init", "detect", "doctor", "mig", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
-    "Run": ("plan", "apply", "try", "tune", "watch"),
+    "Run": ("plan", "apply", "try", "tune", "densify", "watch"),
     "Look": ("status", "show", "why", "logs", "history", "blame", "diff", "compare", "pr"),
     "Decide": ("accept", "freeze", "unfreeze", "move", "embargo"),
     "Submit": ("rounds", "check", "verify-tree", "audit", "package", "unpack", "sign"),

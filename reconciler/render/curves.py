@@ -9,6 +9,8 @@ from decimal import Decimal
 from reconciler.mlperf.endpoints_program.pareto import CurvePoint
 from reconciler.quantities import join_listing, show_count, show_duration, show_rate
 
+_BENDING = 3  # points that make a bend
+
 
 @dataclass(frozen=True, slots=True)
 class BandStanding:
@@ -62,6 +64,18 @@ def _curve(curve: CurveStanding) -> Iterator[str]:
     if curve.seconds is not None:
         bends = f"; the sharpest bends are around {_list(curve.denser)}" if curve.denser else ""
         yield f"  One more point takes about {show_duration(curve.seconds)}{bends}"
+
+
+def render_denser_text(curve: CurveStanding, patch: str) -> str:
+    """``patch``: the edit of the spec that adds ``curve.denser``."""
+    if curve.denser:
+        cost = "" if curve.seconds is None else f", about {show_duration(curve.seconds)} each"
+        count = show_count(len(curve.denser), "more point")
+        return f"{count} for {curve.curve} beside its sharpest bends: {_list(curve.denser)}{cost}\n\n{patch}".rstrip()
+    if len(curve.measured) < _BENDING:
+        few = show_count(len(curve.measured), "point")
+        return f"{curve.curve} has {few} measured: it takes {_BENDING} to see a bend. Nothing is proposed."
+    return f"{curve.curve} has no room for another point beside a bend. Nothing is proposed."
 
 
 def _list(points: Sequence[int]) -> str:

@@ -1,4 +1,5 @@
-"""Settings of one cell, changed in the spec's text: what a trial runs from, and the patch that a search ends in."""
+"""Settings of a cell and points of a curve, changed in the spec's text: what a trial runs from, and the patch that a
+search ends in."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from reconciler.errors import ReconcilerError, SpecError
 from reconciler.resource.kinds import CURVE_DIVISIONS, Cell
 from reconciler.resource.settings import Trial
 from reconciler.spec.declared import Reading
-from reconciler.spec.edit import EditError, New, compose, find_deepest, set_value
+from reconciler.spec.edit import EditError, New, append_values, compose, find_deepest, set_value
 from reconciler.spec.files import Source, compute_blob_id, read_sources
 from reconciler.spec.loading import read_texts
 from reconciler.spec.nodes import resolve
@@ -34,13 +35,31 @@ def edit_cell(sources: Sequence[Source], cell: Cell, settings: Sequence[tuple[st
         fix = "write it below `points` of the curve in the spec, measure, and `reconcile compare` the two commits"
         raise ReconcilerError(f"{cell} is a point of a curve, which has no settings to try by itself", fix=fix)
     for index, source in enumerate(sources):
-        if _declares(source, cell):
+        if _holds(source, _path(cell)):
             text = source.text
             for name, value in settings:
                 text = _set(text, source.name, cell, name, value)
-            edited = replace(source, text=text, blob=compute_blob_id(text.encode()))
-            return [*sources[:index], edited, *sources[index + 1 :]]
+            return [*sources[:index], _edit(source, text), *sources[index + 1 :]]
     raise ReconcilerError(f"no file declares {cell} by itself", fix="write the cell below spec.divisions of one file")
+
+
+def add_points(sources: Sequence[Source], curve: str, points: Sequence[int]) -> list[Source]:
+    """The sources with further ``points`` in the one that declares ``curve``: DIVISION/SYSTEM/BENCHMARK."""
+    path = "spec", "divisions", *curve.split("/"), "points"
+    for index, source in enumerate(sources):
+        if not _holds(source, path):
+            continue
+        try:
+            text = append_values(source.text, path, points)
+        except (EditError, SpecError) as error:
+            fix = f"write them below `points` of the curve in the spec: {', '.join(map(str, points))}"
+            raise ReconcilerError(f"{source.name}: points cannot be added to {curve}: {error}", fix=fix) from error
+        return [*sources[:index], _edit(source, text), *sources[index + 1 :]]
+    raise ReconcilerError(f"no file declares the points of {curve}", fix="write them below spec.divisions of one file")
+
+
+def _edit(source: Source, text: str) -> Source:
+    return replace(source, text=text, blob=compute_blob_id(text.encode()))
 
 
 def render_patch(before: Sequence[Source], after: Sequence[Source]) -> str:
@@ -58,12 +77,12 @@ def _path(cell: Cell) -> tuple[str, ...]:
     return "spec", "divisions", cell.division, cell.system, cell.benchmark, cell.scenario
 
 
-def _declares(source: Source, cell: Cell) -> bool:
+def _holds(source: Source, path: Sequence[str]) -> bool:
     try:
-        _, depth = find_deepest(compose(source.text), _path(cell))
+        _, depth = find_deepest(compose(source.text), path)
     except EditError:
         return False
-    return depth == len(_path(cell))
+    return depth == len(path)
 
 
 def _set(text: str, file: str, cell: Cell, name: str, value: str) -> str:

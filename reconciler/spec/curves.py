@@ -89,31 +89,25 @@ def place_curve(
     count: int = 0,
     c_min: int | None = None,
 ) -> PlacedCurve:
-    """``written``: numbers, or the word auto; the word offline stands for a dedicated Offline run over a dataset of
-    ``size`` samples. ``scored``: points that are declared to have an accuracy run, in place of those that the rules
-    choose. ``count``: how many points ``auto`` places, 0 for the fewest; ``c_min``: a declared lower bound of the
-    regions. ReconcilerError where the rules cannot place it."""
-    fixed = tuple(word for word in written if word != OFFLINE)
-    automatic = AUTO in fixed
-    if automatic and len(fixed) > 1:
-        fix = "write 'points: auto', or numbers alone"
-        raise ReconcilerError("points are placed by the rules and by hand at once", fix=fix)
+    """``written``: numbers, and the word auto for points that the rules place; the word offline stands for a dedicated
+    Offline run over a dataset of ``size`` samples. ``scored``: points that are declared to have an accuracy run, in
+    place of those that the rules choose. ``count``: how many points ``auto`` places, 0 for the fewest; ``c_min``: a
+    declared lower bound of the regions. ReconcilerError where the rules cannot place it."""
+    by_hand = tuple(int(word) for word in written if word not in (AUTO, OFFLINE))
+    automatic = AUTO in written
     if count and not automatic:
         fix = "take point_count out, or write 'points: auto'"
         raise ReconcilerError("point_count counts the points that auto places, and they are placed by hand", fix=fix)
     offline = _check_offline(size, c_max) if OFFLINE in written else 0
     dedicated = 1 if offline else 0
     placed = count - dedicated if count else 0
-    points = place_points(c_max, rules, count=placed, min_concurrency=c_min or 1) if automatic else _order(fixed)
+    by_rules = place_points(c_max, rules, count=placed, min_concurrency=c_min or 1) if automatic else ()
+    points = tuple(sorted({*by_rules, *by_hand}))
     regions = derive_regions(points, c_max, rules, c_min)
     elected = c_max if c_max in points else None  # also beside a dedicated Offline run, which then stales no other run
     owners = choose_accuracy_points(scored or points, regions, rules, elected=elected)
     accuracy = frozenset({*(scored or owners.values()), *([offline] if offline else [])})
     return PlacedCurve(points, regions, accuracy, owners, declared=bool(scored), offline=offline)
-
-
-def _order(written: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(sorted({int(word) for word in written}))
 
 
 def _check_offline(size: int, c_max: int) -> int:

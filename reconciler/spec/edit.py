@@ -52,6 +52,40 @@ def set_value(text: str, path: str | Sequence[str], value: New) -> str:
     return edited
 
 
+def append_values(text: str, path: Sequence[str], values: Sequence[int]) -> str:
+    """``text`` with ``values`` behind the others of the list at ``path``, in the list's own style. A single value that
+    stands there becomes a list with them; a mapping gets an empty entry for each. Raises EditError, SpecError."""
+    before = read(text)
+    node, depth = find_deepest(compose(text), path)
+    if depth < len(path) or _empty(node):
+        raise EditError(f"nothing is written at {'.'.join(path)}")
+    if isinstance(node, MappingNode):
+        edited = text
+        for value in values:
+            node, _ = find_deepest(compose(edited), path)
+            edited = insert(edited, node, value, {})
+        _verify(before, edited, path, {str(value): {} for value in values}, added=True)
+        return edited
+    start, listed = node.start_mark.index, ", ".join(map(str, values))
+    if isinstance(node, ScalarNode):
+        end = node.end_mark.index
+        edited = f"{text[:start]}[{text[start:end]}, {listed}]{text[end:]}"
+    elif node.flow_style:
+        last = find_end(node.value[-1])
+        edited = f"{text[:last]}, {listed}{text[last:]}"
+    else:
+        newline = "\r\n" if "\r\n" in text else "\n"
+        place = text.find("\n", find_end(node)) + 1
+        rows = "".join(f"{' ' * node.start_mark.column}- {value}{newline}" for value in values)
+        edited = f"{text[:place]}{rows}{text[place:]}" if place else f"{text}{newline}{rows}"
+    holder = before
+    for name in path:
+        holder = holder[name]
+    there = holder if isinstance(holder, list) else [holder]
+    _verify(before, edited, path, [*there, *values], added=False)
+    return edited
+
+
 def render_value(value: New) -> str:
     """A value as YAML in one line; text is quoted only where it would be read as something else."""
     if isinstance(value, Mapping):
@@ -144,11 +178,11 @@ def _fill(text: str, node: Any, value: New) -> str:
     return f"{text[:index]} {render_value(value)}{text[index:]}"
 
 
-def insert(text: str, node: Any, name: str, value: New) -> str:
+def insert(text: str, node: Any, name: str | int, value: New) -> str:
     """Add an entry to a mapping, in the mapping's own style."""
     entry = f"{render_value(name)}: {render_value(value)}"
     if _empty(node):
-        return _fill(text, node, {name: value})
+        return _fill(text, node, {str(name): value})
     if not isinstance(node, MappingNode):
         raise EditError(f"line {node.start_mark.line + 1}: there is a value where '{name}' would be added")
     if node.flow_style:

@@ -331,7 +331,8 @@ class CurveGroup(PointGroup):
     points: Annotated[dict[fields.Concurrency, PointGroup], ByConcurrency, Empty] = Field(
         {},
         description="Requests at a time of each point, such as [1, 8, 40], or by number with settings of their own; "
-        "auto: as many as the rules ask, placed by region; offline among them: a dedicated Offline run.",
+        "auto: as many as the rules ask, placed by region, beside numbers or alone; offline among them: a dedicated "
+        "Offline run.",
         json_schema_extra=or_list,
     )
     accuracy_points: fields.Concurrencies = Field(

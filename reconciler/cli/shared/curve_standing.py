@@ -20,8 +20,8 @@ from reconciler.result_formats.format import RecordValues
 _SUGGESTED = 2
 
 
-def list_curves(seen: PlanResult) -> tuple[CurveStanding, ...]:
-    """None where the spec declares no curve."""
+def list_curves(seen: PlanResult, suggested: int = _SUGGESTED) -> tuple[CurveStanding, ...]:
+    """None where the spec declares no curve. ``suggested``: how many concurrencies beside bends each tells of."""
     if not is_endpoints_round(seen.desired.submission.round):
         return ()
     rules = load_endpoints_rules(seen.desired.submission.round.removeprefix(ROUND_PREFIX))
@@ -30,21 +30,24 @@ def list_curves(seen: PlanResult) -> tuple[CurveStanding, ...]:
         if resource.kind is Kind.RESULT and (cell := resource.cell) is not None:
             points = curves.setdefault((cell.division, cell.system, cell.benchmark), {})
             points[read_point(cell)] = cell
-    return tuple(_stand_whole("/".join(names), points, seen, rules) for names, points in curves.items())
+    return tuple(_stand_whole("/".join(names), points, seen, rules, suggested) for names, points in curves.items())
 
 
-def _stand_whole(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules) -> CurveStanding:
+def _stand_whole(
+    name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules, suggested: int
+) -> CurveStanding:
     """A dedicated Offline run is of no region, and no point of the curve's line: it is its ceiling."""
     settings = {point: seen.desired.detail(Address(Kind.RESULT, str(cell))).settings for point, cell in points.items()}
     fixed = {point: cell for point, cell in points.items() if DEDICATED_OFFLINE not in settings[point]}
-    standing = _stand(name, fixed, seen, rules)
+    room = max(0, rules.number("most_points") - len(points))
+    standing = _stand(name, fixed, seen, rules, min(suggested, room))
     offline = next((point for point in points if point not in fixed), 0)
     values = _read_measured(points[offline], seen) if offline else {}
     rate = (values.get("metric") or {}).get("value")
     return replace(standing, offline=offline, ceiling=None if rate is None else Decimal(str(rate)))
 
 
-def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules) -> CurveStanding:
+def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules, suggested: int) -> CurveStanding:
     declared = tuple(sorted(points))
     first = points[declared[0]]
     c_max = seen.desired.detail(Address(Kind.RESULT, str(first))).settings.number(MAXIMUM)
@@ -53,7 +56,6 @@ def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRul
     drawn = tuple(_list_measured(points, seen))
     measured = tuple(point.concurrency for point in drawn)
     rates = [(point.concurrency, float(point.per_user), float(point.system_tps)) for point in drawn]
-    denser = [c for c in place_denser(rates, len(declared)) if c not in declared]
     return CurveStanding(
         curve=name,
         max_concurrency=c_max,
@@ -61,7 +63,7 @@ def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRul
         measured=measured,
         bands=tuple(_band(band, declared, measured, regions, rules) for band in BANDS),
         dominated=tuple(sorted(find_dominated(drawn))),
-        denser=tuple(denser[:_SUGGESTED]),
+        denser=place_denser(rates, suggested, declared),
         seconds=_cost(points, seen),
         points=drawn,
     )

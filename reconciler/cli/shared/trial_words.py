@@ -1,4 +1,4 @@
-"""What `try` and `tune` share: settings as typed, the cell meant, and the specs that an edit would change."""
+"""What `try`, `tune` and `densify` share: settings as typed, the cell meant, and edits of the specs as patches."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from reconciler.files import RepositoryPaths
 from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import Trial
-from reconciler.spec.cell_edit import edit_cell, render_patch
-from reconciler.spec.files import read_sources
+from reconciler.spec.cell_edit import add_points, edit_cell, render_patch
+from reconciler.spec.files import Source, read_sources
 from reconciler.tuning.trials import find_run
 
 Settings = tuple[tuple[str, str], ...]
@@ -45,7 +45,18 @@ def find_trial_cell(paths: RepositoryPaths, options: Options, text: str) -> tupl
 def propose_patch(paths: RepositoryPaths, options: Options, trial: Trial) -> str:
     """The edit of the specs that makes these settings the declared ones; "" where they are."""
     assert trial.cell is not None
+    sources = _read(paths, options)
+    return render_patch(sources, edit_cell(sources, trial.cell, trial.settings))
+
+
+def propose_points(paths: RepositoryPaths, options: Options, curve: str, points: Sequence[int]) -> str:
+    """The edit of the specs that adds ``points`` to a curve."""
+    sources = _read(paths, options)
+    return render_patch(sources, add_points(sources, curve, points))
+
+
+def _read(paths: RepositoryPaths, options: Options) -> list[Source]:
     sources, problems = read_sources(list_spec_paths(paths, options.specs), paths.root)
     if problems:
         raise ReconcilerError(str(problems[0]))
-    return render_patch(sources, edit_cell(sources, trial.cell, trial.settings))
+    return sources

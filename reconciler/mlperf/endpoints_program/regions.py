@@ -7,7 +7,7 @@ Above the lowest point the concurrencies up to the declared maximum are three re
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -211,12 +211,14 @@ def find_gaps(concurrencies: Iterable[int], regions: Regions, rules: CurveRules)
     return tuple(regions.get(band) for band in BANDS if band not in covered)
 
 
-def place_denser(measured: Sequence[tuple[int, float, float]], count: int) -> tuple[int, ...]:
+def place_denser(
+    measured: Sequence[tuple[int, float, float]], count: int, taken: Collection[int] = ()
+) -> tuple[int, ...]:
     """Where ``count`` more points show most of a curve: beside the sharpest bends, ascending.
 
     ``measured``: (concurrency, tokens a second per user, tokens a second of the system). Both are taken as shares of
-    their largest value. Fewer than three points have no bend; then, and between neighbours without a number between
-    them, fewer are returned.
+    their largest value. ``taken``: concurrencies that are points already, measured or not. Fewer than three points have
+    no bend; then, and between neighbours without a number between them, fewer are returned.
     """
     points = sorted(measured)
     if len(points) < 3:
@@ -229,6 +231,8 @@ def place_denser(measured: Sequence[tuple[int, float, float]], count: int) -> tu
         for low, high in ((before, bend), (bend, after)):
             if high[0] - low[0] > 1:
                 middle = min(max(_between(low[0], high[0]), low[0] + 1), high[0] - 1)
+                if middle in taken:
+                    continue
                 share = math.hypot(high[1] - low[1], high[2] - low[2])
                 gains[middle] = max(gains.get(middle, 0.0), area * share)
     best = sorted(gains, key=lambda concurrency: (-gains[concurrency], concurrency))[:count]

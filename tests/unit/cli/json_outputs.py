@@ -59,7 +59,7 @@ _THEN: Mapping[str, str] = {"freeze": "unfreeze digits --commit"}  # so that the
 # They need a tree, an archive, a key, an official name or an optional library that the example does not have, or tell
 # of the machine.
 _MACHINE = ("mig", "mig create", "mig destroy")
-WITHOUT_EXAMPLE = frozenset({"import", "doctor", "adopt", "move", "unpack", "sign", "rehearse", *_MACHINE})
+WITHOUT_EXAMPLE = frozenset({"import", "doctor", "adopt", "move", "unpack", "sign", "rehearse", "densify", *_MACHINE})
 _INTRODUCTION = """\
 # JSON outputs
 

@@ -253,6 +253,14 @@ def test_a_dedicated_offline_run_is_a_point_of_its_own_with_an_accuracy_run() ->
     assert len(list_points({str(a): "" for a in desired.by_address})) == 8
 
 
+@pytest.mark.parametrize("written", ["[auto, 100, 20]", "{auto: , 20: {}, 100: {min_duration: 2 h}}"])
+def test_points_by_hand_come_beside_those_of_the_rules(written: str) -> None:
+    placed = list_points(list_keys())
+    found = list_points(list_keys(("points: auto", f"points: {written}")))
+    assert {20, 100}.isdisjoint(placed)
+    assert set(found) == {*placed, 20, 100}
+
+
 def test_auto_places_as_many_points_as_are_asked_for() -> None:
     points = list_points(list_keys(("points: auto", "points: auto, point_count: 12")))
     assert len(points) == 12
@@ -408,7 +416,7 @@ def test_a_point_has_settings_of_its_own_over_those_of_its_curve() -> None:
     assert timed == {f"Run:{CELL}/c1/performance", f"Run:{CELL}/c256/performance"}
 
 
-@pytest.mark.parametrize("written", ["7", "[]", "{1: 5}", "[1, 1]", "[-1]", "{auto: {}, 3: {}}", "[auto, 5]"])
+@pytest.mark.parametrize("written", ["7", "[]", "{1: 5}", "[1, 1]", "[-1]", "[auto, one]"])
 def test_points_that_cannot_be_read_are_a_problem_and_no_crash(written: str) -> None:
     found = find_problems(("points: auto", f"points: {written}"))
     assert all(problem.line for problem in found)

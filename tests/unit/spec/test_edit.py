@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from reconciler.spec.edit import EditError, render_value, set_value
+from reconciler.spec.edit import EditError, append_values, render_value, set_value
 from reconciler.spec.nodes import convert_plain, parse
 from tests.unit.spec.writing import VALID
 
@@ -119,3 +119,26 @@ def test_adding_below_a_b(text: str, expected: str | None) -> None:
 def test_the_spec_still_loads(tmp_path: Path) -> None:
     after = set_value(VALID, "spec.systems.second", {"category": "edge", "status": "rdi"})
     assert "\n    second: {category: edge, status: rdi}\n" in after
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("points: auto  # by rule", "points: [auto, 12, 40]  # by rule"),
+        ("points: [1, 8]  # by hand", "points: [1, 8, 12, 40]  # by hand"),
+        ("points:\n  - 1\n  - 8  # why\nmore: 3", "points:\n  - 1\n  - 8  # why\n  - 12\n  - 40\nmore: 3"),
+        ("points:\n- 1\n- 8", "points:\n- 1\n- 8\n- 12\n- 40\n"),
+        ("points: {auto: , 8: {a: 1}}", "points: {auto: , 8: {a: 1}, 12: {}, 40: {}}"),
+        ("points:\n  1:\n  8: {a: 1}\n", "points:\n  1:\n  8: {a: 1}\n  12: {}\n  40: {}\n"),
+    ],
+)
+def test_values_are_added_to_what_is_listed_in_its_own_style(written: str, expected: str, newline: str) -> None:
+    text = f"c: 1\n{written}".replace("\n", newline)
+    assert append_values(text, ("points",), (12, 40)) == f"c: 1\n{expected}".replace("\n", newline)
+
+
+@pytest.mark.parametrize("text", ["a: 1\n", "points:\n", "a: &p [1]\npoints: *p\n"])
+def test_values_are_not_added_where_nothing_is_listed_or_it_is_shared(text: str) -> None:
+    with pytest.raises(EditError):
+        append_values(text, ("points",), (12,))

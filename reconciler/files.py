@@ -416,10 +416,11 @@ def lock_folder() -> Path:
     """The folder that RECONCILE_LOCKS names, else one below the machine's folder for temporary files, where anybody may
     have put something under its name: what is not a folder in which users cannot touch each other's files gives way to
     one of this user's own. Permissions of what is there already are never changed."""
-    named = os.environ.get("RECONCILE_LOCKS", "")
-    if named:
+    if named := os.environ.get("RECONCILE_LOCKS", ""):
         _make_folder(Path(named), 0o1777)
-        return Path(named)
+        if Path(named).is_dir():
+            return Path(named)
+        raise StorageError(f"RECONCILE_LOCKS names {named}, which is not a folder", fix="export RECONCILE_LOCKS=DIR")
     shared = Path(tempfile.gettempdir()) / "mlperf-reconciler-locks"
     _make_folder(shared, 0o1777)
     own = shared.with_name(f"{shared.name}-{os.getuid()}")

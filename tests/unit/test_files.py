@@ -239,6 +239,14 @@ def test_machine_lock_is_open_to_every_user(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777
 
 
+def test_a_named_folder_of_locks_that_is_a_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "locks").write_text("")
+    monkeypatch.setenv("RECONCILE_LOCKS", str(tmp_path / "locks"))
+    with pytest.raises(StorageError, match="not a folder") as caught:
+        files.make_machine_lock("quiet")
+    assert "export RECONCILE_LOCKS=" in caught.value.fix
+
+
 @pytest.mark.parametrize("trap", ["link", "dangling", "hard link", "pipe", "folder"])
 def test_lock_that_somebody_replaced_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str) -> None:
     monkeypatch.setenv("RECONCILE_LOCKS", str(tmp_path / "locks"))

@@ -3,8 +3,10 @@ machines of the kind."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from reconciler.tree.check.demands import OURS
 from reconciler.tree.findings import Complaint, Place, Rule, Severity, TreeFinding
@@ -48,11 +50,12 @@ def verify_overlaps(spans: Iterable[Span]) -> Iterator[TreeFinding]:
     for span in spans:
         systems.setdefault(span.system, {}).setdefault(span.digest, span)
     for (submitter, system), runs in systems.items():
-        found = list(_pairs(sorted(runs.values(), key=lambda span: (span.began, span.cell, span.run))))
-        if found:
-            first, second = found[0]
+        ordered = sorted(runs.values(), key=lambda span: (span.began, span.cell, span.run))
+        pair, count = _find_pairs(ordered)
+        if pair is not None:
+            first, second = pair
             common = min(first.ended, second.ended) - second.began
-            more = f", the first of {len(found)} such pairs" if len(found) > 1 else ""
+            more = f", the first of {count} such pairs" if count > 1 else ""
             complaint = Complaint(
                 second.place,
                 f"the {second.run} run of {second.cell} during the {first.run} run of {first.cell}, "
@@ -63,11 +66,44 @@ def verify_overlaps(spans: Iterable[Span]) -> Iterator[TreeFinding]:
             yield TreeFinding(OVERLAP, submitter, system, complaint)
 
 
-def _pairs(runs: list[Span]) -> Iterator[tuple[Span, Span]]:
-    for number, first in enumerate(runs):
-        for second in runs[number + 1 :]:
-            if second.began >= first.ended:
-                break
-            overlapping = min(first.ended, second.ended) - second.began
-            if overlapping > _LEAST and "performance" in (first.run, second.run):
-                yield first, second
+def _find_pairs(runs: list[Span]) -> tuple[tuple[Span, Span] | None, int]:
+    """The pair whose first run began first, and how many pairs there are; none of them is listed, since all of a
+    thousand runs may overlap. ``runs``: as they began."""
+    every, timed = _Open(), _Open()
+    best: tuple[int, Span] | None = None
+    count = 0
+    for number, run in enumerate(runs):
+        others = every if run.run == "performance" else timed
+        others.close(run.began + _LEAST)
+        if run.ended > run.began + _LEAST and others.ends:
+            count += len(others.ends)
+            if best is None or others.first < best[0]:
+                best = others.first, run
+        every.add(number, run)
+        if run.run == "performance":
+            timed.add(number, run)
+    return (runs[best[0]], best[1]) if best is not None else None, count
+
+
+@dataclass(slots=True)
+class _Open:
+    """Runs that are not over: their ends, the earliest first, and their numbers as they began, of which only the first
+    need be one that is not over."""
+
+    ends: list[float] = field(default_factory=list)
+    begun: deque[tuple[int, float]] = field(default_factory=deque)
+
+    def add(self, number: int, run: Span) -> None:
+        heappush(self.ends, run.ended)
+        self.begun.append((number, run.ended))
+
+    def close(self, at: float) -> None:
+        """Let go of what ended by then; later calls come with later times."""
+        while self.ends and self.ends[0] <= at:
+            heappop(self.ends)
+        while self.begun and self.begun[0][1] <= at:
+            self.begun.popleft()
+
+    @property
+    def first(self) -> int:
+        return self.begun[0][0]

@@ -8,33 +8,16 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from reconciler.archive_members import NO_ARCHIVE, BoundedMember, read_members
+from reconciler.code_names import list_code_names, select_kept_names
 from reconciler.files import hash_file
-from reconciler.foreign import walk_files
 
-DEEPEST_CODE = 200  # folders within each other
-SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
 LARGEST_CODE = 4 << 20  # bytes of one file; what is larger is data, and named with its digest instead
 MOST_CODE = 256 << 20  # bytes of an archive's content
 LEFT_OUT = "left-out.txt"
-
-
-def list_code_names(folder: Path) -> Iterator[str]:
-    """Relative names of the files below a folder of code, links to nowhere and compiled files left out."""
-    for path in walk_files(folder, DEEPEST_CODE, SKIPPED):
-        if not path.name.endswith(".pyc") and path.is_file():
-            yield path.relative_to(folder).as_posix()
-
-
-def select_kept_names(folder: Path, names: Iterable[str]) -> list[str]:
-    """Those that git has or would take; all of them where there is no git."""
-    from reconciler.git import list_kept_files
-
-    kept = list_kept_files(folder)
-    return [name for name in names if name in kept] if kept else list(names)
 
 
 def read_code(path: Path, prefix: str = "") -> tuple[dict[str, bytes], dict[str, str]]:

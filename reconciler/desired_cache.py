@@ -19,7 +19,6 @@ from reconciler.desired.reuse import Reuse
 from reconciler.desired.state import Desired, Pins
 from reconciler.files import RepositoryPaths, hash_bytes
 from reconciler.foreign import read_regular, walk_files
-from reconciler.leftovers import sweep_folders
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import list_installed
 from reconciler.observed.observe import find_unlike_systems, list_installed_for
@@ -59,6 +58,8 @@ class DesiredCache:
         """For the next process. Costs as much as compiling everything did, so it comes after the plan."""
         if self.unsaved is None or self.last is None:
             return
+        from reconciler.leftovers import sweep_folders
+
         with contextlib.suppress(OSError):  # a read-only checkout keeps what it has
             sweep_folders((self.unsaved.parent,))
             for old in self.unsaved.parent.glob("desired-*.jsonl"):

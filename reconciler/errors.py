@@ -16,7 +16,6 @@ Exit 2 is not an error: it says that something selected is not in sync.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -93,5 +92,7 @@ class StoreError(ReconcilerError):
 
 def suggest_nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """The beginning of a fix for a wrong name, with a blank behind it; "" where nothing known is like it."""
+    import difflib
+
     near = difflib.get_close_matches(name, list(known), 1, cutoff)
     return f"did you mean {near[0]}? " if near else ""

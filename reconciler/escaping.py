@@ -6,10 +6,9 @@ it, becomes markup, or is a command for the program that reads the output of a c
 
 from __future__ import annotations
 
-import html
 import json
+import os
 import re
-import secrets
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -24,7 +23,7 @@ _IN_TEXT = re.compile(f"[{_HIDDEN}]")
 _IN_LINE = re.compile(f"[{_HIDDEN}\t\n]")
 _NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # A style of ours carries a number that nobody knew who wrote what is shown; any other escape sequence is text.
-_SEAL = secrets.token_hex(8)
+_SEAL = os.urandom(8).hex()
 _STYLED = re.compile(rf"\x1b\[{_SEAL}:([0-9;]*)m|[{_HIDDEN}]")
 # GitHub (::error::, ##[error]), Azure (##vso[…]) and TeamCity (##teamcity[…]) obey such lines, wherever they come from.
 _COMMAND = re.compile(r"(?m)^([^\S\n]*):(?=:)|#(?=#(?:\[|vso\[|teamcity\[))")
@@ -144,4 +143,6 @@ def quote_code(text: str, *, in_table: bool = False) -> str:
 
 def escape_html(text: str) -> str:
     """A value as text or as an attribute in quotes."""
+    import html
+
     return html.escape(_IN_TEXT.sub(_visible, text), quote=True)

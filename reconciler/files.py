@@ -13,9 +13,7 @@ import fcntl
 import hashlib
 import os
 import re
-import shutil
 import stat
-import tempfile
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -129,6 +127,8 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
 def written_aside(path: Path, *, durable: bool = True) -> Iterator[BufferedWriter]:
     """What is written gets the name ``path`` at the end, all of it or nothing. Under a flock meanwhile, which tells it
     from what a killed process left."""
+    import tempfile
+
     with convert_storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
@@ -199,7 +199,8 @@ def stamp_sources(paths: Iterable[Path]) -> tuple[tuple[int, int], ...]:
 def copy(source: Path, path: Path) -> None:
     """Copy a file of any size atomically."""
     with written_aside(path) as target, open_regular(source) as origin:
-        shutil.copyfileobj(origin, target, _CHUNK)
+        while piece := origin.read(_CHUNK):
+            target.write(piece)
 
 
 def link(source: Path, path: Path) -> None:
@@ -236,6 +237,8 @@ def remove(path: Path) -> None:
     """Remove a file or a whole folder; nothing there is fine. A folder goes at once, under another name: a process
     that is killed meanwhile leaves no half of it."""
     if path.is_dir() and not path.is_symlink():
+        import shutil
+
         gone = path if is_leftover(path) else path.with_name(f".{path.name}{_GONE}")
         shutil.rmtree(gone, ignore_errors=True)
         with contextlib.suppress(OSError):
@@ -405,46 +408,3 @@ def _alive(owner: str) -> bool:
     except (OSError, OverflowError):
         return True
     return not state.rpartition(")")[2].strip().startswith("Z")
-
-
-def make_machine_lock(name: str) -> Lock:
-    """A lock that all repositories and users of this machine share (``quiet``: one timed run at a time)."""
-    return Lock(lock_folder() / name, purpose=f"{name} lock of this machine", shared_folder=True)
-
-
-def lock_folder() -> Path:
-    """The folder that RECONCILE_LOCKS names, else one below the machine's folder for temporary files, where anybody may
-    have put something under its name: what is not a folder in which users cannot touch each other's files gives way to
-    one of this user's own. Permissions of what is there already are never changed."""
-    if named := os.environ.get("RECONCILE_LOCKS", ""):
-        _make_folder(Path(named), 0o1777)
-        if Path(named).is_dir():
-            return Path(named)
-        raise StorageError(f"RECONCILE_LOCKS names {named}, which is not a folder", fix="export RECONCILE_LOCKS=DIR")
-    shared = Path(tempfile.gettempdir()) / "mlperf-reconciler-locks"
-    _make_folder(shared, 0o1777)
-    own = shared.with_name(f"{shared.name}-{os.getuid()}")
-    if _is_folder(shared, 0o1777):
-        return shared
-    _make_folder(own, 0o700)
-    if _is_folder(own, 0o700, owner=os.getuid()):
-        return own
-    fix = f"remove {own}, or name a folder of your own: export RECONCILE_LOCKS=DIR"
-    raise StorageError(f"neither {shared} nor {own} is a folder that can hold the locks of this machine", fix=fix)
-
-
-def _make_folder(path: Path, mode: int) -> None:
-    """Nothing is changed where something is there."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.mkdir()
-        path.chmod(mode)  # the user's mask took bits away
-
-
-def _is_folder(path: Path, mode: int, owner: int | None = None) -> bool:
-    """Whether it is a folder itself, no link to one, with exactly these permissions."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(status.st_mode) and status.st_mode & 0o7777 == mode and owner in (None, status.st_uid)

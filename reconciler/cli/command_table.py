@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -115,6 +114,8 @@ class Commands(click.Group):
             raise click.UsageError(f"options of a command go after it: reconcile {late} {word}", ctx)
         if word.startswith("-") or "=" in word or looks_like_path(word):
             return WITHOUT_NAME, self.get_command(ctx, WITHOUT_NAME), args
+        import difflib
+
         near = difflib.get_close_matches(word, COMMANDS, 1)
         hint = f"Did you mean `reconcile {near[0]}`?" if near else "`reconcile --help` lists the commands."
         raise click.UsageError(f"{word!r} is neither a command nor a spec file. {hint}", ctx)

@@ -15,7 +15,7 @@ from reconciler.cli.shared.output import say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.desired_cache import list_spec_paths
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.files import make_machine_lock
+from reconciler.machine_locks import make_machine_lock
 from reconciler.quantities import join_listing, show_count
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.resource.settings import Hardware, SystemSettings

@@ -24,12 +24,7 @@ from reconciler.cli.shared.plan_options import (
 )
 from reconciler.event_log import add_context, facts, open_log
 from reconciler.observed.pass_in_progress import find_pass_in_progress
-from reconciler.plan import saved
-from reconciler.plan.deadline import schedule
-from reconciler.plan.plan import MachineSchedule, Step
 from reconciler.planning import PlanResult, choose_quick
-from reconciler.render.deadline import render_deadline_part, render_deadline_text
-from reconciler.render.documents import render_cells_part
 from reconciler.render.plan import LIMIT, collect_shown_origins, render_plan_text, render_scratch_sources
 from reconciler.resource.conditions import CellStatus
 
@@ -81,11 +76,16 @@ def command(
     if output == Path("-"):
         output, as_json = None, True
     if output is not None:
+        from reconciler.plan import saved
+
         saved.save(seen.plan, output)
-    scheduled = _schedule(seen, (by - now).total_seconds()) if by is not None else ()
     if as_json:
         document = report_plan(seen, list_cells(seen, options))
-        say_json({**document, "deadline": render_deadline_part(scheduled, now, by)} if by is not None else document)
+        if by is not None:
+            from reconciler.cli.shared.plan_deadline import report_deadline
+
+            document["deadline"] = report_deadline(seen, now, by)
+        say_json(document)
         return choose_exit_code(seen.plan)
     limit = None if show_all else LIMIT
     commits = find_line_commits(paths, collect_shown_origins(seen.plan, limit))
@@ -95,7 +95,9 @@ def command(
     if running := find_pass_in_progress(paths):
         say(f"{running} What it does is still in this plan.")
     if by is not None:
-        say(render_deadline_text(scheduled, now, by))
+        from reconciler.cli.shared.plan_deadline import describe_deadline
+
+        say(describe_deadline(seen, now, by))
     if output is not None:
         say(f"Saved as {output}; carry it out with: reconcile apply {output}")
     return choose_exit_code(seen.plan)
@@ -103,19 +105,10 @@ def command(
 
 def report_plan(seen: PlanResult, cells: Sequence[CellStatus]) -> dict[str, Any]:
     """For ``--json`` and for the page."""
+    from reconciler.plan import saved
+    from reconciler.render.documents import render_cells_part
+
     return {**saved.encode_plan(seen.plan), "cells": render_cells_part(cells, seen.plan)}
-
-
-def _schedule(seen: PlanResult, seconds: float) -> tuple[MachineSchedule, ...]:
-    """What runs here waits for its turn here; what is for another machine has that one's time."""
-    systems = seen.desired.submission.systems
-
-    def place(step: Step) -> str:
-        cell = step.change.address.cell
-        assert cell is not None
-        return "this machine" if systems[cell.system].runs_here and not step.blocked else cell.system
-
-    return schedule(seen.plan, place, seconds)
 
 
 def _tell(seen: PlanResult, seconds: float) -> None:

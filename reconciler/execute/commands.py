@@ -11,7 +11,8 @@ from typing import Any
 from harness.contract import SOURCE_NOTE, CommandRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.request_parts import select_slices
-from reconciler.files import RepositoryPaths, hash_bytes, hash_file, make_machine_lock, replace
+from reconciler.files import RepositoryPaths, hash_bytes, hash_file, replace
+from reconciler.machine_locks import make_machine_lock
 from reconciler.mlperf.endpoints_client import ClientPlaces, build_client_config
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
 from reconciler.mlperf.loadgen.user_conf import select_settings

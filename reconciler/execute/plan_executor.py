@@ -18,7 +18,8 @@ from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, Ste
 from reconciler.execute.perform import INTERRUPTED, AttemptContext, Finished, derive_outcome, perform
 from reconciler.execute.power_state import put_back_state
 from reconciler.execute.service import Services
-from reconciler.files import Lock, make_machine_lock
+from reconciler.files import Lock
+from reconciler.machine_locks import make_machine_lock
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
 from reconciler.resource.queues import EXECUTOR

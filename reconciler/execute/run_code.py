@@ -11,7 +11,8 @@ from pathlib import Path
 
 import harness.contract
 from harness.contract import BENCHMARKS
-from reconciler.code_archive import LEFT_OUT, describe_left_out, list_code_names, pack_code, read_code, unpack_code
+from reconciler.code_archive import LEFT_OUT, describe_left_out, pack_code, read_code, unpack_code
+from reconciler.code_names import list_code_names
 from reconciler.files import replace as write
 from reconciler.resource.settings import BUILD, COMMAND, HARNESS, SCORE_COMMAND, SERVICE, CellSettings
 

@@ -38,7 +38,8 @@ from reconciler.execute.commands import (
 from reconciler.execute.executors.executor import Executor, Handle, Submission
 from reconciler.execute.perform import AttemptContext, Finished, begin
 from reconciler.execute.request_parts import select_slices
-from reconciler.files import Lock, RepositoryPaths, make_machine_lock, remove
+from reconciler.files import Lock, RepositoryPaths, remove
+from reconciler.machine_locks import make_machine_lock
 from reconciler.plan.plan import Step
 from reconciler.resource.records import Summary
 from reconciler.resource.settings import SERVICE, SERVICE_COMMAND, CellSettings

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -96,6 +95,8 @@ class DigestCache:
 
     def _hash_folder(self, folder: Path, files: Sequence[tuple[Path, int, int]]) -> str:
         """Several large files at once, each remembered by itself: one new shard does not mean reading them all."""
+        from concurrent.futures import ThreadPoolExecutor
+
         large = [(str(item), size, time) for item, size, time in files if size >= _LARGE]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             found = dict(zip([path for path, *_ in large], pool.map(self._digest_source, large), strict=True))

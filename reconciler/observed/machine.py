@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 from pathlib import Path
 
 from harness.catalog import installing, write_slices
@@ -51,6 +50,8 @@ def _read(path: Path) -> str:
 
 def find_missing_queue(queue: QueueFacts) -> Obstacle | None:
     """Why this machine cannot submit jobs to a queue; None when nothing speaks against it."""
+    import shutil
+
     if queue.program and shutil.which(queue.program) is None:
         problem = f"{queue.title} is not reached from this machine: there is no {queue.program}"
         return Obstacle(problem, "pass on a login node of it")

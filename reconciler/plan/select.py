@@ -7,7 +7,6 @@ selector may be repeated, and its selectors add up: see ``parse_repeated``.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,6 +67,8 @@ def parse(words: Sequence[str]) -> Selector:
         if not equals:
             field, value = "cell", f"*{join_parts(word)}*"
         if field not in FIELDS:
+            import difflib
+
             near = difflib.get_close_matches(field, FIELDS, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(FIELDS)}"
             raise ReconcilerError(f"selector {word!r}: there is no field {field!r}", fix=hint)

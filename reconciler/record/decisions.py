@@ -15,7 +15,6 @@ from typing import TypeVar
 from reconciler.codec import make_versioned, read_document
 from reconciler.files import RepositoryPaths, hash_bytes, replace
 from reconciler.foreign import LARGEST_RECORD, read_regular
-from reconciler.leftovers import sweep_folders
 from reconciler.resource.decisions import FORMAT, Acceptance, Amendment, Decisions, Freeze
 from reconciler.storage_errors import refuse_storage_error
 
@@ -53,6 +52,8 @@ def is_decision(path: str) -> bool:
 
 def write(paths: RepositoryPaths, decision: Acceptance | Freeze | Amendment) -> str:
     """Gives the path of its file, relative to the repository."""
+    from reconciler.leftovers import sweep_folders
+
     folder = {Acceptance: ACCEPTED, Freeze: FROZEN, Amendment: AMENDED}[type(decision)]
     data = json.dumps(make_versioned(FORMAT, decision), indent=1, ensure_ascii=False).encode() + b"\n"
     name = _PLAIN.sub("_", str(decision.cell or "submission"))[:120]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.errors import ReconcilerError
-from reconciler.files import lock_folder
 from reconciler.files import replace as replace_file
+from reconciler.machine_locks import lock_folder
 
 _FILE = "mig.json"
 

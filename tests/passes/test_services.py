@@ -13,7 +13,7 @@ import pytest
 
 from reconciler.errors import LockedError
 from reconciler.execute.outcome import Event, Outcome, Status, StepStarted
-from reconciler.files import make_machine_lock
+from reconciler.machine_locks import make_machine_lock
 from reconciler.planning import Options
 from reconciler.reconcile import run_pass
 from reconciler.resource.kinds import Kind

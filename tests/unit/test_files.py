@@ -20,6 +20,7 @@ from reconciler import files
 from reconciler.errors import LockedError, StorageError
 from reconciler.files import Lock, copy, hash_tree, link, offer, read_checked, remove, replace, write_cache
 from reconciler.leftovers import sweep
+from reconciler.machine_locks import make_machine_lock
 
 shared = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
@@ -234,7 +235,7 @@ def test_lock_that_a_leftover_holds_says_so(tmp_path: Path, monkeypatch: pytest.
 
 def test_machine_lock_is_open_to_every_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECONCILE_LOCKS", str(tmp_path / "locks"))
-    files.make_machine_lock("quiet").acquire().release()
+    make_machine_lock("quiet").acquire().release()
     assert (tmp_path / "locks" / "quiet").stat().st_mode & 0o777 == 0o666
     assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777
 
@@ -243,7 +244,7 @@ def test_a_named_folder_of_locks_that_is_a_file_is_named(tmp_path: Path, monkeyp
     (tmp_path / "locks").write_text("")
     monkeypatch.setenv("RECONCILE_LOCKS", str(tmp_path / "locks"))
     with pytest.raises(StorageError, match="not a folder") as caught:
-        files.make_machine_lock("quiet")
+        make_machine_lock("quiet")
     assert "export RECONCILE_LOCKS=" in caught.value.fix
 
 
@@ -263,7 +264,7 @@ def test_lock_that_somebody_replaced_is_not_written(tmp_path: Path, monkeypatch:
     else:
         lock.symlink_to(victim)
     with pytest.raises(StorageError, match="no lock"):
-        files.make_machine_lock("quiet").acquire()
+        make_machine_lock("quiet").acquire()
     assert not victim.exists() if trap == "dangling" else victim.read_text() == "precious\n"
     assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o755, "permissions of what was there are not ours to change"
 
@@ -283,7 +284,7 @@ def test_shared_folder_that_somebody_replaced_gives_way_to_ones_own(
         shared.mkdir(mode=0o700)
     else:
         shared.write_text("")
-    with files.make_machine_lock("quiet").acquire() as lock:
+    with make_machine_lock("quiet").acquire() as lock:
         assert lock.path.parent.name == f"mlperf-reconciler-locks-{os.getuid()}"
         assert lock.path.parent.stat().st_mode & 0o7777 == 0o700
     assert private.stat().st_mode & 0o7777 == 0o700
@@ -291,12 +292,12 @@ def test_shared_folder_that_somebody_replaced_gives_way_to_ones_own(
 
     shared.with_name(f"{shared.name}-{os.getuid()}").chmod(0o777)
     with pytest.raises(StorageError, match="can hold the locks"):
-        files.make_machine_lock("quiet")
+        make_machine_lock("quiet")
 
 
 def test_default_folder_of_locks_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RECONCILE_LOCKS")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with files.make_machine_lock("quiet").acquire() as lock:
+    with make_machine_lock("quiet").acquire() as lock:
         assert lock.path == tmp_path / "mlperf-reconciler-locks/quiet"
         assert lock.path.parent.stat().st_mode & 0o7777 == 0o1777

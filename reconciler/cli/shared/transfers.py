@@ -13,8 +13,9 @@ import click
 from reconciler.cli.shared.options import json_option
 from reconciler.cli.shared.output import is_quiet, say, say_json, use_colour
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, LockedError, ReconcilerError
-from reconciler.files import Lock, RepositoryPaths, make_machine_lock
+from reconciler.files import Lock, RepositoryPaths
 from reconciler.leftovers import sweep_folders
+from reconciler.machine_locks import make_machine_lock
 from reconciler.plan.select import parse
 from reconciler.planning import Options, PlanCache
 from reconciler.record.index import load

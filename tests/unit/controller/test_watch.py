@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.files import make_machine_lock
+from reconciler.machine_locks import make_machine_lock
 from reconciler.record.decisions import write
 from reconciler.resource.decisions import Freeze
 from tests.passes.repository import SPEC, Repository

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,7 +26,9 @@ from reconciler.event_log import add_context, facts, open_log
 from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.planning import PlanResult, choose_quick
 from reconciler.render.plan import LIMIT, collect_shown_origins, render_plan_text, render_scratch_sources
-from reconciler.resource.conditions import CellStatus
+
+if TYPE_CHECKING:
+    from reconciler.resource.conditions import CellStatus
 
 log = logging.getLogger(__name__)
 _OUTPUT = click.Option(

@@ -11,10 +11,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from reconciler.codec import CodecError, decode_json, encode_json
-from reconciler.desired.state import Desired, Detail, Pins
+from reconciler.desired.state import Desired, Pins
 from reconciler.errors import Problem
 from reconciler.escaping import expand_variables, hide_location, hide_value
 from reconciler.files import hash_bytes, read_checked, write_cache
@@ -22,6 +22,9 @@ from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import SubmissionSettings
+
+if TYPE_CHECKING:
+    from reconciler.desired.detail import Detail
 
 FORMAT = 9
 _SHORTEST = 4  # characters of a value that is looked for
@@ -187,6 +190,8 @@ def _decode(data: bytes, header: _Header, base: int, head: _Head, masked: _Maske
         offsets[address] = base + offset
 
     def detail(address: Address) -> Detail:
+        from reconciler.desired.detail import Detail
+
         at = offsets[address]
         found: Detail = decode_json(masked.show(data[at : data.index(b"\n", at)]), Detail)
         return found

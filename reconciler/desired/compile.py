@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.cells import CellCompiler, Commons, find_common_keys
+from reconciler.desired.detail import Detail
 from reconciler.desired.gaps import find_gaps
 from reconciler.desired.inputs import collect_submission_inputs, make_upstream_input
 from reconciler.desired.published import (
@@ -16,7 +17,7 @@ from reconciler.desired.published import (
 from reconciler.desired.requirements import find_missing_cells, list_notes
 from reconciler.desired.resource_builder import ResourceBuilder
 from reconciler.desired.reuse import CachedCell, Reuse
-from reconciler.desired.state import Desired, Detail, Pins
+from reconciler.desired.state import Desired, Pins
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Kind

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from reconciler.desired.compliance import count_attempts
+from reconciler.desired.detail import Detail
 from reconciler.desired.inputs import Reader, make_upstream_input
-from reconciler.desired.state import Detail
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.resources import Resource

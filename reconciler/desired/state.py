@@ -4,36 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from reconciler.errors import Problem
-from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address
 from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Resource
-from reconciler.resource.settings import CellSettings, SubmissionSettings
+from reconciler.resource.settings import SubmissionSettings
 
-
-@dataclass(frozen=True, slots=True)
-class Detail:
-    """What executing, recording and explaining a resource needs. ``locations`` (paths) and ``settings`` never enter
-    the key unless an input of the same name says so. ``rules``: what the round says of its cell."""
-
-    inputs: tuple[Input, ...]
-    locations: Mapping[str, str] = field(default_factory=dict)
-    settings: CellSettings = field(default_factory=CellSettings)
-    marks: tuple[str, ...] = ()
-    rules: RuleContext | None = None
-
-    @property
-    def ruling(self) -> RuleContext:
-        """Of a run, a score or a test: every one belongs to a benchmark of the round."""
-        assert self.rules is not None
-        return self.rules
-
-    def values(self) -> dict[str, Any]:
-        return {item.name: item.value for item in self.inputs}
+if TYPE_CHECKING:
+    from reconciler.desired.detail import Detail
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import Progress, Result
-from reconciler.desired.state import Detail
+from reconciler.desired.detail import Detail
 from reconciler.execute.attempt import Attempt, Intent, MachineFacts, ServerAccess, create, make_attempt_id
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import STALL, Detached, Watch, follow_submission, run_child

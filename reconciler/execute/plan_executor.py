@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from harness.contract import Progress
-from reconciler.desired.state import Desired, Detail
+from reconciler.desired.detail import Detail
+from reconciler.desired.state import Desired
 from reconciler.diff.change import Work
 from reconciler.errors import ReconcilerError
 from reconciler.execute.executors.executor import Capacity

@@ -23,7 +23,7 @@ from harness.contract import (
     copy_log,
     read_progress,
 )
-from reconciler.desired.state import Detail
+from reconciler.desired.detail import Detail
 from reconciler.execute.attempt import Attempt, ServerAccess
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import read_last_lines

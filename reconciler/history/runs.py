@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from reconciler.desired.state import Detail
+from reconciler.desired.detail import Detail
 from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
 from reconciler.history.logs import Good, Logs, read_record_files

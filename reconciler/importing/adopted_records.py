@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from reconciler.desired.state import Desired, Detail
+from reconciler.desired.detail import Detail
+from reconciler.desired.state import Desired
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.files import RepositoryPaths, copy
 from reconciler.importing.run_import import (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reconciler.desired.state import Detail
+from reconciler.desired.detail import Detail
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
 from reconciler.files import hash_file

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from reconciler.desired.state import Detail
+from reconciler.desired.detail import Detail
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt_record import describe_artifact
 from reconciler.resource.canonical import canonicalise, digest

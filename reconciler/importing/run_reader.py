@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from reconciler.desired.state import Detail
+from reconciler.desired.detail import Detail
 from reconciler.importing.run_import import Import, ImportContext, Made
 from reconciler.mlperf.rules.ruleset import BenchmarkRules
 from reconciler.resource.kinds import Cell

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from reconciler.desired.state import Desired, Detail
-from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
+from reconciler.desired.state import Desired
 from reconciler.resource.kinds import ACCURACY, Address, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.settings import Settings
+
+if TYPE_CHECKING:
+    from reconciler.desired.detail import Detail
 
 Formula = Callable[[Settings, Mapping[str, object]], float | None]
 START = 2.0  # seconds until the child of a run has loaded what it needs, as short runs show
@@ -61,6 +64,8 @@ class Expectation:
 
 def predict_first(detail: Detail, formula: Formula) -> float | None:
     """Of a run that was never made."""
+    from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
+
     values = detail.values()
     seconds = formula(detail.settings, values)
     declared = any(item.name in _TARGETS and item.origin.line for item in detail.inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import DIFFERS, SYMBOL, Action, Drift
@@ -28,15 +28,13 @@ _WAITING = re.compile(r"(?:waits for [^()]+|needed only by what is blocked) \((.
 _NAMED = 6  # cells that are alike, by name
 
 
-@dataclass(frozen=True, slots=True)
-class _StepRow:
+class _StepRow(NamedTuple):
     step: Step
     cells: tuple[str, str, str, str, str]
     below: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(NamedTuple):
     """The steps below one heading. ``alike``: other headings whose steps are the same, for the same reasons."""
 
     name: str
@@ -130,8 +128,7 @@ def _describe(step: Step, actions: Mapping[Address, Action]) -> tuple[object, ..
     return label(step.change.address), word, cause, shared, describe_origin(step), step.blocked, step.fix
 
 
-@dataclass(frozen=True, slots=True)
-class _Obstacle:
+class _Obstacle(NamedTuple):
     """``number``: "(2)", "" where there is but one. ``steps`` are blocked on it, or wait for what is."""
 
     number: str

@@ -28,6 +28,7 @@ STAGES = next(
 TYPES = frozenset(
     {
         "spec.declared",
+        "desired.detail",
         "desired.state",
         "observed.state",
         "diff.change",
@@ -62,9 +63,11 @@ SLOW: dict[str, str] = {
     "reconciler.cli.shared.run_pass": "all of a pass, only where an audit measures again",
     "reconciler.desired.checks": "rules, only when the spec changed",
     "reconciler.desired.compile": "rules, only when the spec changed",
+    "reconciler.desired.detail": "classes of rules, only where a step is due",
     "reconciler.desired.published": "rules, only when the spec changed",
     "reconciler.desired.requirements": "rules, only when the spec changed",
     "reconciler.desired.trial": "rules, only for a trial",
+    "reconciler.diff.conditions": "only where cells are listed",
     "reconciler.event_log": "logging, only with --verbose",
     "reconciler.execute.executors.ray_dashboard": "HTTP, only where jobs of Ray are asked for",
     "reconciler.execute.executors.slurm_submission": "submitit, of an extra, only where a job is submitted",
@@ -78,6 +81,7 @@ SLOW: dict[str, str] = {
     "reconciler.history.rescore": "executors, only where an audit scores again",
     "reconciler.leftovers": "only where a cache is written",
     "reconciler.mlperf.compliance.judging": "every compliance test, only where a verdict is due",
+    "reconciler.mlperf.loadgen.settings": "LoadGen's tables, only where a run is due",
     "reconciler.mlperf.log_files": "values of rules, only where a verdict is due",
     "reconciler.mlperf.rules.rounds": "YAML, only when the spec changed",
     "reconciler.plan.saved": "only where a plan is saved or given as JSON",

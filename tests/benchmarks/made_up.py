@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from reconciler.desired.state import Detail
+from reconciler.desired.detail import Detail
 from reconciler.diff.change import Work
 from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Step

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from reconciler import git
-from reconciler.desired.state import Detail
+from reconciler.desired.detail import Detail
 from reconciler.diff.claims import Proof
 from reconciler.history.runs import verify_runs
 from reconciler.history.snapshot import Snapshot, read_snapshot

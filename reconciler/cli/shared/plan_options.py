@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
-from reconciler.diff.conditions import summarise_cells
 from reconciler.files import RepositoryPaths
-from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.observed.loadgen_library import explain_install, find_loadgen_library, read_seeds
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
 from reconciler.planning import Options, PlanResult, compute_plan, explain_unfit
 from reconciler.quantities import join_listing, show_age, show_count
-from reconciler.resource.conditions import CellStatus
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
+
+if TYPE_CHECKING:
+    from reconciler.resource.conditions import CellStatus
 
 
 def find_asked_cells(
@@ -54,6 +54,8 @@ def find_asked_cells(
 
 def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellStatus, ...]:
     """Every declared cell that the options select, in the order of the spec."""
+    from reconciler.diff.conditions import summarise_cells
+
     blocked = {step.change.address: step.blocked for step in look.plan.steps if step.blocked}
     found = summarise_cells(look.desired, look.recorded, look.observed, look.difference, blocked)
     if options is None or not (options.select or options.exclude):
@@ -126,6 +128,8 @@ def list_early_remarks(seen: PlanResult) -> list[str]:
     details = [detail for address in runs if "rehearsal" not in (detail := seen.desired.detail(address)).marks]
     if not details:
         return found
+    from reconciler.mlperf.loadgen.settings import RESULTS
+
     asked, round_name = details[0].values(), seen.desired.submission.round
     library = find_loadgen_library() if RESULTS not in asked else None  # another client is told the seeds
     carried = read_seeds(library) if library is not None else {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from reconciler.desired.state import Desired, Detail
+from reconciler.desired.detail import Detail
+from reconciler.desired.state import Desired
 from reconciler.diff.change import Difference, Work
 from reconciler.diff.difference import compare
 from reconciler.observed.state import Observed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.desired.state import Desired, Detail
+from reconciler.desired.detail import Detail
+from reconciler.desired.state import Desired
 from reconciler.plan.expectation import START, Expectation
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Kind

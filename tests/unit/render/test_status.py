@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.desired.state import Desired, Detail
+from reconciler.desired.detail import Detail
+from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, Reason, Work
 from reconciler.diff.conditions import summarise_cells
 from reconciler.observed.state import Observed

@@ -1,0 +1,33 @@
+"""What a desired resource was made from. Apart from the desired state, because a plan that finds nothing to do reads
+none of it, and so loads no class of a round's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.mlperf.rules.context import RuleContext
+from reconciler.resource.inputs import Input
+from reconciler.resource.settings import CellSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What executing, recording and explaining a resource needs. ``locations`` (paths) and ``settings`` never enter
+    the key unless an input of the same name says so. ``rules``: what the round says of its cell."""
+
+    inputs: tuple[Input, ...]
+    locations: Mapping[str, str] = field(default_factory=dict)
+    settings: CellSettings = field(default_factory=CellSettings)
+    marks: tuple[str, ...] = ()
+    rules: RuleContext | None = None
+
+    @property
+    def ruling(self) -> RuleContext:
+        """Of a run, a score or a test: every one belongs to a benchmark of the round."""
+        assert self.rules is not None
+        return self.rules
+
+    def values(self) -> dict[str, Any]:
+        return {item.name: item.value for item in self.inputs}

@@ -10,6 +10,7 @@ from harness.backends import BackendEngine, BuildPlan
 from harness.backends.tensorrt.configuring import configure, tensors, tensors_of
 from harness.backends.tensorrt.inspection import inspect
 from harness.backends.tensorrt.messages import Log, log_of
+from harness.backends.tensorrt.normalisation import Rewritten, keep_in_fp32, rewrite_instances
 from harness.backends.tensorrt.profiles import FREE
 from harness.backends.tensorrt.timing import TimingCache
 from harness.backends.tensorrt.versions import Flavour
@@ -40,10 +41,13 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
         half = bool(plan.options.get("half_inputs", False))
         typed = flavour.strongly_typed
         model = typed_model(plan.model, Path(folder), plan.precision, half_inputs=half) if typed else plan.model
-        parse(flavour, network, model, log)
+        rewritten = Rewritten(model) if flavour.normalises_instances else rewrite_instances(model, Path(folder))
+        parse(flavour, network, rewritten.model, log)
         if half and not typed:
             halve_inputs(flavour.trt, network)
         config, profiles = configure(flavour, builder, network, plan)
+        if rewritten.count and plan.precision != "fp32":
+            keep_in_fp32(flavour.trt, network, config, rewritten)
         timing = TimingCache(plan.caches.get("timing") if device else None, flavour.version)
         timing.attach(config)
         content = _serialized(flavour, builder, network, config, plan, log)
@@ -59,6 +63,7 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
         "hardware_compatibility": str(plan.options.get("hardware_compatibility", "none")),
         "profiles": [[profile.batch, profile.length] for profile in profiles],
         "plugins": libraries,
+        **({"rewritten": rewritten.document()} if rewritten.count else {}),
         "timing_cache": {"before": timing.before, "after": timing.after},
         "inspector": _inspected(flavour, log, content) if device else {},
     }

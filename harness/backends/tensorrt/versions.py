@@ -60,13 +60,22 @@ class Flavour:
         return builder.create_network(1 << int(flag.STRONGLY_TYPED if self.strongly_typed else flag.EXPLICIT_BATCH))
 
     def new_parser(self, network: Any, logger: Any) -> Any:
-        """Before 10, instance normalisation (3D U-Net has it) is a plug-in that needs cuDNN, unless asked otherwise.
-        Asking a library older than the bindings ends the process: 8.6.0 has no such flag."""
         parser = self.trt.OnnxParser(network, logger)
-        flag = getattr(getattr(self.trt, "OnnxParserFlag", None), "NATIVE_INSTANCENORM", None)
-        if flag is not None and find_library_version() >= _FIRST_FLAGS:
+        flag = self._instance_flag
+        if flag is not None and self.normalises_instances:
             parser.set_flag(flag)
         return parser
+
+    @cached_property
+    def normalises_instances(self) -> bool:
+        """Whether instance normalisation needs no plug-in. Before 8.6.1 it is one that needs cuDNN, after it one unless
+        asked otherwise, from 10 on none. Asking a library older than the bindings ends the process: 8.6.0 has no such
+        flag."""
+        return self.strongly_typed or (self._instance_flag is not None and find_library_version() >= _FIRST_FLAGS)
+
+    @property
+    def _instance_flag(self) -> Any:
+        return getattr(getattr(self.trt, "OnnxParserFlag", None), "NATIVE_INSTANCENORM", None)
 
     def set_precision(self, config: Any, precision: str) -> None:
         """Where the network is not typed, the types that the builder may choose from."""

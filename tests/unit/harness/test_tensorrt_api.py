@@ -25,6 +25,7 @@ DETAILED WORKSPACE TF32 SPARSE_WEIGHTS VERSION_COMPATIBLE AMPERE_PLUS INPUT JSON
 """
 BEFORE_10 = """
 EXPLICIT_BATCH FP16 PROFILE_SHARING_0806 device_memory create_execution_context_without_device_memory
+NATIVE_INSTANCENORM OBEY_PRECISION_CONSTRAINTS num_layers get_layer precision set_output_type
 """
 FROM_10 = """
 STRONGLY_TYPED USER_MANAGED set_device_memory get_device_memory_size_for_profile_v2 IProgressMonitor progress_monitor

@@ -176,13 +176,18 @@ def _describe_outputs(traced: Any, program: Any, size: int) -> tuple[Tensor, ...
 
 
 def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    settings: dict[str, Any] = {"freezing": bool(options.get("freeze_weights", True))}
+    # Headers are not compiled ahead: this build alone would use them.
+    settings: dict[str, Any] = {
+        "freezing": bool(options.get("freeze_weights", True)),
+        "cpp_cache_precompile_headers": False,
+    }
     if kind == "cpu":
-        # The run decides how many threads compute. Headers are not compiled ahead: this build alone would use them.
-        return settings | {"cpp.dynamic_threads": True, "cpp_cache_precompile_headers": False}
+        return settings | {"cpp.dynamic_threads": True}  # the run decides how many threads compute
     tf32 = bool(options.get("tf32", False))
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-    return settings | {"max_autotune": bool(options.get("max_autotune", False))}
+    # The host's part starts kernels and computes nothing. Trying out which vector instructions a compiler can make of
+    # it, each in a process of its own that imports PyTorch, takes longer than the rest of a build together.
+    return settings | {"max_autotune": bool(options.get("max_autotune", False)), "cpp.vec_isa_ok": False}
 
 
 def _compile(traced: Any, path: Path, settings: dict[str, Any]) -> None:

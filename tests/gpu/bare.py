@@ -158,9 +158,10 @@ def repeat(work: Callable[[], None], stream: Any, count: int) -> None:
     ok(cu.cuStreamSynchronize(stream))
 
 
-def median(work: Callable[[], None], stream: Any, count: int = 2000) -> float:
-    times = []
-    for _ in range(count):
+def median(work: Callable[[], None], stream: Any, most: int = 2000, seconds: float = 4) -> float:
+    """Of so many, or of what fits into the time, and of 50 at least."""
+    times: list[float] = []
+    while len(times) < most and (len(times) < 50 or sum(times) < seconds):
         began = time.perf_counter()
         work()
         ok(cu.cuStreamSynchronize(stream))

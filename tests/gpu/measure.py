@@ -98,8 +98,10 @@ def server_run(case: Case, rate: float, seconds: float, how: Sequence[int], **op
 def server(case: Case, rounds: int) -> Figures:
     """The best of the shape's ways, then ``find_highest``: what is stated is confirmed by a run thrice as long."""
     del rounds
-    whole = float(offline_run(case, round(4 * bare_rate(case, 1)), streams=1)["rate"])
     ways = chosen_ways(case)
+    if not ways:
+        return {"not_measured": f"no way to serve {case.name} by {case.backend} is set"}
+    whole = float(offline_run(case, round(4 * bare_rate(case, 1)), streams=1)["rate"])
     tuned = [server_run(case, TUNED * whole, 4, how) for how in ways] if len(ways) > 1 else []
     how = min(tuned, key=lambda run: (run["verdict"] != "VALID", run["p99_ms"]))["how"] if tuned else list(ways[0])
     found = find_highest(lambda rate, seconds: server_run(case, rate, seconds, how), whole, seconds=10, confirming=30)
@@ -113,15 +115,16 @@ def server(case: Case, rounds: int) -> Figures:
 
 
 def chosen_ways(case: Case) -> Sequence[Sequence[int]]:
-    """The shape's, or those of $SERVER_WAYS: "44,1,2,25000 66,1,2,38000"."""
-    given = os.environ.get("SERVER_WAYS", "")
-    return [[int(number) for number in way.split(",")] for way in given.split()] or case.shape.server[case.backend]
+    """The shape's, or those of $SERVER_WAYS: "44,1,2,25000 66,1,2,38000"; none where nothing is set."""
+    given = [[int(number) for number in way.split(",")] for way in os.environ.get("SERVER_WAYS", "").split()]
+    return given or case.shape.server.get(case.backend, ())
 
 
 def single(case: Case, rounds: int) -> Figures:
     """Each run of the harness stands between two of the bare engine."""
-    conf = {"min_duration": 2000, "min_query_count": 3000, "target_latency": 0.5}
     bare, runs = [case.bare("latency", batch=1)], []
+    count = min(3000, max(200, round(SECONDS / min(bare[0].values()) * 1e6)))
+    conf = {"min_duration": 2000, "min_query_count": count, "target_latency": 0.5}
     for _ in range(rounds):
         log = case.run("SingleStream", conf, batch_size=1, streams=1)
         bare.append(case.bare("latency", batch=1))

@@ -39,8 +39,9 @@ class BackendFacts:
     (a change makes the engine stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are
     imported. ``builds_without_device``: where there is no GPU, a build makes an engine for any that its library knows.
     ``model_file``: of the model, what an engine is built from. ``generates``: it answers prompts with tokens.
-    ``serves``: what computes is a server, which ``harness.service`` of a spec may start. ``weights``: the types,
-    beside those of its precisions, in which it reads a model's weights.
+    ``takes``: the kinds of samples that it can be asked with (harness.tokens). ``serves``: what computes is a server,
+    which ``harness.service`` of a spec may start. ``weights``: the types, beside those of its precisions, in which it
+    reads a model's weights.
     """
 
     distributions: tuple[str, ...]
@@ -56,6 +57,7 @@ class BackendFacts:
     model_file: str = "model.onnx"
     generates: bool = False
     serves: bool = False
+    takes: tuple[str, ...] = ()
     drives: str = ""
     weights: tuple[str, ...] = ()
 
@@ -129,6 +131,7 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_engine=False,
         precisions=("fp32", "bf16", "fp16"),
         generates=True,
+        takes=("input_ids", "sound"),
         run={
             "threads": COMMON_RUN["threads"],
             "device": Option("choice", "CPU", "what computes", ("CPU", "GPU")),
@@ -147,6 +150,7 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_engine=False,
         precisions=_ANY_PRECISION,
         generates=True,
+        takes=("input_ids",),
         engine={
             "quantization": Option(
                 "text", "", "what quantizes the weights, such as fp8; default: the checkpoint's own"
@@ -181,6 +185,7 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_engine=False,
         precisions=_ANY_PRECISION,
         generates=True,
+        takes=("input_ids", "messages"),
         serves=True,
         run={
             "url": Option(

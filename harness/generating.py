@@ -25,6 +25,7 @@ from harness.tokens import (
     TokenRelay,
     TokenSut,
     WarmUp,
+    name_samples,
     place_prompts,
 )
 
@@ -42,9 +43,15 @@ def load_generator(
     if len(taken := list_taken()) > 1:
         fix = "start a server on each slice as `harness.service`, asked by the backend openai; or declare one slice"
         raise HarnessError(f"{request.backend} computes on one slice of a GPU, not on {len(taken)}", "input", fix)
+    asked = name_samples(arrays)
+    if asked not in BACKENDS[request.backend].takes:
+        able = ", ".join(name for name, facts in BACKENDS.items() if asked in facts.takes)
+        problem = f"{request.backend} takes no {asked}, which {benchmark.name} has"
+        raise HarnessError(problem, "input", f"set engine.backend: {able}, or declare a harness command")
     told = prepared.settings.use_token_latencies
     streaming = told and request.scenario != "Offline"
-    if not told and not prepared.settings.infer_token_latencies:
+    # An answer that is a text is measured as a whole where the round says so.
+    if not (told or prepared.settings.infer_token_latencies or benchmark.write_text):
         raise HarnessError(
             f"LoadGen does not count tokens for the model {request.model_key}",
             "input",
@@ -65,6 +72,7 @@ def load_generator(
         first=relay.first,
         completed=relay.completed,
         failed=relay.failed,
+        samples=asked,
     )
     backend = cast(TokenBackend, load_backend(request.backend))
     generator = backend.load(plan)

@@ -19,8 +19,9 @@ from harness.errors import HarnessError
 from harness.qsl import Arrays, Rows
 from harness.sut import Guard
 
-PROMPTS, SOUNDS = "input_ids", "sound"
-"""The names of samples: one row of token ids each, of any length, or one waveform in -1..1."""
+PROMPTS, SOUNDS, MESSAGES = "input_ids", "sound", "messages"
+"""The names of samples: one row of token ids each, of any length; one waveform in -1..1; or the messages of a chat,
+pictures and all, as the bytes of their JSON."""
 
 _NOTHING = np.int32(0)
 _WARM_UP_LIMIT = 600.0  # seconds; a server may compile for its first request
@@ -30,6 +31,7 @@ _WARM_UP_LIMIT = 600.0  # seconds; a server may compile for its first request
 class Sampling:
     """How the tokens of an answer are chosen, and when it ends. ``temperature`` 0 takes the likeliest each time.
 
+    ``max_new_tokens`` 0: an answer may be as long as what computes it has room for.
     ``top_k`` below 1: tokens are drawn from all; ``seed`` below 0: equal prompts have different answers. ``stop``:
     token ids that end an answer; empty for what the model itself says. ``beams``: how many beginnings of an answer are
     followed side by side, of which the likeliest whole one is the answer.
@@ -45,7 +47,7 @@ class Sampling:
     beams: int = 1
 
     def __post_init__(self) -> None:
-        if not 1 <= self.min_new_tokens <= self.max_new_tokens:
+        if self.min_new_tokens < 1 or 0 != self.max_new_tokens < self.min_new_tokens:
             raise HarnessError(
                 f"an answer cannot have from {self.min_new_tokens} to {self.max_new_tokens} tokens",
                 "input",
@@ -66,8 +68,8 @@ class Sampling:
 class GenerationPlan:
     """Load what generates for one run. ``model``: the folder of the Model artifact; ``source``: what the spec names as
     its path, for a checkpoint that is too large to copy. ``logged``: LoadGen reads the tokens themselves, not only how
-    many there are. Each submitted prompt gets ``first`` (at most once, only where ``streaming``), then exactly one of
-    ``completed`` and ``failed``, from any thread.
+    many there are. ``samples``: the name of what is asked. Each submitted prompt gets ``first`` (at most once, only
+    where ``streaming``), then exactly one of ``completed`` and ``failed``, from any thread.
     """
 
     model: Path | None
@@ -82,6 +84,7 @@ class GenerationPlan:
     first: Callable[[int, Sequence[int]], None]
     completed: Callable[[int, Answer], None]
     failed: Callable[[int, BaseException], None]
+    samples: str = PROMPTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +243,7 @@ class TokenCompleter:
 
     def _check(self, count: int) -> None:
         sampling = self._sampling
-        if sampling.min_new_tokens <= count <= sampling.max_new_tokens:
+        if sampling.min_new_tokens <= count and (not sampling.max_new_tokens or count <= sampling.max_new_tokens):
             return
         few = count < sampling.min_new_tokens
         problem = f"an answer has {count} tokens, and must have at {'least' if few else 'most'} "
@@ -289,12 +292,17 @@ class TokenSut:
 
 def place_prompts(generator: Generator, samples: Arrays) -> None:
     """What a sample library calls with the samples that LoadGen wants in memory."""
-    found = next((name for name in (PROMPTS, SOUNDS) if name in samples), None)
+    generator.place(list(samples[name_samples(samples)]))
+
+
+def name_samples(samples: Arrays) -> str:
+    """Which of the known ones a benchmark has."""
+    found = next((name for name in (PROMPTS, SOUNDS, MESSAGES) if name in samples), None)
     if found is None:
         known = ", ".join(samples) or "nothing"
         fix = f"give load_samples() of the benchmark an entry {PROMPTS!r}: a row of token ids for each prompt"
         raise HarnessError(f"the dataset has no {PROMPTS}, but {known}", "input", fix)
-    generator.place(list(samples[found]))
+    return found
 
 
 @dataclass(slots=True)

@@ -244,7 +244,7 @@ def describe_properties(device: str, plan: GenerationPlan) -> dict[str, Any]:
 
 def make_config(config: Any, sampling: Sampling) -> Any:
     """The model's own, with how this run chooses tokens."""
-    config.max_new_tokens, config.min_new_tokens = sampling.max_new_tokens, sampling.min_new_tokens
+    config.max_new_tokens, config.min_new_tokens = sampling.max_new_tokens or _ALL, sampling.min_new_tokens
     config.do_sample = sampling.temperature > 0
     if config.do_sample:
         config.temperature, config.top_p = sampling.temperature, sampling.top_p

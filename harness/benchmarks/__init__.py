@@ -8,8 +8,8 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
 - ``TOKENS: bool`` (False): a response is a row of tokens, as many as LoadGen is told. A backend that generates them
   (harness.tokens) takes prompts: ``load_samples`` gives ``input_ids``, a row of token ids for each.
   ``GENERATION: dict`` ({}): how they are chosen (harness.tokens.Sampling), where a round says nothing of it.
-  ``SOUNDS`` in place of prompts: waveforms that a backend transcribes. ``write_text(text)``: the response where an
-  answer is a text.
+  ``SOUNDS`` in place of prompts: waveforms that a backend transcribes. ``MESSAGES``: those of a chat, as the bytes of
+  their JSON. ``write_text(text)``: the response where an answer is a text.
 - ``build_dataset(source, settings, output, counter)``: write ``samples.npy`` (first axis counts the samples) and
   ``labels.npy`` into the folder ``output``, and whatever else the benchmark needs. ``source``: Path or None.
 - ``build_model(source, settings, inputs, output, counter)``: write ``model.onnx``, or ``model.pt2`` (a program of

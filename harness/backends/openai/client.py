@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,10 +19,11 @@ from harness.backends.openai.serving import Server
 from harness.backends.openai.texts import Texts, load_texts
 from harness.backends.openai.wire import Limits, SilentError, StatusError, UnreachableError, Wires
 from harness.errors import HarnessError
-from harness.tokens import GenerationPlan, Sampling
+from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken
 
 _CONNECT = 30.0  # seconds
 _LOOKING = 30.0  # seconds in which a server names its models
+_MOST = 1 << 20  # tokens after which an answer that may be of any length never ends
 _FIX = "see the server's log; the next pass starts it, or asks it, again"
 
 
@@ -35,9 +36,14 @@ class _Replica:
 
 @dataclass(slots=True)
 class _Prompts:
-    """Those in memory: the body of each request, ready to be sent."""
+    """Those in memory: the body of each request, ready to be sent. ``head`` and ``tail``: what all have around it."""
 
-    bodies: list[bytes] = field(default_factory=list)
+    bodies: Sequence[bytes | memoryview] = ()
+    head: bytes = b""
+    tail: bytes = b""
+
+    def make_body(self, row: int) -> bytes:
+        return b"".join((self.head, self.bodies[row], self.tail))
 
 
 class Client:
@@ -45,8 +51,9 @@ class Client:
 
     def __init__(self, plan: GenerationPlan, server: Server) -> None:
         self._plan, self._server = plan, server
-        self._texts: Texts | None = None if server.token_ids else load_texts(plan)
-        limits = Limits(plan.sampling.max_new_tokens, server.timeout, server.idle, _CONNECT)
+        self._whole = plan.samples == MESSAGES  # what is asked and answered, without tokens
+        self._texts: Texts | None = None if server.token_ids or self._whole else load_texts(plan)
+        limits = Limits(plan.sampling.max_new_tokens or _MOST, server.timeout, server.idle, _CONNECT)
         wires = (Wires(url, server.path, server.headers, limits) for url in server.urls)
         self._replicas = [_Replica(made.url, made) for made in wires]
         self._prompts = _Prompts()
@@ -78,7 +85,11 @@ class Client:
     # On the thread of the caller.
 
     def place(self, prompts: Sequence[np.ndarray]) -> None:
-        self._prompts = _Prompts([self._make_body(prompt) for prompt in prompts])
+        if self._whole:  # pictures make them large: they are held once
+            bodies = [prompt.data for prompt in prompts]
+            self._prompts = _Prompts(bodies, self._make_head()[:-1] + b', "messages": ', b"}")
+        else:
+            self._prompts = _Prompts([self._make_body(prompt) for prompt in prompts])
 
     def submit(self, identity: int, row: int) -> None:
         self._loop.post(self._admit, identity, row)
@@ -87,11 +98,19 @@ class Client:
         self._loop.call(self._shut())
         self._loop.stop()
 
-    def _make_body(self, prompt: np.ndarray) -> bytes:
-        tokens = [int(token) for token in prompt]
+    def _make_head(self) -> bytes:
+        """All of a request but what is asked."""
+        return json.dumps({**self._say_how(), **self._server.extra}).encode()
+
+    def _say_how(self) -> dict[str, Any]:
         said: dict[str, Any] = {"model": self._model, **describe_sampling(self._plan.sampling)}
         if self._plan.streaming:
             said |= {"stream": True, "stream_options": {"include_usage": True}}
+        return said
+
+    def _make_body(self, prompt: np.ndarray) -> bytes:
+        tokens = [int(token) for token in prompt]
+        said = self._say_how()
         if self._texts is None:
             said |= {"prompt": tokens, "return_token_ids": True}
         elif self._server.chat:
@@ -187,7 +206,7 @@ class Client:
                 return
             identity, row = self._waiting.popleft()
             replica.outstanding += 1
-            self._tasks[identity] = asyncio.create_task(self._ask(replica, identity, self._prompts.bodies[row]))
+            self._tasks[identity] = asyncio.create_task(self._ask(replica, identity, self._prompts.make_body(row)))
 
     async def _ask(self, replica: _Replica, identity: int, body: bytes) -> None:
         try:
@@ -247,8 +266,14 @@ class Client:
         """Only an accuracy run reads which token it is."""
         return self._texts.encode(answer.text)[:1] if self._texts and self._plan.logged else [0]
 
-    async def _count(self, url: str, answer: Answer) -> list[int] | int:
-        """The tokens of an answer; only their number where nobody reads them and the server says it."""
+    async def _count(self, url: str, answer: Answer) -> list[int] | int | Spoken:
+        """The tokens of an answer; only their number where nobody reads them and the server says it; what is said, of
+        messages."""
+        if self._whole:
+            if not answer.counted:
+                fix = "choose one that gives `usage` with an answer"
+                raise self._server.explain(url, "the server does not say how many tokens an answer has", fix, "input")
+            return Spoken(answer.text, answer.counted)
         if self._texts is None:
             if answer.text and not answer.tokens:
                 fix = "set run.options.token_ids: false, which sends text and counts with the model's tokenizer"
@@ -280,7 +305,9 @@ def describe_sampling(sampling: Sampling) -> dict[str, Any]:
     if sampling.beams > 1:
         problem = f"an answer is the best of {sampling.beams} beams, for which the OpenAI protocol has no word"
         raise HarnessError(problem, "input", "use the backend openvino-genai, or declare a harness command")
-    said: dict[str, Any] = {"max_tokens": sampling.max_new_tokens, **sampling.describe_choice()}
+    said: dict[str, Any] = {**sampling.describe_choice()}
+    if sampling.max_new_tokens:
+        said["max_tokens"] = sampling.max_new_tokens
     if sampling.min_new_tokens > 1:
         said["min_tokens"] = sampling.min_new_tokens
     if sampling.stop:

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.contract import LOG_PARTS
 from harness.errors import HarnessError, ProblemClass
-from harness.tokens import GenerationPlan
+from harness.tokens import MESSAGES, GenerationPlan
 
 _LINES, _END = 8, 4096  # of a server's output that a failure shows; bytes that are read for it
 _SAID = 300  # characters of a server's own message
@@ -77,8 +77,10 @@ class Server:
 
 
 def find_server(plan: GenerationPlan) -> Server:
-    """From the options of a run. Raises HarnessError for what cannot be meant."""
+    """From the options of a run. Raises HarnessError for what cannot be meant. Messages are those of a chat, whatever
+    the protocol that is declared."""
     options = plan.options
+    chat = options.get("protocol") == "chat" or plan.samples == MESSAGES
     urls = str(options.get("url") or options.get("service_url") or "")
     if not urls:
         fix = "name it as run.options.url, or let harness.service start one"
@@ -90,8 +92,8 @@ def find_server(plan: GenerationPlan) -> Server:
         urls=addresses,
         model=str(options.get("model") or ""),
         key=_read_key(str(options.get("api_key_env") or "")),
-        chat=options.get("protocol") == "chat",
-        token_ids=bool(options.get("token_ids", True)) and options.get("protocol") != "chat",
+        chat=chat,
+        token_ids=bool(options.get("token_ids", True)) and not chat,
         concurrency=int(options.get("concurrency") or 512),
         timeout=float(options.get("timeout_s") or 1800),
         idle=float(options.get("idle_timeout_s") or 120),

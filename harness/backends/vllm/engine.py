@@ -110,7 +110,7 @@ def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool)
         raise HarnessError(problem, "input", "choose openvino-genai, or a harness command")
     return SamplingParams(
         **sampling.describe_choice(),
-        max_tokens=sampling.max_new_tokens,
+        max_tokens=sampling.max_new_tokens or None,
         min_tokens=sampling.min_new_tokens,
         stop_token_ids=list(sampling.stop or ends),
         detokenize=False,

@@ -59,7 +59,8 @@ class Handler(BaseHTTPRequestHandler):
         else:
             choice = {**self._part(tokens, asked), "finish_reason": "length"}
             choices = [choice, {**choice, "index": 1}] if mischief == "twice" else [choice]
-            self._send(200, {"model": MODEL, "choices": choices, "usage": {"completion_tokens": count}})
+            usage = {} if mischief == "uncounted" else {"usage": {"completion_tokens": count}}
+            self._send(200, {"model": MODEL, "choices": choices, **usage})
 
     def _refused(self) -> bool:
         """Asked for a key, it repeats the wrong one as some do."""

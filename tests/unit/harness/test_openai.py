@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from harness.errors import HarnessError
-from harness.tokens import GenerationPlan, Sampling
+from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken
 from tests.shared import need
 from tests.unit.harness.heard import Heard
 from tests.unit.harness.openai_server import KEY, MODEL, Server
@@ -262,6 +263,37 @@ def test_where_nobody_reads_tokens_the_server_counts_them(
     client.submit(1, 2)
     assert heard.wait(1) == {1: TOKENS}
     assert client.notes["tokenizer_seconds"] == 0
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_messages_are_sent_as_they_are_and_answered_with_a_text(
+    streaming: bool, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    server = serve()
+    client = load(server, streaming=streaming, samples=MESSAGES)  # whatever the protocol, and without a tokenizer
+    messages = [{"role": "user", "content": "30 é"}]
+    client.place([np.frombuffer(json.dumps(messages).encode(), np.uint8)])
+    client.submit(1, 0)
+    assert heard.wait(1) == {1: Spoken(" 30 31 32 33", TOKENS)}
+    assert heard.firsts == ({1: [0]} if streaming else {})
+    (asked,) = server.asked
+    assert asked["messages"] == messages
+    assert (asked["model"], asked["max_tokens"]) == (MODEL, TOKENS)
+    assert "prompt" not in asked
+
+
+def test_an_answer_of_any_length_has_no_bound() -> None:
+    from harness.backends.openai.client import describe_sampling
+
+    sampling = Sampling(max_new_tokens=0, temperature=0.7, top_p=0.8, top_k=20, seed=-1)
+    assert describe_sampling(sampling) == {"temperature": 0.7, "top_p": 0.8, "top_k": 20}
+
+
+def test_a_text_whose_tokens_nobody_counts_is_refused(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
+    client = load(serve("uncounted"), streaming=False, samples=MESSAGES)
+    client.place([np.frombuffer(b'[{"role": "user", "content": "30"}]', np.uint8)])
+    client.submit(1, 0)
+    assert "does not say how many tokens an answer has" in heard.failure().problem
 
 
 def test_text_needs_the_tokenizer_of_the_model(tmp_path: Path, load: Ask, serve: Callable[..., Server]) -> None:

@@ -159,6 +159,13 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         libraries=(("tokenizers",),),
         extra="language",
     ),
+    "qwen3_vl": BuiltInBenchmark(
+        "qwen3_vl",
+        1,
+        "products in pictures and words: Qwen3-VL 235B on Shopify's product catalogue",
+        rehearsed=True,
+        libraries=(("pillow",), ("pyarrow",)),
+    ),
     "whisper": BuiltInBenchmark(
         "whisper",
         1,

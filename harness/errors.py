@@ -25,6 +25,8 @@ EXTRAS = {
     "more_itertools": "whisper",
     "regex": "whisper",
     "vllm": "vllm",
+    "PIL": "qwen3_vl",
+    "pyarrow": "qwen3_vl",
     "rouge_score": "language",
     "sklearn": "cpu",
     "tokenizers": "bert",

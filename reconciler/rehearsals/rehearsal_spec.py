@@ -6,6 +6,7 @@ Benchmarks that the round has no more are rehearsed in the open division, which 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -152,10 +153,12 @@ def _describe_tests(item: Rehearsed, made: Generated, tests: Sequence[str]) -> d
 
 
 def _fill(said: Any, data: str) -> Any:
-    """With the place of the generated data."""
+    """With the place of the generated data, and the interpreter that has this project."""
     if isinstance(said, Mapping):
         return {name: _fill(value, data) for name, value in said.items()}
-    return said.replace("{data}", data) if isinstance(said, str) else said
+    if isinstance(said, Sequence) and not isinstance(said, str):
+        return [_fill(value, data) for value in said]
+    return said.replace("{data}", data).replace("{python}", sys.executable) if isinstance(said, str) else said
 
 
 def _render_benchmark(item: Rehearsed, made: Generated, tests: Sequence[str]) -> Iterator[str]:
@@ -165,7 +168,7 @@ def _render_benchmark(item: Rehearsed, made: Generated, tests: Sequence[str]) ->
     if asked := _describe_tests(item, made, tests):
         yield f"      compliance: {_flow(asked)}"
     for name, value in item.rehearsal.benchmark.items():
-        yield f"      {name}: {_flow(value)}"
+        yield f"      {name}: {_flow(_fill(value, made.data))}"
 
 
 def _render_cells(item: Rehearsed, ruleset: Ruleset, category: str) -> Iterator[str]:

@@ -1,0 +1,180 @@
+"""Qwen3-VL's messages and scores beside the reference's own.
+
+    python -m tests.benchmarks.reference_qwen3_vl CHECKOUT PYTHON [--endpoints CHECKOUT PYTHON]
+
+CHECKOUT is one of mlcommons/inference with the folder multimodal/qwen3-vl, PYTHON has what that imports. With
+--endpoints also those of mlcommons/endpoints, by a checkout and a PYTHON of its own. Products are a rehearsal's, as
+the library `datasets` reads them. Answers are right, half right, and drawn. Ends with 1 where anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.benchmarks import qwen3_vl
+from harness.benchmarks.accuracy import read_accuracy_log
+from harness.benchmarks.qwen3_vl.rehearsal import write_rehearsal
+from harness.benchmarks.sources import REHEARSAL
+from harness.contract import Counter
+from harness.tokens import MESSAGES
+
+COUNT = 40
+_READ = """
+import json, sys
+from datasets import load_dataset
+rows = load_dataset(sys.argv[1], split="train+test")
+"""
+_LOADGEN = (
+    _READ
+    + """
+from mlperf_inf_mm_q3vl.task import ShopifyGlobalCatalogue
+made = [ShopifyGlobalCatalogue.formulate_loaded_sample(row) for row in rows]
+print(json.dumps([sample.model_dump(mode="json")["messages"] for sample in made]))
+"""
+)
+_ENDPOINTS = (
+    _READ
+    + """
+from inference_endpoint.dataset_manager.predefined import shopify_product_catalogue as catalogue
+shaper = catalogue.presets.q3vl()[0]
+made = [shaper.process_row(catalogue._process_sample_to_row(row)) for row in rows]
+roles = [("system", "system"), ("user", "prompt")]
+print(json.dumps([[{"role": role, "content": row[name]} for role, name in roles] for row in made]))
+"""
+)
+_SCORE = """
+import sys
+from types import SimpleNamespace
+from mlperf_inf_mm_q3vl.evaluation import run_evaluation
+if __name__ == "__main__":
+    dataset = SimpleNamespace(repo_id=sys.argv[1], token=None, split=["train", "test"])
+    run_evaluation(12345, sys.argv[2], dataset)
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("python", type=Path)
+    parser.add_argument("--endpoints", type=Path, nargs=2)
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = [said for said, same in compare(asked, Path(folder)) if not same]
+    return 1 if wrong else 0
+
+
+def compare(asked: argparse.Namespace, folder: Path) -> Iterator[tuple[str, bool]]:
+    """What was compared, and whether it is the same; printed as it comes."""
+    data, models = folder / "data", folder / "models"
+    for part in (data, models):
+        part.mkdir()
+    write_rehearsal(data, models, count=COUNT, seed=3, size="small", counter=Counter(folder / "counter"))
+    (data / REHEARSAL).write_text("{}")
+    products = folder / "products"  # without the mark, which `datasets` would read as a table
+    products.symlink_to(data / "data")
+    source = asked.checkout / "multimodal/qwen3-vl/src"
+    references = {"loadgen": (asked.python, source, _LOADGEN)}
+    if asked.endpoints:
+        references["endpoints"] = (asked.endpoints[1], asked.endpoints[0] / "src", _ENDPOINTS)
+    for wording, (python, code, program) in references.items():
+        theirs = json.loads(run(python, code, program, folder, str(products)).splitlines()[-1])
+        ours = build(data, folder / wording, wording)
+        same = sum(one == other for one, other in zip(ours, theirs, strict=True))
+        yield tell(f"messages as {wording}: {same} of {len(theirs)} are the same", same == COUNT)
+    yield from compare_scores(asked.python, source, folder, products)
+
+
+def build(data: Path, output: Path, wording: str) -> list[Any]:
+    output.mkdir()
+    qwen3_vl.build_dataset(data, {"wording": wording}, output, Counter(output.with_suffix(".counter")))
+    return [json.loads(bytes(row)) for row in qwen3_vl.load_samples(output)[MESSAGES]]
+
+
+def compare_scores(python: Path, source: Path, folder: Path, products: Path) -> Iterator[tuple[str, bool]]:
+    log = folder / "mlperf_log_accuracy.json"
+    dataset = folder / "loadgen"
+    for kind, answers in draw_answers(dataset):
+        entries = [
+            {"seq_id": number, "qsl_idx": number, "data": qwen3_vl.write_text(text).tobytes().hex().upper()}
+            for number, text in enumerate(answers)
+        ]
+        log.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in entries) + "\n]\n")
+        output = folder / f"score of {kind}"
+        output.mkdir()
+        ours = qwen3_vl.score(read_accuracy_log(log), dataset, output)
+        printed = run(python, source, _SCORE, output, str(products), str(log))
+        told = next(line for line in (output / "accuracy.txt").read_text().splitlines() if line.startswith("{"))
+        theirs = json.loads(told)["f1"]
+        row = next(line for line in printed.splitlines() if "From accuracy file" in line)
+        _, brand, condition = (float(cell) for cell in row.strip("│ ").split("│")[1:])
+        alike = [f"{ours[name]:.6g}" == f"{value:.6g}" for name, value in (("brand_f1", brand),)]
+        if not ours["unparsable"]:  # else theirs tosses a coin
+            alike.append(f"{ours['is_secondhand_f1']:.6g}" == f"{condition:.6g}")
+        yield tell(
+            f"{kind}: official {theirs} {brand} {condition}, here {dict(ours)}", theirs == ours["f1"] and all(alike)
+        )
+
+
+def draw_answers(dataset: Path) -> Iterator[tuple[str, list[str]]]:
+    truths = json.loads((dataset / qwen3_vl.scoring.REFERENCES).read_text())
+    rows = [
+        dict(zip(("category", "brand", "is_secondhand"), row, strict=True))
+        for row in zip(*truths.values(), strict=True)
+    ]
+    rng = np.random.default_rng(5)
+    right = [json.dumps(row) for row in rows]
+    spoiled = [json.dumps(spoil(row, rows, rng)) for row in rows]
+    broken = ["", "no", "{}", "```json\n{}\n```", '{"category": "a", "brand": "b", "is_secondhand": 2}']
+    said = ["yes", 0, "off", 1.0, None]
+    odd = [json.dumps({**row, "is_secondhand": word}) for row, word in zip(rows, cycle(said), strict=False)]
+    yield "right", right
+    yield "half", [*right[: COUNT // 2], *spoiled[COUNT // 2 :]]
+    yield "spoiled", spoiled
+    yield "odd", [*odd[: COUNT // 2], *[f" {text}\n" for text in right[COUNT // 2 :]]]
+    yield "broken", [*spoiled[: COUNT // 2], *[str(rng.choice(broken)) for _ in rows[COUNT // 2 :]]]
+
+
+def spoil(row: dict[str, Any], rows: Sequence[dict[str, Any]], rng: np.random.Generator) -> dict[str, Any]:
+    """Wrong from some level on, a brand with a few other letters, another condition."""
+    levels = row["category"].split(" > ")
+    other = rows[int(rng.integers(len(rows)))]
+    brand = list(row["brand"] * int(rng.integers(1, 4)))
+    brand[int(rng.integers(len(brand)))] = str(rng.choice(list("aeiou")))
+    category = " > ".join([*levels[: int(rng.integers(0, len(levels) + 1))], other["category"].split(" > ")[-1]])
+    return {"category": category, "brand": "".join(brand), "is_secondhand": bool(rng.integers(2))}
+
+
+def run(python: Path, source: Path, program: str, folder: Path, *words: str) -> str:
+    """What it prints. Its own messages come along, on either stream."""
+    script = folder / "program.py"
+    script.write_text(program)
+    environment = {
+        "PYTHONPATH": str(source),
+        "HF_HUB_OFFLINE": "1",
+        "HF_HOME": str(folder / "cache"),
+        "PATH": "/usr/bin",
+    }
+    command = [str(python), str(script), *words]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+    if ended.returncode:
+        raise SystemExit(f"{script} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
+    return ended.stderr + ended.stdout
+
+
+def tell(said: str, same: bool) -> tuple[str, bool]:
+    print(said + ("" if same else "  DIFFERS"), flush=True)
+    return said, same
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

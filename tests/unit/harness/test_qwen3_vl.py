@@ -1,0 +1,285 @@
+"""Qwen3-VL's products: damage is named, they are asked about as the reference asks, and answers are scored."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.benchmarks import load_benchmark
+from harness.benchmarks.accuracy import AnswerLog
+from harness.benchmarks.qwen3_vl import catalogue, scoring
+from harness.benchmarks.sources import REHEARSAL
+from harness.contract import Benchmark, Counter
+from harness.errors import HarnessError
+from harness.tokens import MESSAGES
+from tests.unit.harness.generated import generate
+
+COUNT = 12
+PRODUCT = {
+    "product_title": "Mug {blue}",
+    "product_description": "50 % off\n<style>a {b: c}</style>",
+    "potential_product_categories": ["Home > Mugs", "Men's > Hats"],
+}
+FIRST = "train-00000-of-00002.parquet"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for name in ("PIL", "pyarrow"):
+        pytest.importorskip(name)
+    from harness.benchmarks.qwen3_vl.rehearsal import write_rehearsal
+
+    return generate(tmp_path_factory, "qwen3_vl", write_rehearsal, COUNT)
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made / "data", tmp_path / "made/data"))
+
+
+def build(source: Path, **said: object) -> Path:
+    output = source.with_name("dataset")
+    output.mkdir(exist_ok=True)
+    catalogue.build_dataset(source, said, output, Counter(source.with_name("counter")))
+    return output
+
+
+# What is asked.
+
+
+def make_picture(kind: str, **saved: Any) -> bytes:
+    image = pytest.importorskip("PIL.Image")
+    encoded = BytesIO()
+    image.fromarray(np.arange(24 * 16 * 3, dtype=np.uint8).reshape(16, 24, 3)).save(encoded, kind, **saved)
+    return encoded.getvalue()
+
+
+def ask(wording: str, picture: bytes) -> list[dict[str, Any]]:
+    pytest.importorskip("PIL")
+    from harness.benchmarks.qwen3_vl.messages import WORDINGS, make_messages
+
+    return make_messages(WORDINGS[wording], {**PRODUCT, "product_image": picture})
+
+
+def test_messages_have_the_product_in_the_words_of_each_reference() -> None:
+    system, user = ask("loadgen", make_picture("PNG"))
+    text, picture = user["content"]
+    assert system["role"] == "system"
+    assert "specifc\ncategory" in system["content"]  # as it is published
+    assert text["text"].startswith("The title of the product is the following:\n```text\nMug {blue}\n```\n\n")
+    assert "```text\n50 % off\n<style>a {b: c}</style>\n```" in text["text"]
+    assert text["text"].endswith("""```json\n['Home > Mugs', "Men's > Hats"]\n```\n""")
+    assert picture["image_url"]["url"].startswith("data:image/PNG;base64,iVBOR")
+    system, user = ask("endpoints", make_picture("PNG"))
+    assert "specific\ncategory" in system["content"]
+    assert user["content"][0]["text"].endswith("""```json\n["Home > Mugs", "Men's > Hats"]\n```\n""")
+
+
+def test_a_picture_is_encoded_again_in_its_own_format_and_upright() -> None:
+    image = pytest.importorskip("PIL.Image")
+    from harness.benchmarks.qwen3_vl.messages import encode_again
+
+    fine = make_picture("JPEG", quality=99)
+    kind, data = encode_again(fine)
+    assert (kind, data[:3]) == ("JPEG", b"\xff\xd8\xff")
+    assert len(data) < len(fine)  # the library's own quality
+    png = make_picture("PNG")
+    kind, data = encode_again(png)
+    assert kind == "PNG"
+    assert image.open(BytesIO(data)).tobytes() == image.open(BytesIO(png)).tobytes()
+    turned = image.Exif()
+    turned[0x0112] = 6
+    kind, data = encode_again(make_picture("JPEG", exif=turned))
+    assert (kind, image.open(BytesIO(data)).size) == ("JPEG", (16, 24))
+
+
+def test_samples_are_what_is_asked_of_each_product_in_the_order_of_the_splits(folder: Path) -> None:
+    from pyarrow import parquet
+
+    output = build(folder)
+    samples = catalogue.load_samples(output)[MESSAGES]
+    asked = [json.loads(bytes(sample)) for sample in samples]
+    names = (FIRST, "train-00001-of-00002.parquet", "test-00000-of-00001.parquet")
+    rows = [row for name in names for row in parquet.read_table(folder / "data" / name).to_pylist()]
+    assert len(asked) == len(rows) == COUNT
+    for messages, row in zip(asked, rows, strict=True):
+        assert row["product_title"] in messages[1]["content"][0]["text"]
+    truths = json.loads((output / scoring.REFERENCES).read_text())
+    assert truths["ground_truth_category"] == [row["ground_truth_category"] for row in rows]
+    assert len(catalogue.load_samples(build(folder, count=5))[MESSAGES]) == 5
+    assert build(folder, wording="endpoints")
+    assert bytes(catalogue.load_samples(output)[MESSAGES][0]) != bytes(samples[0])
+
+
+def rewrite(path: Path, change: Callable[[Any], Any]) -> None:
+    from pyarrow import parquet
+
+    parquet.write_table(change(parquet.read_table(path)), path)
+
+
+def spoil_picture(table: Any) -> Any:
+    import pyarrow
+
+    rows = table.to_pylist()
+    rows[2]["product_image"]["bytes"] = rows[2]["product_image"]["bytes"][:60]
+    return pyarrow.Table.from_pylist(rows, schema=table.schema)
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        pytest.param(lambda data: (data / FIRST).unlink(), f"1 are missing: {FIRST}", id="missing"),
+        pytest.param(
+            lambda data: (data / FIRST).write_bytes((data / FIRST).read_bytes()[:-9]),
+            f"1 are cut off: {FIRST}",
+            id="cut",
+        ),
+        pytest.param(lambda data: (data / FIRST).write_bytes(b"<html>"), "1 are not Parquet files", id="a page"),
+        pytest.param(
+            lambda data: (data / "train-00000-of-00003.parquet").write_bytes(b"PAR1"),
+            "train-…-of-00002 and train-…-of-00003: shards of two editions",
+            id="two editions",
+        ),
+        pytest.param(
+            lambda data: (data / "products.parquet").write_bytes(b"PAR1"),
+            "belong to nothing: products.parquet",
+            id="more",
+        ),
+        pytest.param(
+            lambda data: (data / FIRST).write_bytes(b"PAR1" + bytes(90) + b"PAR1"),
+            "is cut off or not Parquet",
+            id="none",
+        ),
+        pytest.param(
+            lambda data: rewrite(data / FIRST, lambda table: table.drop_columns(["product_title"])),
+            "has no column product_title; its columns are product_description",
+            id="column",
+        ),
+        pytest.param(
+            lambda data: rewrite(data / FIRST, spoil_picture),
+            f"{FIRST}: the picture of row 2 cannot be decoded",
+            id="picture",
+        ),
+        pytest.param(
+            lambda data: (data.parent / REHEARSAL).unlink(),
+            r"has 10 rows of train and 2 rows of test; published are 38,631 rows of train and 9,658 rows of test",
+            id="rows",
+        ),
+    ],
+)
+def test_damage_is_named_with_its_file(folder: Path, damage: Callable[[Path], None], problem: str) -> None:
+    damage(folder / "data")
+    with pytest.raises(HarnessError, match=problem) as caught:
+        build(folder)
+    assert "reconcile fetch qwen3-vl" in caught.value.fix
+
+
+def test_a_folder_without_products_and_an_unknown_wording_are_refused(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    (tmp_path / "data").mkdir()
+    with pytest.raises(HarnessError, match=r"has no train-00000-of"):
+        build(tmp_path / "data")
+    with pytest.raises(HarnessError, match="wording is 'v7'") as caught:
+        build(tmp_path / "data", wording="v7")
+    assert "loadgen, endpoints" in caught.value.fix
+
+
+# What is answered.
+
+
+def answer(category: str, brand: str = "", is_secondhand: object = False, **more: object) -> str:
+    return json.dumps({"category": category, "brand": brand, "is_secondhand": is_secondhand, **more})
+
+
+def score(tmp_path: Path, answers: list[str], truths: list[tuple[str, str, bool]]) -> tuple[dict[str, Any], str]:
+    columns = dict(zip(scoring.COLUMNS, map(list, zip(*truths, strict=True)), strict=True))
+    (tmp_path / scoring.REFERENCES).write_text(json.dumps(columns))
+    data = tuple(load_benchmark(Benchmark(name="qwen3_vl")).write_text(text).tobytes() for text in answers)  # type: ignore[misc]
+    log = AnswerLog(np.arange(len(data), dtype=np.intp), data, 0, 0)
+    return dict(scoring.score(log, tmp_path, tmp_path)), (tmp_path / "accuracy.txt").read_text()
+
+
+def test_levels_count_from_the_first_on(tmp_path: Path) -> None:
+    """Of 10 levels said and 9 true, 5 are right."""
+    truths = [("A > B > C", "", False), ("A > B > C", "", False), ("A > B", "", False), ("A", "", False)]
+    said = ["A > B > C > D", "A > X > C", "X > B", " A "]
+    found, told = score(tmp_path, [answer(category) for category in said], truths)
+    assert found["f1"] == 2 * (5 / 10 * 5 / 9) / (5 / 10 + 5 / 9)
+    assert f'{{"f1": {found["f1"]}}}' in told.splitlines()
+
+
+def test_what_is_not_the_json_has_no_category_and_counts_as_long_as_the_true_one(tmp_path: Path) -> None:
+    truths = [("A > B", "b", True)] * 4
+    broken = ["", answer("A > B", colour="red"), f"```json\n{answer('A > B')}\n```"]
+    found, told = score(tmp_path, [*broken, answer("A > B", "b", "yes")], truths)
+    assert found == {"f1": 2 / 8, "brand_f1": 1 / 4, "is_secondhand_f1": 2 / 5, "unparsable": 3}
+    assert told.endswith("3 answers are not JSON\n")
+
+
+def test_nothing_right_is_nought(tmp_path: Path) -> None:
+    found, _ = score(tmp_path, ["no"], [("A", "b", False)])
+    assert (found["f1"], found["is_secondhand_f1"]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "true", "alike"),
+    [
+        (" Adidas ", "adidas", True),
+        ("abcdefghij", "abcdefghix", False),  # nine letters in ten are not more than nine
+        ("abcdefghijk", "abcdefghijx", True),
+        ("", "", True),
+        ("nike", "", False),
+    ],
+)
+def test_brands_are_alike_but_for_a_letter_in_ten(said: str, true: str, alike: bool) -> None:
+    assert scoring.score_brands([said], [true]) == alike
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text("abc", max_size=9), st.text("abc", max_size=9))
+def test_shared_letters_are_those_of_the_usual_table(first: str, second: str) -> None:
+    table = np.zeros((len(first) + 1, len(second) + 1), int)
+    for row, one in enumerate(first, 1):
+        for column, other in enumerate(second, 1):
+            longest = max(table[row - 1, column], table[row, column - 1])
+            table[row, column] = table[row - 1, column - 1] + 1 if one == other else longest
+    assert scoring.count_shared(first, second) == table[-1, -1]
+
+
+def test_an_answer_is_logged_as_the_bytes_of_its_text() -> None:
+    assert scoring.write_text("Größe").tobytes() == "Größe".encode()
+    assert scoring.write_text("").size == 0
+    assert scoring.write_text("half \ud83d").tobytes() == b"half ?"
+
+
+# The stand-in of a rehearsal.
+
+
+def test_the_small_network_answers_otherwise_for_another_picture_or_text(made: Path) -> None:
+    from harness.benchmarks.qwen3_vl.network import CatalogueNetwork
+    from harness.benchmarks.qwen3_vl.rehearsal import MODEL
+
+    network = CatalogueNetwork(made / "models" / MODEL)
+    samples = catalogue.load_samples(build_from(made))[MESSAGES]
+    asked = [json.loads(bytes(sample)) for sample in samples]
+    truths = json.loads((made / "dataset" / scoring.REFERENCES).read_text())["ground_truth_category"]
+    assert [network.answer(messages)["category"] for messages in asked] == truths
+    pictures = [messages[1]["content"][1] for messages in asked]
+    swapped = [[m[0], {"content": [m[1]["content"][0], other]}] for m, other in zip(asked, pictures[1:], strict=False)]
+    found = [network.answer(messages)["category"] for messages in swapped]
+    assert sum(one != other for one, other in zip(found, truths, strict=False)) > COUNT // 4
+
+
+def build_from(made: Path) -> Path:
+    (made / "dataset").mkdir(exist_ok=True)
+    catalogue.build_dataset(made / "data", {}, made / "dataset", Counter(made / "counter"))
+    return made / "dataset"

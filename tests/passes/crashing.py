@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import json
 import os
 import shutil
@@ -147,6 +148,8 @@ def finish(repository: Repository) -> dict[str, Any]:
 def main(fault: str, every: int, start: Path, scratch: Path, warm: Warm) -> None:
     """A child of a pass that is killed must end with it: that one is no fork of another process."""
     warm.start()
+    Repository(start).copy(scratch / "loaded").reconcile()  # what every pass loads, this process has for its forks
+    gc.freeze()
     whole = Repository(start).copy(scratch / "whole")
     steps = count_steps(whole)
     for at in range(1, steps + 1, every):

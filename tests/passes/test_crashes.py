@@ -20,6 +20,7 @@ from reconciler.errors import LockedError
 from tests.passes.crashing import REFUSED, complete_attempts, finish, processes_in, wait_for_end_of
 from tests.passes.repository import HERE, SPEC, Repository, make_passed, make_repository
 from tests.shared import need
+from tests.warm.commands import start_command
 
 need("mlperf_loadgen")
 
@@ -28,15 +29,7 @@ SCORE = "Score:open/box/tiny/Offline"
 
 
 def start_pass(repository: Repository, *words: str) -> subprocess.Popen[str]:
-    """The console entry in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "reconciler.cli.main", *words],
-        cwd=repository.root,
-        env={**os.environ, "PYTHONPATH": str(TOP)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return start_command(words, repository.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.passes.repository import SPEC, Repository, make_repository
+from tests.warm.commands import start_command
 
 SERVER = "Server: {target_qps: 200, target_latency: 9 s, min_query_count: 600}"  # three seconds
 
 
 def begin(repository: Repository) -> subprocess.Popen[str]:
-    command = [sys.executable, "-P", "-m", "reconciler.cli.main", "apply"]
-    return subprocess.Popen(command, cwd=repository.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return start_command(["apply"], repository.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def timing(repository: Repository) -> bool:

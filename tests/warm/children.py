@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import json
 import os
-import select
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,38 +14,17 @@ from typing import IO, Any
 import pytest
 
 from reconciler import process
+from tests.warm.forks import Fork, Forks
+from tests.warm.server import CHILD, LOADED
 
-_SERVER = Path(__file__).with_name("server.py")
 _CHILD = [sys.executable, "-P", "-m", "harness"]
 
 
-class Warm:
-    """The process that is forked, started with the first child that is asked for."""
+class Warm(Forks):
+    """Children of passes are forks while it is ``on``."""
 
     def __init__(self) -> None:
-        self.on = importlib.util.find_spec("mlperf_loadgen") is not None and hasattr(os, "pidfd_open")
-        self._asking = threading.Lock()
-        self._socket: socket.socket | None = None
-        self._server: subprocess.Popen[bytes] | None = None
-
-    def ask(self, request: Mapping[str, Any], files: Sequence[int]) -> None:
-        with self._asking:
-            if self._socket is None:
-                self.start()
-            assert self._socket is not None
-            socket.send_fds(self._socket, [json.dumps(request).encode()], list(files))
-
-    def start(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._server = subprocess.Popen(
-                [sys.executable, "-P", str(_SERVER), str(theirs.fileno())],
-                env={**process.build_child_environment(), "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        self._socket = ours
+        super().__init__(CHILD, *LOADED)
 
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:
@@ -70,11 +44,6 @@ class Warm:
 
         return SimpleNamespace(**{**vars(subprocess), "Popen": start})
 
-    def end(self) -> None:
-        if self._socket is not None and self._server is not None:
-            self._socket.close()
-            self._server.wait()
-
 
 class WarmChild:
     """What ``reconciler.process.Child`` uses of a ``Popen``."""
@@ -89,37 +58,21 @@ class WarmChild:
         pass_fds: Sequence[int],
     ) -> None:
         self._command = list(command)
-        self._told, telling = os.pipe()
         given, giving = os.pipe()
         self.stdin: IO[bytes] = os.fdopen(giving, "wb")
         self.returncode: int | None = None
         try:
-            request = {"words": self._command[len(_CHILD) :], "folder": str(cwd), "environment": dict(env)}
-            warm.ask(request, [telling, given, stdout.fileno(), *pass_fds])
+            output = stdout.fileno()
+            self._fork = Fork(warm, command[len(_CHILD) :], cwd, env, (given, output, output, *pass_fds))
         finally:
-            os.close(telling)
             os.close(given)
-        self._said = b""
-        self._hear(None, 1)
-        self.pid = int(self._said.split(b"\n")[0])
-
-    def _hear(self, seconds: float | None, lines: int) -> bool:
-        """Whether so many lines were said in that time, or nothing more will be."""
-        while self._said.count(b"\n") < lines:
-            if not select.select([self._told], [], [], seconds)[0]:
-                return False
-            data = os.read(self._told, 64)
-            if not data:
-                break
-            self._said += data
-        return True
+        self.pid = self._fork.pid
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
-            if not self._hear(timeout, 2):
+            self.returncode = self._fork.wait(timeout)
+            if self.returncode is None:
                 raise subprocess.TimeoutExpired(self._command, timeout or 0.0)
-            os.close(self._told)
-            self.returncode = int(self._said.split(b"\n")[1] or -9)
         return self.returncode
 
     def poll(self) -> int | None:

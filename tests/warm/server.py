@@ -1,8 +1,9 @@
-"""The process that is forked: ``python -P server.py DESCRIPTOR``, a socket on which it is asked for children.
+"""The process that is forked: ``python -P server.py DESCRIPTOR MAIN MODULE...``, a socket on which it is asked for
+forks.
 
-It does nothing but load modules, so that a fork of it is what ``python -P -m harness`` is once that has loaded them. A
-request is one JSON document with the open files of the child: where it says how it goes, its standard input, its
-output, and whatever else it keeps open.
+It does nothing but load modules, so that a fork of it is what ``python -P -m MAIN`` is once that has loaded them. A
+request is one JSON document with the open files of the fork: where it says how it goes, its standard input, output and
+error, and whatever else it keeps open.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ import time
 from typing import Any, NoReturn
 
 MOST = 1 << 20  # bytes of a request
+CHILD = "harness.__main__"
+LOADED = ("harness.build", "harness.run", "harness.score", "harness.probe", "harness.command")  # by children
 _DESCRIPTORS = 16
-_LOADED = ("harness.__main__", "harness.build", "harness.run", "harness.score", "harness.probe", "harness.command")
+_STREAMS = slice(1, 4)  # of the descriptors of a request
 
 
-def serve(asked: socket.socket) -> None:
-    """Until the other end of the socket is closed; then every child ends, since this is its parent."""
+def serve(asked: socket.socket, main: str) -> None:
+    """Until the other end of the socket is closed; then every child of a pass ends, since this is its parent."""
     watched = selectors.DefaultSelector()
     watched.register(asked, selectors.EVENT_READ)
     while True:
@@ -45,31 +48,31 @@ def serve(asked: socket.socket) -> None:
                 asked.close()
                 for other in watched.get_map().values():
                     if other.data is not None:
+                        os.close(other.fd)
                         os.close(other.data[1])
-                become(json.loads(data), files)
+                become(main, json.loads(data), files)
             for descriptor in files[1:]:
                 os.close(descriptor)
             watched.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, files[0]))
 
 
-def become(request: dict[str, Any], files: list[int]) -> NoReturn:
+def become(main: str, request: dict[str, Any], files: list[int]) -> NoReturn:
     """What a new process would be: a session, a folder, an environment and standard streams of its own."""
-    told, given, output = files[:3]
     status = 1
     try:
         os.setsid()
-        os.write(told, f"{os.getpid()}\n".encode())
-        os.close(told)
+        os.write(files[0], f"{os.getpid()}\n".encode())
+        os.close(files[0])
         os.chdir(request["folder"])
         os.environ.clear()
         os.environ.update(request["environment"], RECONCILE_PARENT=str(os.getppid()))
         time.tzset()
-        os.dup2(given, 0)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        os.close(given)
-        os.close(output)
-        sys.modules["harness.__main__"].main(request["words"])
+        for number, descriptor in enumerate(files[_STREAMS]):
+            os.dup2(descriptor, number)
+        for descriptor in files[_STREAMS]:
+            os.close(descriptor)
+        sys.argv[1:] = request["words"]
+        sys.modules[main].main(request["words"])
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 1
@@ -81,7 +84,7 @@ def become(request: dict[str, Any], files: list[int]) -> NoReturn:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    for name in _LOADED:
+    for name in sys.argv[2:]:
         importlib.import_module(name)
     gc.freeze()
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from reconciler.history import rerun
 from reconciler.record.codec import decode
 from reconciler.record.store import find_object, keep, write_record
 from reconciler.resource.records import Record
+from tests.acceptance.conftest import console
 
 from .conftest import CELL, Reconcile, edit, git
 
@@ -135,13 +137,25 @@ SERVED = "open/box/digits/Server"
 REPEATED = (SERVED, "performance: repeated")
 
 
+@pytest.fixture(scope="module")
+def served_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not to be changed."""
+    root = tmp_path_factory.mktemp("served") / "repository"
+    shutil.copytree(recorded_once, root)
+    edit(root, "category: edge", "category: datacenter")
+    edit(root, "Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}", SERVER)
+    commit(root, "Serve")
+    ended = console(root, "--commit")
+    assert ended.code == 0, ended
+    return root
+
+
 @pytest.fixture
-def served(recorded: Path, reconcile: Reconcile) -> Path:
-    edit(recorded, "category: edge", "category: datacenter")
-    edit(recorded, "Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}", SERVER)
-    commit(recorded, "Serve")
-    assert reconcile("--commit")[0] == 0
-    return recorded
+def served(served_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "repository"
+    shutil.copytree(served_once, root)
+    monkeypatch.chdir(root)
+    return root
 
 
 def reports(root: Path) -> list[dict[str, object]]:

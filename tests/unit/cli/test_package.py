@@ -12,6 +12,7 @@ import subprocess
 import tarfile
 import tracemalloc
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +22,8 @@ from reconciler.publishing.preconditions import find_refused_records
 from reconciler.record.codec import decode
 from reconciler.resource.kinds import Cell
 from reconciler.result_formats import loadgen_logs
+from tests.acceptance.conftest import console
+from tests.shared import make_once
 
 from .conftest import CELL, Reconcile, git
 
@@ -66,25 +69,38 @@ def commit(root: Path, message: str = "Adopt") -> None:
     git(root, "commit", "--quiet", "--message", message)
 
 
-@pytest.fixture
-def packable(recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile) -> Path:
-    """A committed repository whose one cell breaks no rule of the open division."""
-    tree = tmp_path / "sent"
+@pytest.fixture(scope="session")
+def packable_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not to be changed."""
+    return make_once(tmp_path_factory, "packable", partial(_adopt, recorded_once))
+
+
+def _adopt(recorded_once: Path, folder: Path) -> Path:
+    tree, root = folder / "sent", folder / "mine"
     shutil.copytree(recorded_once / ".reconcile/tree", tree)
     full_length(tree)
-    believe_logs(monkeypatch)
-    root = tmp_path / "mine"
     root.mkdir()
     git(root, "init", "--quiet", "--initial-branch=main")
     (root / ".gitignore").write_text(".reconcile/\n")
     (root / "LICENSE").write_text("Apache-2.0\n")
-    monkeypatch.chdir(root)
-    code, out, err = reconcile("adopt", str(tree), *DECLARED)
-    assert code == 0, out + err
-    commit(root)
-    code, out, err = reconcile()
-    assert code == 0, out + err
+    with pytest.MonkeyPatch.context() as patch:
+        believe_logs(patch)
+        adopted = console(root, "adopt", str(tree), *DECLARED)
+        assert adopted.code == 0, adopted
+        commit(root)
+        made = console(root)
+        assert made.code == 0, made
     return root
+
+
+@pytest.fixture
+def packable(packable_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: a committed repository whose one cell breaks no rule of the open division."""
+    believe_logs(monkeypatch)
+    for name in ("sent", "mine"):
+        shutil.copytree(packable_once.with_name(name), tmp_path / name)
+    monkeypatch.chdir(tmp_path / "mine")
+    return tmp_path / "mine"
 
 
 def packed(reconcile: Reconcile, target: Path, *options: str) -> Path:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+
+from tests.acceptance.conftest import console
 
 from .conftest import Reconcile, edit, git
 
@@ -30,15 +33,27 @@ def records(root: Path) -> set[str]:
     return {path.relative_to(root).as_posix() for path in root.glob("state/records/*/*.json")}
 
 
+@pytest.fixture(scope="module")
+def swapped_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not to be changed."""
+    root = tmp_path_factory.mktemp("swapped") / "repository"
+    shutil.copytree(recorded_once, root)
+    edit(root, ROW, ROW + SECOND)
+    commit(root, "Enter another scenario")
+    ended = console(root, "--commit")
+    assert ended.code == 0, ended
+    edit(root, ROW, "")
+    commit(root, "Leave the first")
+    return root
+
+
 @pytest.fixture
-def swapped(recorded: Path, reconcile: Reconcile) -> Path:
+def swapped(swapped_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The recorded cell is not declared any more, another one is; all of it measured, rendered and committed."""
-    edit(recorded, ROW, ROW + SECOND)
-    commit(recorded, "Enter another scenario")
-    assert reconcile("--commit")[0] == 0
-    edit(recorded, ROW, "")
-    commit(recorded, "Leave the first")
-    return recorded
+    root = tmp_path / "repository"
+    shutil.copytree(swapped_once, root)
+    monkeypatch.chdir(root)
+    return root
 
 
 def test_prune_shows_and_removes_nothing_until_it_is_told(swapped: Path, reconcile: Reconcile) -> None:

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from reconciler.trial_paths import TrialPaths
 from tests.processes import wait_for
 from tests.shared import make_once
 from tests.unit.cli.conftest import CELL, SPEC, Reconcile, console, git
+from tests.warm.commands import start_command
 
 
 @pytest.fixture(scope="session")
@@ -180,9 +180,7 @@ def test_tune_ends_with_its_budget_and_goes_on_from_what_is_recorded(recorded: P
 def test_a_search_killed_in_a_trial_loses_that_trial_alone(recorded: Path, reconcile: Reconcile) -> None:
     before = list_published(recorded)
     there, words = TrialPaths(recorded), ("tune", "digits", "--vary", "run.batch_size=1,8", "--busy")
-    command = [sys.executable, "-P", "-m", "reconciler.cli.main", *words]
-    nowhere = subprocess.DEVNULL
-    search = subprocess.Popen(command, cwd=recorded, start_new_session=True, stdout=nowhere, stderr=nowhere)
+    search = start_command(words, recorded, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def is_in_second_trial() -> bool:
         assert search.poll() is None

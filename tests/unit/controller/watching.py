@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 from tests.passes.repository import Repository
+from tests.warm.commands import start_command
 
 LIMIT = 60.0  # seconds; nothing here takes so long unless it is broken
 
@@ -24,15 +23,9 @@ class Watching:
         self.repository = repository
         self.events = repository.root.parent / f"events-{time.monotonic_ns()}.jsonl"
         self.output = self.events.with_suffix(".txt")
-        command = [sys.executable, "-P", "-m", "reconciler.cli.main", "watch", "--debounce", "0.05"]
+        words = ["watch", "--debounce", "0.05", "--events", str(self.events), *arguments]
         with self.output.open("wb") as stream:
-            self.process = subprocess.Popen(
-                [*command, "--events", str(self.events), *arguments],
-                cwd=repository.root,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            )
+            self.process = start_command(words, repository.root, stdout=stream, stderr=subprocess.STDOUT)
         self.read = 0
 
     def told(self) -> list[dict[str, Any]]:

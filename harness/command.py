@@ -24,7 +24,6 @@ from harness.group import Command, GroupEnd, StopRequest, run_group
 from harness.launched import LAUNCHED, ORPHANED, is_launched
 from harness.machine import collect_machine_notes, list_accelerators
 from harness.output import BoundedOutput
-from harness.served_model import refuse_other_model
 from harness.slices import slice_evidence
 from harness.telemetry import Telemetry, find_flags
 
@@ -50,6 +49,8 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     if not cwd.is_dir():
         raise HarnessError(f"the command's folder is not there: {cwd}", "missing", "check harness.cwd and harness.code")
     if request.results == "points":
+        from harness.served_model import refuse_other_model  # which loads HTTP and TLS
+
         refuse_other_model(Path(request.user_conf), environment)
     facts = {
         "harness.code": Fact(value=hash_code(), role="evidence"),

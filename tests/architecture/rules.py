@@ -57,6 +57,7 @@ SLOW: dict[str, str] = {
     "importlib.metadata": "only for --version",
     "matplotlib": "comes with an extra, only where a plot is drawn",
     "nibabel": "only where volumes are prepared: a run reads prepared ones",
+    "harness.served_model": "HTTP and TLS, only where an endpoint is asked for its models",
     "reconciler.cli.shared.completion": "only where a shell completes words",
     "reconciler.cli.shared.crash_report": "only where there is a bug to report",
     "reconciler.cli.shared.plan_deadline": "only with --by",

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reconciler.errors import LockedError, ReconcilerError, StoreError
+from reconciler.fetching.scratch import hash_with
 from reconciler.fetching.sources import AddressError, NothingLeftError, Opened, TransientError, open_source
 from reconciler.files import Lock, flush_folder, remove, replace
-from reconciler.mlperf.benchmark_files import FileDigest
+from reconciler.mlperf.benchmark_files import GIT, FileDigest
 from reconciler.storage_errors import convert_storage_errors
 
 _READ = 1 << 20
@@ -263,7 +264,8 @@ def _write_note(item: Download, address: str, opened: Opened) -> None:
 
 def _hash_part(item: Download, stream: BinaryIO, have: int) -> _Whole:
     asked = item.digest
-    own = hashlib.new(asked.algorithm, usedforsecurity=False) if asked and asked.algorithm != "sha256" else None
+    apart = asked is not None and asked.algorithm not in ("sha256", GIT)
+    own = hashlib.new(asked.algorithm, usedforsecurity=False) if asked is not None and apart else None
     whole = _Whole(hashlib.sha256(), own)
     stream.seek(0)
     while whole.size < have and (data := stream.read(min(_READ, have - whole.size))):
@@ -275,6 +277,8 @@ def _hash_part(item: Download, stream: BinaryIO, have: int) -> _Whole:
 def _verify(item: Download, address: str, whole: _Whole) -> Downloaded:
     sha256, asked = whole.sha256.hexdigest(), item.digest
     found = whole.asked.hexdigest() if whole.asked is not None else sha256
+    if asked is not None and asked.algorithm == GIT:  # which must know the size before the first byte
+        found = hash_with(item.part, GIT)
     if not whole.size:
         raise WrongDigestError(f"{address} gives an empty file", fix="name a mirror: --mirror URL|DIR")
     if asked is not None and not asked.accepts(found):

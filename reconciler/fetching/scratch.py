@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from reconciler.errors import ReconcilerError
 from reconciler.files import hash_file, replace
-from reconciler.mlperf.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, FileDigest, SourceFile
+from reconciler.mlperf.benchmark_files import GIT, SCRATCH_DEFAULTS, SCRATCH_VARIABLE, FileDigest, SourceFile
 
 _OWN = ".mlperf-reconciler"
 
@@ -123,7 +124,15 @@ def _judge(scratch: Scratch, file: SourceFile, path: Path, *, deep: bool) -> Fou
 
 def hash_with(path: Path, algorithm: str) -> str:
     with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
+        size = os.fstat(stream.fileno()).st_size
+        return hashlib.file_digest(stream, lambda: _open_digest(algorithm, size)).hexdigest()
+
+
+def _open_digest(algorithm: str, size: int) -> hashlib._Hash:
+    """git hashes the size of a file before its content."""
+    if algorithm == GIT:
+        return hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    return hashlib.new(algorithm, usedforsecurity=False)
 
 
 @dataclass(frozen=True, slots=True)

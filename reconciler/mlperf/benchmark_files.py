@@ -21,12 +21,14 @@ _FILE = "files.yaml"
 SCRATCH_VARIABLE = "MLPERF_SCRATCH_PATH"
 # Where the guides have it where the variable is not set; the newer guide first.
 SCRATCH_DEFAULTS = ("/home/mlperf_inference_storage", "/home/mlperf_inference_data")
+GIT = "git"
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
 @dataclass(frozen=True, slots=True)
 class FileDigest:
-    """``algorithm``: sha256, or md5 where the source publishes nothing better. ``origin``: who published it.
+    """``algorithm``: sha256, or md5 where the source publishes nothing better, or git: the name that git has for the
+    file where its repository is all that is published. ``origin``: who published it.
     ``others``: of other versions that are as good, which guides of submitters have under the same name."""
 
     algorithm: str
@@ -134,7 +136,7 @@ def _parse_file(written: Mapping[str, Any]) -> SourceFile:
 
 
 def _named(values: Mapping[str, Any]) -> Iterable[str]:
-    return [name for name in ("sha256", "md5") if name in values]
+    return [name for name in ("sha256", "md5", GIT) if name in values]
 
 
 def parse_size(text: str) -> int:

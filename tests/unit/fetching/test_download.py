@@ -33,6 +33,9 @@ QUICK = DownloadLimits(timeout=0.5, attempts=3, backoff=0.01, patience=1.0)
 
 
 def make_digest(data: bytes, algorithm: str = "sha256") -> FileDigest:
+    if algorithm == "git":
+        named = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False)
+        return FileDigest("git", named.hexdigest(), "its publisher")
     return FileDigest(algorithm, hashlib.new(algorithm, data, usedforsecurity=False).hexdigest(), "its publisher")
 
 
@@ -49,7 +52,7 @@ def _without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 
-@pytest.mark.parametrize("algorithm", ["sha256", "md5"])
+@pytest.mark.parametrize("algorithm", ["sha256", "md5", "git"])
 def test_a_file_lies_at_its_place_once_its_digest_is_right(tmp_path: Path, algorithm: str) -> None:
     with serve(Behaviour({"/f": DATA})) as address:
         found = fetch(plan(tmp_path, f"{address}/f", digest=make_digest(DATA, algorithm)))

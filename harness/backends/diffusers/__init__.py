@@ -1,5 +1,5 @@
-"""Diffusion pipelines of PyTorch, as the library diffusers has them on disk: text encoders, a network that takes noise
-away step by step, and a decoder.
+"""Diffusion pipelines of PyTorch, as the library diffusers has them on disk: text encoders, networks that take noise
+away step by step, and a decoder. Of images and of videos: a module for each class of the library's.
 
 Nothing is built: a run reads the checkpoint. Each stream of each device is a thread with a pipeline of its own
 (``harness.backends.painters``), over networks that the streams of a device share.
@@ -16,8 +16,15 @@ import numpy as np
 import torch
 
 from harness.backends import LoadPlan
-from harness.backends.diffusers.loading import Networks, choose_devices, find_checkpoint, load_networks
-from harness.backends.diffusers.painting import NOT_COMPILED, PaintingSettings, PipelinePainter, read_settings
+from harness.backends.diffusers import stable_diffusion_xl, wan
+from harness.backends.diffusers.loading import (
+    Networks,
+    PipelineKind,
+    choose_devices,
+    find_checkpoint,
+    load_networks,
+)
+from harness.backends.diffusers.settings import NOT_COMPILED, PaintingSettings, read_settings
 from harness.backends.painters import Painter, PaintingSession
 from harness.contract import Fact
 from harness.cuda.nvml import device_evidence
@@ -25,6 +32,11 @@ from harness.digests import hash_files
 from harness.machine import find_distribution_version
 from harness.numa import stay_beside
 from harness.placement import WorkerPlace, place_workers
+
+KINDS: Mapping[str, PipelineKind] = {
+    "StableDiffusionXLPipeline": stable_diffusion_xl.KIND,
+    "WanPipeline": wan.KIND,
+}
 
 
 def facts() -> dict[str, Fact]:
@@ -41,12 +53,13 @@ def facts() -> dict[str, Fact]:
 
 def load(plan: LoadPlan) -> PaintingSession:
     """Raises HarnessError where there is no checkpoint, the device is missing, or its networks do not fit the data."""
-    checkpoint, devices = find_checkpoint(plan), choose_devices(plan)
+    checkpoint, devices = find_checkpoint(plan, KINDS), choose_devices(plan)
+    kind = KINDS[checkpoint.kind]
     settings, places = read_settings(plan), place_workers(plan.streams, plan.threads)
     openings: list[Callable[[], Painter]] = []
     for device in devices:
-        networks = load_networks(checkpoint, plan, device)
-        openings += [partial(_open, networks, plan.shared, settings, place) for place in places]
+        networks = load_networks(kind, checkpoint, plan, device)
+        openings += [partial(_open, kind, networks, plan.shared, settings, place) for place in places]
     notes = {
         "devices": [_find_bus(device) for device in devices if device.type == "cuda"],
         "device": devices[0].type,
@@ -55,6 +68,7 @@ def load(plan: LoadPlan) -> PaintingSession:
         "precision": plan.precision,
         "steps": settings.steps,
         "guidance": settings.guidance,
+        **({} if settings.boundary is None else {"guidance_2": settings.guidance_2, "boundary": settings.boundary}),
         "compile": settings.compiled,
     }
     return PaintingSession(plan, openings, notes, padded=settings.compiled != NOT_COMPILED)
@@ -67,10 +81,14 @@ def _find_bus(device: torch.device) -> str:
 
 
 def _open(
-    networks: Networks, shared: Mapping[str, np.ndarray], settings: PaintingSettings, place: WorkerPlace
-) -> PipelinePainter:
+    kind: PipelineKind,
+    networks: Networks,
+    shared: Mapping[str, np.ndarray],
+    settings: PaintingSettings,
+    place: WorkerPlace,
+) -> Painter:
     """On the thread that it then computes on. OpenMP counts the threads of each thread that calls it."""
     if networks.device.type == "cpu":
         stay_beside(place.node, place.processors)
         torch.set_num_threads(place.threads)
-    return PipelinePainter(networks, shared, settings)
+    return kind.open_painter(networks, shared, settings)

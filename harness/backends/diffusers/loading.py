@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import diffusers
+import numpy as np
 import torch
 import transformers
 
 from harness.backends import LoadPlan
+from harness.backends.diffusers.settings import PaintingSettings
+from harness.backends.painters import Painter
 from harness.errors import HarnessError
 
 PIPE, SCHEDULER = "checkpoint_pipe", "checkpoint_scheduler"  # folders of MLCommons' checkpoint
 INDEX = "model_index.json"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 RANDOM_WEIGHTS = "random_weights"
-_CLASSES = {"StableDiffusionXLPipeline": diffusers.StableDiffusionXLPipeline}
 _FIX = "name the folder of a checkpoint in diffusers' format (model_index.json), or MLCommons', as model.path"
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineFolder:
-    """``pipe``: the folder with model_index.json; ``scheduler``: with the folder scheduler."""
+    """``pipe``: the folder with model_index.json; ``scheduler``: with the folder scheduler; ``kind``: the library's
+    class."""
 
     pipe: Path
     scheduler: Path
@@ -40,23 +45,35 @@ class Networks:
     dtype: torch.dtype
 
 
-def find_checkpoint(plan: LoadPlan) -> PipelineFolder:
-    """What the spec names; MLCommons' checkpoint is two folders."""
+@dataclass(frozen=True, slots=True)
+class PipelineKind:
+    """What this backend knows of a class of pipelines. ``read``: the pipeline with the checkpoint's weights; ``draw``:
+    with those that its networks begin a training with; ``open_painter``: on the thread that it then computes on."""
+
+    read: Callable[[PipelineFolder, torch.dtype], Any]
+    draw: Callable[[PipelineFolder, torch.dtype, torch.device], Any]
+    open_painter: Callable[[Networks, Mapping[str, np.ndarray], PaintingSettings], Painter]
+
+
+def find_checkpoint(plan: LoadPlan, known: Mapping[str, PipelineKind]) -> PipelineFolder:
+    """What the spec names; MLCommons' checkpoint may be two folders. Raises HarnessError where its class is not one of
+    those ``known``."""
     folders = [folder for folder in (plan.source, plan.model) if folder is not None]
     for folder in folders:
         for pipe, scheduler in ((folder / PIPE, folder / SCHEDULER), (folder, folder)):
             if (pipe / INDEX).is_file():
-                return PipelineFolder(pipe, scheduler if scheduler.is_dir() else pipe, _read_kind(pipe / INDEX))
+                kind = _read_kind(pipe / INDEX, known)
+                return PipelineFolder(pipe, scheduler if scheduler.is_dir() else pipe, kind)
     raise HarnessError(f"{folders[0] if folders else 'the model'} has no {INDEX}", "missing", _FIX)
 
 
-def _read_kind(path: Path) -> str:
+def _read_kind(path: Path, known: Mapping[str, PipelineKind]) -> str:
     try:
         kind = str(json.loads(path.read_text(encoding="utf-8"))["_class_name"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HarnessError(f"{path} is cut off or not a pipeline's: {error}", "input", _FIX) from error
-    if kind not in _CLASSES:
-        raise HarnessError(f"{path} is of a {kind}", "input", f"this backend runs {', '.join(_CLASSES)}")
+    if kind not in known:
+        raise HarnessError(f"{path} is of a {kind}", "input", f"this backend runs {', '.join(known)}")
     return kind
 
 
@@ -73,31 +90,16 @@ def choose_devices(plan: LoadPlan) -> list[torch.device]:
     return [torch.device("cuda", index) for index in range(count)]
 
 
-def load_networks(checkpoint: PipelineFolder, plan: LoadPlan, device: torch.device) -> Networks:
+def load_networks(kind: PipelineKind, checkpoint: PipelineFolder, plan: LoadPlan, device: torch.device) -> Networks:
     """Raises HarnessError where a file is missing or broken."""
     dtype = DTYPES[plan.precision]
-    kind = _CLASSES[checkpoint.kind]
     diffusers.utils.logging.disable_progress_bar()
     transformers.utils.logging.disable_progress_bar()
     try:
-        scheduler = diffusers.EulerDiscreteScheduler.from_pretrained(
-            checkpoint.scheduler, subfolder="scheduler", local_files_only=True
-        )
         if plan.options.get(RANDOM_WEIGHTS):
-            parts = draw_networks(checkpoint.pipe, dtype, device)
-            pipe = kind(**parts, scheduler=scheduler, tokenizer=None, tokenizer_2=None, add_watermarker=False)
+            pipe = kind.draw(checkpoint, dtype, device)
         else:
-            pipe = kind.from_pretrained(
-                checkpoint.pipe,
-                scheduler=scheduler,
-                tokenizer=None,
-                tokenizer_2=None,
-                add_watermarker=False,
-                torch_dtype=dtype,
-                use_safetensors=True,
-                variant=choose_variant(checkpoint.pipe),
-                local_files_only=True,
-            )
+            pipe = kind.read(checkpoint, dtype)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
         problem = f"diffusers cannot load {checkpoint.pipe.name}: {error}"
         raise HarnessError(problem, "backend", "bring the whole checkpoint, with its weights as safetensors") from error
@@ -106,29 +108,14 @@ def load_networks(checkpoint: PipelineFolder, plan: LoadPlan, device: torch.devi
     return Networks(pipe, device, dtype)
 
 
-def choose_variant(folder: Path) -> str | None:
-    """Of a checkpoint whose files are all called .fp16."""
-    weights = [path.name for path in (folder / "unet").glob("*.safetensors")]
-    return "fp16" if weights and all(".fp16." in name for name in weights) else None
-
-
-def draw_networks(folder: Path, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
-    """Of the declared shapes, with the weights that their classes begin a training with."""
+@contextmanager
+def drawing(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
+    """Networks that are made in it have weights of this type, on this device."""
     usual = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
-        with torch.device(device):
-            return {
-                "unet": diffusers.UNet2DConditionModel.from_config(read_config(folder / "unet")).eval(),
-                "vae": diffusers.AutoencoderKL.from_config(read_config(folder / "vae")).eval(),
-                **{
-                    part: kind(transformers.CLIPTextConfig(**read_config(folder / part))).eval()
-                    for part, kind in (
-                        ("text_encoder", transformers.CLIPTextModel),
-                        ("text_encoder_2", transformers.CLIPTextModelWithProjection),
-                    )
-                },
-            }
+        with device:
+            yield
     finally:
         torch.set_default_dtype(usual)
 
@@ -136,3 +123,11 @@ def draw_networks(folder: Path, dtype: torch.dtype, device: torch.device) -> dic
 def read_config(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     return found
+
+
+def require_shared(shared: Mapping[str, np.ndarray], names: tuple[str, ...]) -> None:
+    """Raises HarnessError where samples do not share what their pipeline begins with."""
+    lacking = [name for name in names if name not in shared]
+    if lacking:
+        problem = f"the dataset has no {lacking[0]} that all samples share"
+        raise HarnessError(problem, "input", "write load_shared() in the benchmark's file")

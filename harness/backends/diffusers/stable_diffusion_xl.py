@@ -7,47 +7,77 @@ step, and the decoder makes pixels of what is left. All of it is timed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import diffusers
 import numpy as np
 import torch
+import transformers
 
-from harness.backends import LoadPlan, Outputs
-from harness.backends.diffusers.loading import Networks
+from harness.backends import Outputs
+from harness.backends.diffusers.loading import (
+    Networks,
+    PipelineFolder,
+    PipelineKind,
+    drawing,
+    read_config,
+    require_shared,
+)
+from harness.backends.diffusers.settings import NOT_COMPILED, PaintingSettings
 from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "input_ids_2")  # of the two text encoders
 LATENTS = "latents"
-NOT_COMPILED = "none"  # of the run option compile, else a mode of torch.compile
+# Tokens come from the dataset, and nobody wants a mark in a picture that is measured.
+_WITHOUT = {"tokenizer": None, "tokenizer_2": None, "add_watermarker": False}
 
 
-@dataclass(frozen=True, slots=True)
-class PaintingSettings:
-    """``steps``: in which noise is taken away; ``guidance``: how far from the words that are drawn against.
-    ``channels_last``: how convolutions lay out memory."""
-
-    steps: int
-    guidance: float
-    compiled: str
-    channels_last: bool
-
-
-def read_settings(plan: LoadPlan) -> PaintingSettings:
-    """The benchmark's, and over them what the spec says."""
-    if "steps" not in plan.pipeline:
-        raise HarnessError(
-            "the benchmark says nothing of a pipeline", "input", "choose another backend, or set PIPELINE in its file"
-        )
-    return PaintingSettings(
-        int(plan.options.get("steps") or plan.pipeline["steps"]),
-        float(plan.pipeline["guidance"]),
-        str(plan.options.get("compile", NOT_COMPILED)),
-        bool(plan.options.get("channels_last", False)),
+def read_pipe(checkpoint: PipelineFolder, dtype: torch.dtype) -> Any:
+    return diffusers.StableDiffusionXLPipeline.from_pretrained(
+        checkpoint.pipe,
+        scheduler=_read_scheduler(checkpoint),
+        torch_dtype=dtype,
+        use_safetensors=True,
+        variant=choose_variant(checkpoint.pipe),
+        local_files_only=True,
+        **_WITHOUT,
     )
 
 
-class PipelinePainter:
+def draw_pipe(checkpoint: PipelineFolder, dtype: torch.dtype, device: torch.device) -> Any:
+    scheduler, parts = _read_scheduler(checkpoint), draw_networks(checkpoint.pipe, dtype, device)
+    return diffusers.StableDiffusionXLPipeline(**parts, scheduler=scheduler, **_WITHOUT)
+
+
+def _read_scheduler(checkpoint: PipelineFolder) -> Any:
+    return diffusers.EulerDiscreteScheduler.from_pretrained(
+        checkpoint.scheduler, subfolder="scheduler", local_files_only=True
+    )
+
+
+def choose_variant(folder: Path) -> str | None:
+    """Of a checkpoint whose files are all called .fp16."""
+    weights = [path.name for path in (folder / "unet").glob("*.safetensors")]
+    return "fp16" if weights and all(".fp16." in name for name in weights) else None
+
+
+def draw_networks(folder: Path, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
+    with drawing(dtype, device):
+        return {
+            "unet": diffusers.UNet2DConditionModel.from_config(read_config(folder / "unet")).eval(),
+            "vae": diffusers.AutoencoderKL.from_config(read_config(folder / "vae")).eval(),
+            **{
+                part: kind(transformers.CLIPTextConfig(**read_config(folder / part))).eval()
+                for part, kind in (
+                    ("text_encoder", transformers.CLIPTextModel),
+                    ("text_encoder_2", transformers.CLIPTextModelWithProjection),
+                )
+            },
+        }
+
+
+class ImagePainter:
     """A pipeline with a scheduler of its own, which counts steps."""
 
     def __init__(self, networks: Networks, shared: Mapping[str, np.ndarray], settings: PaintingSettings) -> None:
@@ -67,9 +97,8 @@ class PipelinePainter:
             self._pipe.unet.to(memory_format=torch.channels_last)
             self._decoder.to(memory_format=torch.channels_last)
         if settings.compiled != NOT_COMPILED:
-            mode = None if settings.compiled == "default" else settings.compiled
-            self._pipe.unet = torch.compile(self._pipe.unet, mode=mode)
-            self._make_pixels = torch.compile(self._make_pixels, mode=mode)
+            self._pipe.unet = torch.compile(self._pipe.unet, mode=settings.compile_mode)
+            self._make_pixels = torch.compile(self._make_pixels, mode=settings.compile_mode)
 
     def paint(self, samples: Mapping[str, np.ndarray]) -> Outputs:
         """uint8 [n, height, width, 3]."""
@@ -117,12 +146,12 @@ def keep_decoder_exact(decoder: Any) -> Any:
 
 def check_shapes(pipe: Any, shared: Mapping[str, np.ndarray]) -> None:
     """The pipeline says to the network how large the picture is by its own file, whatever the latents are."""
-    lacking = [name for name in (LATENTS, *(f"negative_{name}" for name in TOKENS)) if name not in shared]
-    if lacking:
-        problem = f"the dataset has no {lacking[0]} that all samples share"
-        raise HarnessError(problem, "input", "write load_shared() in the benchmark's file")
+    require_shared(shared, (LATENTS, *(f"negative_{name}" for name in TOKENS)))
     config = pipe.unet.config
     wanted = (1, config.in_channels, config.sample_size, config.sample_size)
     if shared[LATENTS].shape != wanted:
         problem = f"the latents are {list(shared[LATENTS].shape)}, and the network takes {list(wanted)}"
         raise HarnessError(problem, "input", "take the dataset and the checkpoint of one benchmark")
+
+
+KIND = PipelineKind(read_pipe, draw_pipe, ImagePainter)

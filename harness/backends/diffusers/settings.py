@@ -1,0 +1,45 @@
+"""How a pipeline is run: what the benchmark says, and over it what the spec says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.backends import LoadPlan
+from harness.errors import HarnessError
+
+NOT_COMPILED = "none"  # of the run option compile, else a mode of torch.compile
+
+
+@dataclass(frozen=True, slots=True)
+class PaintingSettings:
+    """``steps``: in which noise is taken away; ``guidance``: how far from the words that are drawn against.
+    ``channels_last``: how convolutions lay out memory. Of a pipeline with two networks that take turns, ``boundary`` is
+    the share of all noise down to which the first one computes, and ``guidance_2`` is that of the second one."""
+
+    steps: int
+    guidance: float
+    compiled: str
+    channels_last: bool
+    guidance_2: float | None = None
+    boundary: float | None = None
+
+    @property
+    def compile_mode(self) -> str | None:
+        return None if self.compiled == "default" else self.compiled
+
+
+def read_settings(plan: LoadPlan) -> PaintingSettings:
+    """Raises HarnessError where the benchmark is not one for pipelines."""
+    if "steps" not in plan.pipeline:
+        raise HarnessError(
+            "the benchmark says nothing of a pipeline", "input", "choose another backend, or set PIPELINE in its file"
+        )
+    guidance_2, boundary = plan.pipeline.get("guidance_2"), plan.pipeline.get("boundary")
+    return PaintingSettings(
+        int(plan.options.get("steps") or plan.pipeline["steps"]),
+        float(plan.pipeline["guidance"]),
+        str(plan.options.get("compile", NOT_COMPILED)),
+        bool(plan.options.get("channels_last", False)),
+        None if guidance_2 is None else float(guidance_2),
+        None if boundary is None else float(boundary),
+    )

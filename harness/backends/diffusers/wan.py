@@ -1,0 +1,139 @@
+"""What a pipeline of Wan 2.2 computes of a batch of prompts: as the reference asks the library, token by token.
+
+A prompt and the words to draw against go through the text encoder; two networks take noise away in turns, the first
+while there is much of it; the decoder makes frames of what is left. All of it is timed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import diffusers
+import numpy as np
+import torch
+import transformers
+
+from harness.backends import Outputs
+from harness.backends.diffusers.loading import (
+    Networks,
+    PipelineFolder,
+    PipelineKind,
+    drawing,
+    read_config,
+    require_shared,
+)
+from harness.backends.diffusers.settings import NOT_COMPILED, PaintingSettings
+from harness.errors import HarnessError
+
+TOKENS = ("input_ids", "attention_mask")
+LATENTS = "latents"
+NETWORKS = ("transformer", "transformer_2")  # for much noise, and for little
+
+
+def read_pipe(checkpoint: PipelineFolder, dtype: torch.dtype) -> Any:
+    """With its decoder in fp32, whatever the others compute in: so does the reference."""
+    given: dict[str, Any] = {"use_safetensors": True, "local_files_only": True}
+    decoder = diffusers.AutoencoderKLWan.from_pretrained(
+        checkpoint.pipe, subfolder="vae", torch_dtype=torch.float32, **given
+    )
+    return diffusers.WanPipeline.from_pretrained(
+        checkpoint.pipe, vae=decoder, tokenizer=None, torch_dtype=dtype, **given
+    )
+
+
+def draw_pipe(checkpoint: PipelineFolder, dtype: torch.dtype, device: torch.device) -> Any:
+    folder = checkpoint.pipe
+    scheduler = diffusers.UniPCMultistepScheduler.from_pretrained(
+        checkpoint.scheduler, subfolder="scheduler", local_files_only=True
+    )
+    with drawing(torch.float32, device):
+        decoder = diffusers.AutoencoderKLWan.from_config(read_config(folder / "vae")).eval()
+    with drawing(dtype, device):
+        encoder = transformers.UMT5EncoderModel(transformers.UMT5Config(**read_config(folder / "text_encoder"))).eval()
+        networks = {
+            name: keep_exact_parts(diffusers.WanTransformer3DModel.from_config(read_config(folder / name)).eval())
+            for name in NETWORKS
+        }
+    return diffusers.WanPipeline(tokenizer=None, text_encoder=encoder, vae=decoder, scheduler=scheduler, **networks)
+
+
+def keep_exact_parts(network: Any) -> Any:
+    """The parts that the library keeps in fp32 wherever it reads a checkpoint."""
+    exact = set(network._keep_in_fp32_modules or ())
+    for name, weights in network.named_parameters():
+        if exact.intersection(name.split(".")):
+            weights.data = weights.data.float()
+    return network
+
+
+class VideoPainter:
+    """A pipeline with a scheduler of its own, which counts steps, and a decoder that keeps frames of its own."""
+
+    def __init__(self, networks: Networks, shared: Mapping[str, np.ndarray], settings: PaintingSettings) -> None:
+        self._device, self._settings = networks.device, settings
+        if settings.channels_last:
+            raise HarnessError("channels_last is for pictures", "input", "leave it out of run.options")
+        parts = networks.pipe.components
+        own = {
+            "scheduler": type(parts["scheduler"]).from_config(parts["scheduler"].config),
+            "vae": copy.copy(parts["vae"]),  # the weights are shared, what it remembers of earlier frames is not
+        }
+        self._pipe = type(networks.pipe)(**{**parts, **own}, boundary_ratio=settings.boundary)
+        self._pipe.set_progress_bar_config(disable=True)
+        check_shapes(self._pipe, shared)
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
+        self._latents = torch.from_numpy(shared[LATENTS]).to(self._device)
+        self._against = [torch.from_numpy(shared[f"negative_{name}"]).to(self._device) for name in TOKENS]
+        if settings.compiled != NOT_COMPILED:
+            for name in NETWORKS:
+                setattr(self._pipe, name, torch.compile(getattr(self._pipe, name), mode=settings.compile_mode))
+
+    def paint(self, samples: Mapping[str, np.ndarray]) -> Outputs:
+        """uint8 [n, frames, height, width, 3]."""
+        with torch.no_grad():
+            return [self._film(samples).cpu().numpy()]
+
+    def _film(self, samples: Mapping[str, np.ndarray]) -> torch.Tensor:
+        words = self._encode([torch.from_numpy(np.array(samples[name])).to(self._device) for name in TOKENS])
+        against = self._encode(self._against)
+        count = len(words)
+        latents = self._latents.repeat(count, 1, 1, 1, 1)
+        frames, height, width = latents.shape[2:]
+        found = self._pipe(
+            prompt_embeds=words,
+            negative_prompt_embeds=against.expand(count, -1, -1),
+            height=height * self._pipe.vae_scale_factor_spatial,
+            width=width * self._pipe.vae_scale_factor_spatial,
+            num_frames=(frames - 1) * self._pipe.vae_scale_factor_temporal + 1,
+            guidance_scale=self._settings.guidance,
+            guidance_scale_2=self._settings.guidance_2,
+            num_inference_steps=self._settings.steps,
+            latents=latents,
+            output_type="pt",
+        ).frames
+        # The library cuts values off where it writes a video, and does not round them.
+        return (found * 255).to(torch.uint8).permute(0, 1, 3, 4, 2).contiguous()
+
+    def _encode(self, tokens: list[torch.Tensor]) -> torch.Tensor:
+        """What the encoder says of each token; nothing of those that fill a prompt up."""
+        ids, mask = tokens
+        said = self._pipe.text_encoder(ids, mask).last_hidden_state
+        return said.masked_fill(mask[..., None] == 0, 0)
+
+
+def check_shapes(pipe: Any, shared: Mapping[str, np.ndarray]) -> None:
+    """Latents say how long and how large a video is; a network looks at patches of them."""
+    require_shared(shared, (LATENTS, *(f"negative_{name}" for name in TOKENS)))
+    config, found = pipe.transformer.config, shared[LATENTS].shape
+    patch = (1, 1, *config.patch_size)
+    fits = len(found) == len(patch) and found[:2] == (1, config.in_channels)
+    if not fits or any(size % part for size, part in zip(found, patch, strict=True)):
+        sizes = ", ".join(f"times {part}" for part in config.patch_size)
+        problem = f"the latents are {list(found)}, and the network takes [1, {config.in_channels}, {sizes}]"
+        raise HarnessError(problem, "input", "take the dataset and the checkpoint of one benchmark")
+
+
+KIND = PipelineKind(read_pipe, draw_pipe, VideoPainter)

@@ -181,6 +181,13 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         libraries=(("tokenizers",),),
         extra="diffusers",
     ),
+    "wan_2_2": BuiltInBenchmark(
+        "wan_2_2",
+        1,
+        "videos of prompts: Wan 2.2 T2V A14B on prompts of VBench",
+        rehearsed=True,
+        libraries=(("tokenizers",), ("imageio-ffmpeg",)),
+    ),
     "yolo": BuiltInBenchmark(
         "yolo",
         1,

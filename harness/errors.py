@@ -15,6 +15,7 @@ EXTRAS = {
     "cv2": "resnet50",
     "diffusers": "diffusers",
     "grpc": "triton",
+    "imageio_ffmpeg": "wan_2_2",
     "mlperf_loadgen": "cpu",
     "numpy": "cpu",
     "onnx": "cpu",

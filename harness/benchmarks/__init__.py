@@ -32,7 +32,8 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
 - ``PARTS: tuple[str, ...]`` (none): where the model is several networks, their names. Each has an engine of its own:
   ``build_model`` writes the folder NAME with model.onnx or model.pt2 for each, ``OUTPUTS`` is by name of the part, and
   ``loop`` yields (name, inputs).
-- ``PIPELINE: dict`` ({}): how a backend runs a pipeline that it reads from a checkpoint: ``steps``, ``guidance``.
+- ``PIPELINE: dict`` ({}): how a backend runs a pipeline that it reads from a checkpoint: ``steps``, ``guidance``, and
+  of two networks that take turns ``guidance_2`` and ``boundary`` (harness.backends.diffusers.settings).
   ``load_shared(dataset)``: name -> what all its samples have in common, such as latents. Default: nothing.
 - ``show_answers(answers, folder)``: (sample, bytes) of some answers -> a file each, where a round wants to see some.
 - ``score(log, dataset, output)``: an AccuracyLog -> metrics by name; writes ``output/accuracy.txt``. Default: top-1

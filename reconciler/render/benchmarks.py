@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.explanation import render_table
 
 Rounds = Mapping[str, Mapping[str, Sequence[str]]]
+_PLAIN = re.compile(r"[A-Za-z/.-][\w/.-]*")  # a word that YAML reads as it stands
 
 
 def render_benchmark_list(
@@ -108,7 +110,7 @@ def _render_support(facts: BenchmarkFacts, paint: Paint) -> list[str]:
     support = facts.support
     if not support.because:
         return []
-    words = ", ".join(json.dumps(word) if "{" in word else word for word in support.command)
+    words = ", ".join(word if _PLAIN.fullmatch(word) else json.dumps(word) for word in support.command)
     named = {
         "why": support.because,
         "script": f"{support.script} of mlcommons/inference" if support.script else "",

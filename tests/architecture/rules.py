@@ -125,6 +125,8 @@ LATE: dict[str, str] = {
     "harness.benchmarks.qwen3_vl.catalogue": "Pillow and pyarrow, only where the dataset is prepared",
     "harness.benchmarks.rnnt.model": "onnx and PyTorch, only in the child that writes a checkpoint as a model",
     "harness.benchmarks.stable_diffusion_xl.coco2014": "PyTorch, only for latents that it saved itself",
+    "harness.benchmarks.wan_2_2.prompts": "PyTorch, only for the latent that it saved itself",
+    "harness.benchmarks.wan_2_2.videos": "ffmpeg, only where a video is written or read",
     "harness.machine": "NVML, where it is installed",
     "harness.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.cli.command_table": "only the command that was called: --help stays fast",

@@ -1,7 +1,8 @@
 """Stable Diffusion XL by the library alone: the plain loop that a user would write, with nothing of the harness.
 
 ``python -m tests.gpu.bare_images rate SETTINGS`` prints one JSON document. settings: model (a folder of
-configurations), dataset (of tests.gpu.image_captions), batch, batches, precision, device, compile, channels_last.
+configurations), dataset (of tests.gpu.image_captions), batch, batches, steps, precision, device, compile,
+channels_last.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 import transformers
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-STEPS, GUIDANCE = 20, 8.0
+GUIDANCE = 8.0
 
 
 def load(settings: dict[str, Any]) -> Any:
@@ -51,7 +52,7 @@ class PlainLoop:
     """``decode``: fp32 where fp16 is not enough, as the pipeline itself does."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self.pipe, self.device = load(settings), torch.device(settings["device"])
+        self.settings, self.pipe, self.device = settings, load(settings), torch.device(settings["device"])
         if self.pipe.vae.dtype == torch.float16:
             self.pipe.vae.to(torch.float32)
         self.vae, self.decode = self.pipe.vae, self.make_pixels
@@ -88,7 +89,7 @@ class PlainLoop:
                 negative_prompt_embeds=against.expand(len(words), -1, -1),
                 negative_pooled_prompt_embeds=against_whole.expand(len(words), -1),
                 guidance_scale=GUIDANCE,
-                num_inference_steps=STEPS,
+                num_inference_steps=self.settings["steps"],
                 latents=self.latents.repeat(len(words), 1, 1, 1),
                 output_type="latent",
             ).images

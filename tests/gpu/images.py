@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -35,32 +35,38 @@ VOCABULARY = 49_408
 
 
 class ImageCase:
-    """A shape with its captions, and a folder of a pipeline without weights."""
+    """A shape with its captions, and a folder of a pipeline without weights. ``code``: a benchmark file; ``plain``: the
+    module of the loop that it is compared with."""
+
+    what, code, plain, model_key = "images", image_captions, "tests.gpu.bare_images", "stable-diffusion-xl"
+    shapes: Mapping[str, Any] = SHAPES
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.options, self.shape = options, SHAPES[options.size]
-        self.folder = WORK / f"images-{options.size}"
+        self.options, self.shape = options, self.shapes[options.size]
+        self.folder = WORK / f"{self.what}-{options.size}"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.benchmark = Benchmark(name="image_captions", path=image_captions.__file__)
+        self.benchmark = Benchmark(name=f"gpu_{self.what}", path=self.code.__file__)
         self.settings: Figures = {
             "precision": options.precision,
             "batch_size": options.batch,
             "device": options.device,
             "compile": options.compile,
             "channels_last": options.channels_last,
+            "steps": options.steps,
             "random_weights": True,
         }
 
     @cached_property
     def dataset(self) -> Path:
-        settings = {"count": 8 * self.options.batch, "side": self.shape.side}
-        return build(self.folder, "Dataset", self.benchmark, settings=settings)
+        return build(self.folder, "Dataset", self.benchmark, settings=self.describe_dataset())
 
-    @cached_property
-    def model(self) -> Path:
-        folder = self.folder / "checkpoint"
+    def describe_dataset(self) -> Figures:
+        return {"count": 8 * self.options.batch, "side": self.shape.side}
+
+    def describe_model(self) -> dict[str, dict[str, Any]]:
+        """The configuration files of the pipeline."""
         encoders = self.shape.describe_encoders(VOCABULARY)
-        configs = {
+        return {
             "model_index.json": {"_class_name": "StableDiffusionXLPipeline"},
             "unet/config.json": self.shape.network,
             "vae/config.json": self.shape.decoder,
@@ -68,21 +74,25 @@ class ImageCase:
             "text_encoder_2/config.json": encoders[1],
             "scheduler/scheduler_config.json": {"_class_name": "EulerDiscreteScheduler", **self.shape.scheduler},
         }
-        for name, config in configs.items():
+
+    @cached_property
+    def model(self) -> Path:
+        folder = self.folder / "checkpoint"
+        for name, config in self.describe_model().items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(json.dumps(config), encoding="ascii")
         return folder
 
     def bare(self) -> float:
-        """Samples/s of the plain loop, after two batches of warm-up."""
+        """Samples/s of the plain loop, after its warm-up."""
         told = {
-            **{name: self.settings[name] for name in ("precision", "device", "compile", "channels_last")},
+            **{name: self.settings[name] for name in ("precision", "device", "compile", "channels_last", "steps")},
             "model": str(self.model),
             "dataset": str(self.dataset),
             "batch": self.options.batch,
             "batches": self.options.batches,
         }
-        return float(bare("rate", told, self.folder, "tests.gpu.bare_images")["rate"])
+        return float(bare("rate", told, self.folder, self.plain)["rate"])
 
     def measure(self, scenario: Any, conf: dict[str, int | float], **options: Any) -> Figures:
         return run(
@@ -92,7 +102,7 @@ class ImageCase:
             backend="diffusers",
             dataset=self.dataset,
             model=self.model,
-            model_key="stable-diffusion-xl",
+            model_key=self.model_key,
             conf=conf,
             settings={**self.settings, **options},
         )
@@ -149,6 +159,7 @@ def main() -> int:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--compile", default="none", help="none, default, reduce-overhead, max-autotune")
     parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--steps", type=int, default=image_captions.PIPELINE["steps"])
     parser.add_argument("--delay", type=float, default=1.0, help="seconds that a batch of Server waits to grow")
     add_options(parser, PARTS, ("offline",))
     options = parser.parse_args()

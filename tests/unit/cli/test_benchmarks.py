@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 from reconciler.cli.benchmarks import command
 from reconciler.errors import ReconcilerError
+from reconciler.mlperf.benchmark_facts import find_benchmark_facts
+from reconciler.mlperf.documents import parse_yaml_mapping
 
 
 def test_the_list_names_each_with_its_rounds() -> None:
@@ -42,6 +44,16 @@ def test_both_say_what_is_missing_on_this_machine(tmp_path: Path, monkeypatch: p
         "val_map.txt": "here, unproved",
         "ILSVRC2012_val_*.JPEG": "incomplete",
     }
+
+
+@pytest.mark.parametrize("name", ["wan-2.2-t2v-a14b", "stable-diffusion-xl", "deepseek-r1", "rgat"])
+def test_the_command_of_a_page_can_be_pasted_into_a_spec(name: str) -> None:
+    told = CliRunner().invoke(command, ["show", name], standalone_mode=False).output
+    (line,) = [line for line in told.splitlines() if line.lstrip().startswith("in a spec  harness:")]
+    written = parse_yaml_mapping(line.partition("in a spec")[2].encode()).values
+    facts = find_benchmark_facts(name)
+    assert facts is not None
+    assert tuple(written["harness"]["score"]["command"]) == facts.support.command
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:

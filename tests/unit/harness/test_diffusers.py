@@ -3,6 +3,7 @@ installed, its images beside those that the library makes of itself."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import threading
@@ -15,7 +16,7 @@ import pytest
 
 from harness.backends import LoadPlan, Outputs, load_backend
 from harness.backends.painters import PaintingSession
-from harness.benchmarks import load_benchmark
+from harness.benchmarks import load_benchmark, load_rehearsal
 from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
 from tests.unit.harness.generated import generate
@@ -143,25 +144,34 @@ def test_a_painter_that_does_not_open_is_told_where_it_is_loaded() -> None:
 # With the library itself
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("diffusers", reason="diffusers is not installed: pip install -e '.[diffusers]'")
-    from harness.benchmarks.stable_diffusion_xl.rehearsal import write_rehearsal
-
-    folder = generate(tmp_path_factory, "sdxl", write_rehearsal, COUNT)
+def make(factory: pytest.TempPathFactory, name: str) -> Path:
+    """A rehearsal of the benchmark, with its dataset prepared."""
+    folder = generate(factory, name, load_rehearsal(name), COUNT)
     (folder / "dataset").mkdir()
-    benchmark = load_benchmark(Benchmark(name="stable_diffusion_xl"))
+    benchmark = load_benchmark(Benchmark(name=name))
     benchmark.build_dataset(folder / "data", {}, folder / "dataset", Counter(folder / "built"))
     return folder
 
 
-def open_session(made: Path, model: Path | None = None, **told: Any) -> Any:
-    from harness.benchmarks.stable_diffusion_xl.rehearsal import MODEL, STEPS
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("diffusers", reason="diffusers is not installed: pip install -e '.[diffusers]'")
+    return make(tmp_path_factory, "stable_diffusion_xl")
 
-    benchmark = load_benchmark(Benchmark(name="stable_diffusion_xl"))
+
+@pytest.fixture(scope="module")
+def filmed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("diffusers", reason="diffusers is not installed: pip install -e '.[wan_2_2]'")
+    pytest.importorskip("imageio_ffmpeg", reason="ffmpeg is not installed: pip install -e '.[wan_2_2]'")
+    return make(tmp_path_factory, "wan_2_2")
+
+
+def open_session(made: Path, model: Path | None = None, name: str = "stable_diffusion_xl", **told: Any) -> Any:
+    rehearsal = importlib.import_module(f"harness.benchmarks.{name}.rehearsal")
+    benchmark = load_benchmark(Benchmark(name=name))
     given = {
-        "source": model or made / "models" / MODEL,
-        "pipeline": {**benchmark.pipeline, "steps": STEPS["small"]},
+        "source": model or made / "models" / rehearsal.MODEL,
+        "pipeline": {**benchmark.pipeline, "steps": rehearsal.STEPS["small"]},
         "shared": benchmark.load_shared(made / "dataset"),
         **told,
     }
@@ -204,3 +214,73 @@ def test_what_is_no_checkpoint_of_it_is_named(made: Path, tmp_path: Path) -> Non
         open_session(made, shared=shared)
     with pytest.raises(HarnessError, match="the run takes 1 GPUs, and PyTorch finds 0"):
         open_session(made, options={"device": "cuda"})
+
+
+def film(filmed: Path, **told: Any) -> np.ndarray:
+    """[prompts, frames, height, width, 3]."""
+    session = open_session(filmed, name="wan_2_2", **told)
+    batch = told.get("batch_size", 1)
+    found = [session.compute(slice(row, min(row + batch, COUNT)))[0] for row in range(0, COUNT, batch)]
+    session.close()
+    return np.concatenate(found)
+
+
+def test_videos_are_those_that_the_library_makes_of_the_prompts(filmed: Path) -> None:
+    from harness.benchmarks.wan_2_2.videos import encode_video
+
+    found = film(filmed)
+    assert found.shape == (COUNT, 5, 32, 48, 3)
+    wanted = [(filmed / f"dataset/references/{number}.mp4").read_bytes() for number in range(COUNT)]
+    assert [encode_video(video) for video in found] == wanted
+    assert np.abs(found[0].astype(np.int16) - found[1]).mean() > 1  # prompts are looked at
+    assert np.abs(found[0][0].astype(np.int16) - found[0][4]).mean() > 1  # frames differ
+    together = film(filmed, batch_size=COUNT)
+    assert np.abs(together.astype(np.int16) - found).max() <= 1
+
+
+def test_each_stream_remembers_frames_of_its_own(filmed: Path) -> None:
+    found: dict[int, np.ndarray] = {}
+
+    def keep(token: Any, outputs: Outputs) -> None:
+        found[token[0]] = outputs[0][0]
+
+    session = open_session(filmed, name="wan_2_2", streams=2, completed=keep)
+    for number in range(4 * COUNT):
+        session.submit(slice(number % COUNT, number % COUNT + 1), [number])
+    session.drain()
+    session.close()
+    assert len(found) == 4 * COUNT
+    for number, video in found.items():
+        assert (video == found[number % COUNT]).all()
+
+
+def test_each_network_of_a_pipeline_has_its_turn(filmed: Path) -> None:
+    both, first, second = (
+        film(filmed, pipeline={"steps": 2, "guidance": 4.0, "guidance_2": 3.0, "boundary": boundary})
+        for boundary in (0.875, 0.0, 1.1)
+    )
+    stronger = film(filmed, pipeline={"steps": 2, "guidance": 4.0, "guidance_2": 6.0, "boundary": 0.875})
+    assert not any((both == other).all() for other in (first, second, stronger))
+
+
+def test_a_pipeline_of_videos_may_be_drawn_too(filmed: Path, tmp_path: Path) -> None:
+    from harness.benchmarks.wan_2_2.rehearsal import MODEL
+
+    shutil.copytree(filmed / "models" / MODEL, tmp_path / MODEL, ignore=shutil.ignore_patterns("*.safetensors"))
+    options = {"device": "cpu", "random_weights": True}
+    session = open_session(filmed, tmp_path / MODEL, "wan_2_2", options=options, precision="bf16")
+    assert session.compute(slice(0, 1))[0].shape == (1, 5, 32, 48, 3)
+    session.close()
+
+
+def test_what_fits_no_pipeline_of_videos_is_named(filmed: Path) -> None:
+    with pytest.raises(HarnessError, match="channels_last is for pictures"):
+        open_session(filmed, name="wan_2_2", options={"device": "cpu", "channels_last": True})
+    shared = {**load_benchmark(Benchmark(name="wan_2_2")).load_shared(filmed / "dataset")}
+    shared["latents"] = np.zeros((1, 16, 2, 3, 4), np.float32)
+    told = r"the latents are \[1, 16, 2, 3, 4\], and the network takes \[1, 16, times 1, times 2, times 2\]"
+    with pytest.raises(HarnessError, match=told):
+        open_session(filmed, name="wan_2_2", shared=shared)
+    del shared["negative_input_ids"]
+    with pytest.raises(HarnessError, match="the dataset has no negative_input_ids that all samples share"):
+        open_session(filmed, name="wan_2_2", shared=shared)

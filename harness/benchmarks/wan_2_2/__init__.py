@@ -1,0 +1,50 @@
+"""Wan 2.2 T2V A14B: videos of prompts of VBench, by its score.
+
+Facts that planning needs are in ``benchmark.yaml``. The dataset's folder: ``prompts``; its prompts as tokens:
+``words``; an answer is a video as a file (``videos``). The networks of VBench take gigabytes: the official script
+scores, which ``vbench`` gives the videos of LoadGen's log, and here only what a rehearsal generated (``scoring``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from harness.backends import Outputs
+from harness.benchmarks import keep_checkpoint as build_model
+from harness.benchmarks.wan_2_2.prompts import build_dataset, load_samples, load_shared
+from harness.benchmarks.wan_2_2.scoring import score
+from harness.benchmarks.wan_2_2.videos import encode_video
+
+RESPONSE_DTYPE = "uint8"
+OUTPUTS = {"videos": ((81, 720, 1280, 3), "uint8")}
+# text_to_video/wan-2.2-t2v-a14b/inference_config.yaml of mlcommons/inference.
+PIPELINE = {"steps": 20, "guidance": 4.0, "guidance_2": 3.0, "boundary": 0.875}
+
+
+def postprocess(outputs: Outputs) -> list[np.ndarray]:
+    """Videos uint8 [n, frames, height, width, 3], red first -> MP4 files. The frames themselves would take 55 GB of an
+    accuracy log; the reference's script writes the same files for the accuracy script."""
+    return [np.frombuffer(encode_video(frames), np.uint8) for frames in outputs[0]]
+
+
+def show_answers(answers: Sequence[tuple[int, bytes]], folder: Path) -> None:
+    """An MP4 of each, named by its sample, as the round wants some of them."""
+    for index, data in answers:
+        (folder / f"{index}.mp4").write_bytes(data)
+
+
+__all__ = [
+    "OUTPUTS",
+    "PIPELINE",
+    "RESPONSE_DTYPE",
+    "build_dataset",
+    "build_model",
+    "load_samples",
+    "load_shared",
+    "postprocess",
+    "score",
+    "show_answers",
+]

@@ -1,0 +1,141 @@
+"""The prompts of VBench that the reference chose, with its latent, as people have them on disk.
+
+Every video begins with the same latent, and is drawn against the same words: samples share them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.benchmarks.sources import is_rehearsal, require_source
+from harness.benchmarks.wan_2_2.words import FILE, read_tokenizer
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+PROMPTS = ("vbench_prompts.txt", "prompts.txt", "data/vbench_prompts.txt")
+LATENT = ("fixed_latent.pt", "data/fixed_latent.pt")
+COUNT = 248
+PROMPTS_SHA256 = "f45433f7d3f6ac055613bb36ea21f38120e3cb5873d91f7e621477761b7284e8"  # of the reference's file
+LATENT_SIZE = 9_678_476  # bytes
+LATENT_BLOB = "7c88cf35aa26a98e81a432a8cea22ba5f6b8ef04"  # its name in git, in the reference's repository
+# inference_config.yaml of the reference, on one line.
+AGAINST = (
+    "vivid colors, overexposed, static, blurry details, subtitles, style, work of art, painting, picture, still, "
+    "overall grayish, worst quality, low quality, JPEG artifacts, ugly, deformed, extra fingers, poorly drawn hands, "
+    "poorly drawn face, deformed, disfigured, deformed limbs, fused fingers, static image, cluttered background, three "
+    "legs, many people in the background, walking backwards"
+)
+TOKENIZER = "tokenizer"
+TOKENS = ("input_ids", "attention_mask")
+WRITTEN = "prompts.txt"  # of what was prepared: the prompts, for the score
+REFERENCES = "references"  # of a rehearsal: the videos that its answers are compared with
+_CHECKPOINTS = ("Wan2.2-T2V-A14B-Diffusers", "wan22-a14b/Wan2.2-T2V-A14B-Diffusers")
+_FIX = "`reconcile fetch wan-2.2-t2v-a14b` says where it comes from and where it belongs; nothing was prepared"
+
+
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """input_ids.npy and attention_mask.npy int64 [prompts, 512], latents.npy float32, negative.npz, prompts.txt, and of
+    a rehearsal the videos that its score is made from.
+
+    ``settings``: count (the first so many prompts).
+    """
+    folder = require_source(source, PROMPTS[0])
+    generated = is_rehearsal(folder)
+    found, latent = find_file(folder, PROMPTS), find_file(folder, LATENT)
+    prompts = read_prompts(found)
+    if not generated:
+        check_prompts(prompts, found)
+        check_latent_file(latent)
+    tokenizer = read_tokenizer(find_tokenizer(folder), _FIX)
+    start = read_latent(latent)
+    prompts = prompts[: int(settings.get("count", 0)) or None]
+    for name, rows in zip(TOKENS, tokenizer.encode(prompts), strict=True):
+        np.save(output / f"{name}.npy", rows)
+    against: dict[str, Any] = dict(zip(TOKENS, tokenizer.encode([AGAINST]), strict=True))
+    np.savez(output / "negative.npz", **against)
+    np.save(output / "latents.npy", start)
+    (output / WRITTEN).write_text("\n".join([*prompts, ""]), encoding="utf-8")
+    if generated:
+        shutil.copytree(folder / REFERENCES, output / REFERENCES)
+    counter.bump(len(prompts))
+
+
+def load_samples(dataset: Path) -> Mapping[str, Any]:
+    return {name: np.load(dataset / f"{name}.npy", mmap_mode="r") for name in TOKENS}
+
+
+def load_shared(dataset: Path) -> Mapping[str, np.ndarray]:
+    """ "latents" [1, channels, frames, height, width], and the tokens of the words that videos are drawn against."""
+    against = np.load(dataset / "negative.npz")
+    return {
+        "latents": np.load(dataset / "latents.npy"),
+        **{f"negative_{name}": against[name] for name in TOKENS},
+    }
+
+
+def find_file(folder: Path, names: Sequence[str]) -> Path:
+    found = next((folder / name for name in names if (folder / name).is_file()), None)
+    if found is None:
+        raise HarnessError(f"{folder} has no {names[0]}", "missing", _FIX)
+    return found
+
+
+def find_tokenizer(folder: Path) -> Path:
+    """Beside the prompts, else in a checkpoint of the scratch space."""
+    places = [folder, *(folder / "../../models" / name for name in _CHECKPOINTS)]
+    found = next((place / TOKENIZER for place in places if (place / TOKENIZER / FILE).is_file()), None)
+    if found is None:
+        fix = f"copy the folder {TOKENIZER} of the checkpoint to {folder}; nothing was prepared"
+        raise HarnessError(f"{folder} has no {TOKENIZER}/{FILE}", "missing", fix)
+    return found
+
+
+def read_prompts(path: Path) -> list[str]:
+    """In the order of the samples: the lines that hold anything, as the reference reads them."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise HarnessError(f"{path} cannot be read: {error}", "input", _FIX) from error
+    prompts = [line.strip() for line in lines if line.strip()]
+    if not prompts:
+        raise HarnessError(f"{path} has no prompts", "input", _FIX)
+    return prompts
+
+
+def check_prompts(prompts: Sequence[str], path: Path) -> None:
+    """A result is of the reference's own, all of them, in their order."""
+    if len(prompts) != COUNT:
+        told = "is cut off" if len(prompts) < COUNT else "has more than there are"
+        raise HarnessError(f"{path} {told}: {len(prompts)} prompts, the set has {COUNT}", "input", _FIX)
+    digest = hashlib.sha256("\n".join([*prompts, ""]).encode()).hexdigest()
+    if digest != PROMPTS_SHA256:
+        problem = f"{path} has other prompts than the reference's, or another order: sha256 {digest[:12]}…"
+        raise HarnessError(problem, "input", _FIX)
+
+
+def check_latent_file(path: Path) -> None:
+    """A result begins with the reference's own. The one digest of it that is published is its name in git."""
+    data = path.read_bytes()
+    if len(data) < LATENT_SIZE:
+        raise HarnessError(f"{path} is cut off: {len(data)} bytes of {LATENT_SIZE}", "input", _FIX)
+    digest = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    if digest != LATENT_BLOB:
+        problem = f"{path} is another latent than the reference's: git would call it {digest[:12]}…"
+        raise HarnessError(problem, "input", _FIX)
+
+
+def read_latent(path: Path) -> NDArray[np.float32]:
+    """As the pipeline takes it, whatever type it was saved in."""
+    from harness.benchmarks.saved_tensors import read_tensor
+
+    found = read_tensor(path, _FIX)
+    if found.ndim != 5 or not np.isfinite(found).all():
+        raise HarnessError(f"{path} holds {found.dtype} {list(found.shape)}, and no latent of a video", "input", _FIX)
+    return np.ascontiguousarray(found, np.float32)

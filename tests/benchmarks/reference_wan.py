@@ -1,0 +1,181 @@
+"""Wan 2.2 beside the reference's own code: prompts, tokens, latent and videos of one small pipeline.
+
+    python -m tests.benchmarks.reference_wan CHECKOUT
+
+CHECKOUT is one of mlcommons/inference with the folder text_to_video. Its script for LoadGen loads the pipeline of a
+rehearsal in bf16, as it does the published one, and answers prompts; LoadGen itself is left out. Also compares all
+prompts of the checkout, its settings, and the bytes of a video that the library writes. Ends with 1 where anything
+differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import sys
+import tempfile
+import types
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.backends import LoadPlan, load_backend
+from harness.benchmarks import load_benchmark
+from harness.benchmarks.sources import REHEARSAL
+from harness.benchmarks.wan_2_2 import prompts, videos, words
+from harness.benchmarks.wan_2_2.rehearsal import MODEL, write_rehearsal
+from harness.benchmarks.wan_2_2.shapes import SHAPES
+from harness.contract import Benchmark, Counter
+
+COUNT = 20
+NAME = "wan_2_2"
+SHAPE = SHAPES["small"]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("checkout", type=Path)
+    reference = parser.parse_args(arguments).checkout / "text_to_video/wan-2.2-t2v-a14b"
+    sys.path.insert(0, str(reference))
+    sys.modules["mlperf_loadgen"] = make_loadgen()
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = [said for said, same in compare(Path(folder), reference) if not same]
+    return 1 if wrong else 0
+
+
+def make_loadgen() -> types.ModuleType:
+    """What the script asks of LoadGen while it answers: it keeps the bytes of each answer."""
+    loadgen: Any = types.ModuleType("mlperf_loadgen")
+    loadgen.TestScenario = types.SimpleNamespace(SingleStream=0, MultiStream=1, Server=2, Offline=3)
+    loadgen.answers = []
+    loadgen.QuerySampleResponse = lambda _, address, size: ctypes.string_at(address, size)
+    loadgen.QuerySamplesComplete = loadgen.answers.extend
+    made: types.ModuleType = loadgen
+    return made
+
+
+def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
+    """What was compared, and whether it is the same; printed as it comes."""
+    import run_mlperf  # type: ignore[import-not-found]
+    import torch
+
+    data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
+    for part in (data, models, dataset):
+        part.mkdir()
+    counter = Counter(folder / "counter")
+    write_rehearsal(data, models, count=COUNT, seed=3, size="small", counter=counter)
+    (data / REHEARSAL).write_text("{}")
+    benchmark = load_benchmark(Benchmark(name=NAME))
+    benchmark.build_dataset(data, {}, dataset, counter)
+    config = run_mlperf.load_config(str(reference / "inference_config.yaml"))
+    settings = {
+        "steps": config["sample_steps"],
+        "guidance": config["guidance_scale"],
+        "guidance_2": config["guidance_scale_2"],
+        "boundary": config["boundary_ratio"],
+    }
+    yield tell(f"settings {settings}", settings == benchmark.pipeline and config["fps"] == videos.FPS)
+    full = SHAPES["full"]
+    sizes = [config[name] for name in ("num_frames", "height", "width")]
+    yield tell(f"frames, height and width {sizes}", sizes == [full.frames, full.height, full.width])
+    published = run_mlperf.load_prompts(str(reference / "data/vbench_prompts.txt"))
+    ours = prompts.read_prompts(reference / "data/vbench_prompts.txt")
+    prompts.check_prompts(ours, reference)
+    yield tell(f"{len(published)} published prompts", ours == published)
+    own = run_mlperf.load_prompts(str(data / prompts.PROMPTS[0]))
+    yield tell(f"{COUNT} prompts", prompts.read_prompts(data / prompts.PROMPTS[0]) == own)
+    latent = torch.load(data / prompts.LATENT[0])
+    shared = benchmark.load_shared(dataset)
+    yield tell("latent", np.array_equal(shared["latents"], latent.float().numpy()))
+    small = {**config, "height": SHAPE.height, "width": SHAPE.width, "num_frames": SHAPE.frames}
+    theirs = run_mlperf.Model(str(models / MODEL), torch.device("cpu"), small, own, latent)
+    yield from compare_tokens(theirs, published, words.read_tokenizer(data / prompts.TOKENIZER, ""))
+    yield tell("negative prompt", words.clean_prompt(theirs.negative_prompt) == prompts.AGAINST)
+    frames = answer(theirs)
+    for batch in (1, 4):
+        found = film(models / MODEL, dataset, batch)
+        difference = np.abs(found.astype(np.int16) - frames)
+        said = f"videos in batches of {batch}: {(difference > 0).mean():.2e} of all values differ, by"
+        yield tell(f"{said} {difference.max()}", batch > 1 or not difference.any())
+    yield compare_files(folder, frames[0])
+
+
+def compare_tokens(theirs: Any, texts: Sequence[str], ours: words.PromptTokenizer) -> Iterator[tuple[str, bool]]:
+    """As the library's pipeline takes a prompt apart; it mends Unicode too where ftfy is installed."""
+    from diffusers.pipelines.wan.pipeline_wan import prompt_clean
+
+    for name, asked in (("prompts", [*texts, " A   cat &amp; a\ndog "]), ("negative prompt", [theirs.negative_prompt])):
+        wanted = theirs.pipe.tokenizer(
+            [prompt_clean(text) for text in asked],
+            padding="max_length",
+            max_length=512,
+            truncation=True,
+            add_special_tokens=True,
+            return_attention_mask=True,
+            return_tensors="np",
+        )
+        ids, mask = ours.encode(asked)
+        same = np.array_equal(ids, wanted.input_ids) and np.array_equal(mask, wanted.attention_mask)
+        yield tell(f"tokens of {len(asked)} {name}", same)
+
+
+def answer(theirs: Any) -> np.ndarray:
+    """[prompts, frames, height, width, 3]: each answer of the script, cut off to bytes as the library writes videos.
+    The script takes what the pipeline gives for a tensor of PyTorch, and it is an array."""
+    import torch
+
+    pipe = theirs.pipe
+    pipe.set_progress_bar_config(disable=True)
+    theirs.pipe = lambda **told: types.SimpleNamespace(frames=[torch.from_numpy(pipe(**told).frames[0])])
+    theirs.issue_queries([types.SimpleNamespace(index=index, id=index) for index in range(COUNT)])
+    theirs.pipe = pipe
+    answers = [np.frombuffer(data, np.float32) for data in sys.modules["mlperf_loadgen"].answers]
+    return (np.stack(answers).reshape(-1, SHAPE.frames, SHAPE.height, SHAPE.width, 3) * 255).astype(np.uint8)
+
+
+def film(model: Path, dataset: Path, batch: int) -> np.ndarray:
+    """[prompts, frames, height, width, 3] by the backend of this project, at the reference's number of steps."""
+    import torch
+
+    benchmark = load_benchmark(Benchmark(name=NAME))
+    plan = LoadPlan(
+        engine=None,
+        scenario="Offline",
+        batch_size=batch,
+        streams=1,
+        threads=torch.get_num_threads(),
+        outputs=benchmark.outputs,
+        options={"device": "cpu"},
+        completed=lambda *_: None,
+        failed=lambda *_: None,
+        source=model,
+        precision="bf16",
+        pipeline=benchmark.pipeline,
+        shared=benchmark.load_shared(dataset),
+    )
+    session = load_backend("diffusers").load(plan)
+    session.place(benchmark.load_samples(dataset))
+    found = [session.compute(slice(row, min(row + batch, COUNT)))[0] for row in range(0, COUNT, batch)]
+    session.close()
+    return np.concatenate(found)
+
+
+def compare_files(folder: Path, frames: np.ndarray) -> tuple[str, bool]:
+    """The same frames as the library's own function writes them; it takes the package imageio besides."""
+    from diffusers.utils import export_to_video
+
+    path = folder / "theirs.mp4"
+    export_to_video([frame.astype(np.float64) / 255 + 1e-9 for frame in frames], str(path), fps=videos.FPS)
+    data = videos.encode_video(frames)
+    return tell(f"a video of {len(data)} bytes", data == path.read_bytes())
+
+
+def tell(what: str, same: bool) -> tuple[str, bool]:
+    print(f"{what}{'' if same else '  DIFFERS'}", flush=True)
+    return what, same
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,83 @@
+"""Wan 2.2 through diffusers: ``python -m tests.gpu.videos [--size full] [--steps N] [--only PART,…] [--json FILE]``.
+
+The published shape with random weights, bf16, 81 frames of 1280 x 720; prompts of random tokens. Two networks of 14B
+and the text encoder take 64 GiB, so a GPU of 80 GB is full.
+
+- offline: LoadGen's Offline samples/s through the ``diffusers`` backend, over a plain loop of the library (the same
+  pipeline, batch, steps and compilation) in a process before it and one behind it.
+- single: LoadGen's SingleStream, the 90th percentile of a video in seconds.
+
+The round's 20 steps take minutes for each video: --steps 2 compares harness and loop as well, in a tenth of the time.
+It takes the packages of tests/gpu/images-packages.txt beside PyTorch. ``--size small --device cpu`` tries it anywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from harness.benchmarks.wan_2_2.shapes import SHAPES
+from tests.gpu import video_prompts
+from tests.gpu.images import ImageCase, measure_offline
+from tests.gpu.parts import Figures, add_options, measure_parts
+
+WORDS = 256_300  # tokens of UMT5, without its last ones
+
+
+class VideoCase(ImageCase):
+    """A shape with its prompts, and a folder of a pipeline without weights."""
+
+    what, code, plain, model_key = "videos", video_prompts, "tests.gpu.bare_videos", "wan-2.2-t2v-a14b"
+    shapes = SHAPES
+
+    def describe_dataset(self) -> Figures:
+        words = min(WORDS, self.shape.vocabulary or 300)
+        return {"count": 8 * self.options.batch, "words": words, "latents": list(self.shape.latents)}
+
+    def describe_model(self) -> dict[str, dict[str, Any]]:
+        return {
+            "model_index.json": {"_class_name": "WanPipeline"},
+            "transformer/config.json": self.shape.network,
+            "transformer_2/config.json": self.shape.network,
+            "vae/config.json": self.shape.decoder,
+            "text_encoder/config.json": {**self.shape.encoder, "vocab_size": self.shape.vocabulary or 300},
+            "scheduler/scheduler_config.json": {"_class_name": "UniPCMultistepScheduler", **self.shape.scheduler},
+        }
+
+    def single(self) -> float:
+        conf = {"min_duration": 0, "min_query_count": self.options.batches, "max_query_count": self.options.batches}
+        log = self.measure("SingleStream", conf, batch_size=1)
+        return float(log["result_90.00_percentile_latency_ns"]) / 1e9
+
+
+def measure_single(case: VideoCase) -> Figures:
+    return {"p90_s": round(case.single(), 2)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SHAPES, default="full")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--batches", type=int, default=2, help="that are timed")
+    parser.add_argument("--steps", type=int, default=video_prompts.PIPELINE["steps"])
+    parser.add_argument("--precision", default="bf16")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--compile", default="none", help="none, default, reduce-overhead, max-autotune")
+    parts: dict[str, Callable[[VideoCase, Figures], Figures]] = {
+        "offline": measure_offline,
+        "single": lambda case, _: measure_single(case),
+    }
+    add_options(parser, parts, ("offline",))
+    options = parser.parse_args()
+    options.channels_last = False
+    case, known = VideoCase(options), Figures()
+    bound = {name: partial(part, case, known) for name, part in parts.items()}
+    measure_parts("tests.gpu.videos", f"videos-{options.size}", bound, options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

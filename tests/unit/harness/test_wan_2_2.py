@@ -1,0 +1,258 @@
+"""Wan 2.2 on prompts of VBench: read as the reference has them, tokens of UMT5's kind, videos as files, and the way to
+the official script and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tokenizers")
+
+from harness.benchmarks import wan_2_2 as wan
+from harness.benchmarks.accuracy import AnswerLog
+from harness.benchmarks.sources import REHEARSAL
+from harness.benchmarks.wan_2_2 import prompts, scoring, vbench, videos, words
+from harness.benchmarks.wan_2_2.made_words import write_prompts, write_tokenizer
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+COUNT = 4
+LATENTS = (1, 16, 2, 2, 4)
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As a rehearsal leaves it, without its pipeline; a latent needs PyTorch to be read, and here does not."""
+    folder = tmp_path / "data"
+    texts = write_prompts(folder / prompts.PROMPTS[0], COUNT, 1)
+    write_tokenizer(folder / prompts.TOKENIZER, [*texts, prompts.AGAINST])
+    (folder / prompts.LATENT[0]).write_bytes(b"PK")
+    (folder / prompts.REFERENCES).mkdir()
+    for number in range(COUNT):
+        (folder / prompts.REFERENCES / f"{number}.mp4").write_bytes(bytes([number] * 8))
+    (folder / REHEARSAL).write_text("{}")
+    monkeypatch.setattr(prompts, "read_latent", lambda _: np.ones(LATENTS, np.float32))
+    return folder
+
+
+def build(source: Path) -> Path:
+    output = source.parent / "dataset"
+    output.mkdir()
+    wan.build_dataset(source, {}, output, Counter(source.parent / "counter"))
+    return output
+
+
+def make_log(answers: list[bytes]) -> AnswerLog:
+    return AnswerLog(np.arange(len(answers), dtype=np.intp), tuple(answers), 0, 0)
+
+
+def test_samples_are_tokens_that_share_a_latent_and_what_is_drawn_against(source: Path) -> None:
+    dataset = build(source)
+    samples, shared = wan.load_samples(dataset), wan.load_shared(dataset)
+    assert {name: (rows.shape, rows.dtype.name) for name, rows in samples.items()} == {
+        "input_ids": ((COUNT, 512), "int64"),
+        "attention_mask": ((COUNT, 512), "int64"),
+    }
+    for ids, mask in zip(samples["input_ids"], samples["attention_mask"], strict=True):
+        length = int(mask.sum())
+        assert mask[:length].all()
+        assert ids[length - 1] == 1  # the end
+        assert not ids[length:].any()
+        assert (ids[:length] > 0).all()
+    assert shared["latents"].shape == LATENTS
+    assert shared["negative_attention_mask"].sum() > 40
+    assert (dataset / "prompts.txt").read_text() == (source / prompts.PROMPTS[0]).read_text()
+
+
+def test_a_prompt_is_cleaned_filled_up_and_cut_off(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path, ["a cat & a dog"])
+    tokenizer = words.read_tokenizer(tmp_path, "")
+    ids, mask = tokenizer.encode(["a cat & a dog", "  a  cat &amp;amp; a\tdog\n", "dog " * 600])
+    assert (ids[0] == ids[1]).all()
+    assert int(mask[0].sum()) == 6  # and the end
+    assert mask[2].all()
+    assert ids[2, -1] == 1
+    assert len(set(ids[2, :-1].tolist())) == 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda folder: (folder / "vbench_prompts.txt").unlink(), "has no vbench_prompts.txt"),
+        (lambda folder: (folder / "vbench_prompts.txt").write_text("\n \n"), "vbench_prompts.txt has no prompts"),
+        (lambda folder: (folder / "vbench_prompts.txt").write_bytes(b"\xff\xfe"), "vbench_prompts.txt cannot be read"),
+        (lambda folder: (folder / "fixed_latent.pt").unlink(), "has no fixed_latent.pt"),
+        (lambda folder: (folder / "tokenizer/tokenizer.json").unlink(), "has no tokenizer/tokenizer.json"),
+        (lambda folder: (folder / "tokenizer/tokenizer.json").write_text("{"), "tokenizer.json is cut off or not"),
+        (lambda folder: (folder / REHEARSAL).unlink(), f"is cut off: {COUNT} prompts, the set has 248"),
+    ],
+)
+def test_what_is_not_the_references_is_named(source: Path, damage: Any, told: str) -> None:
+    damage(source)
+    with pytest.raises(HarnessError, match=told) as caught:
+        build(source)
+    assert caught.value.fix
+    assert not list((source.parent / "dataset").iterdir())
+
+
+def test_a_tokenizer_of_another_kind_is_refused(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path, ["a cat"])
+    path = tmp_path / words.FILE
+    path.write_text(path.read_text().replace(words.PADDING, "<nothing>"))
+    with pytest.raises(HarnessError, match="has no token <pad>"):
+        words.read_tokenizer(tmp_path, "")
+
+
+def test_prompts_are_the_references_own_all_of_them_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [f"a cat, number {number}" for number in range(prompts.COUNT)]
+    with pytest.raises(HarnessError, match=r"has other prompts than the reference's, or another order: sha256 \w{12}"):
+        prompts.check_prompts(others, tmp_path)
+    with pytest.raises(HarnessError, match="has more than there are: 249 prompts, the set has 248"):
+        prompts.check_prompts([*others, "a dog"], tmp_path)
+    # What `sha256sum` says of the file with these lines.
+    monkeypatch.setattr(prompts, "COUNT", 2)
+    monkeypatch.setattr(prompts, "PROMPTS_SHA256", hashlib.sha256(b"a cat\na dog\n").hexdigest())
+    prompts.check_prompts(["a cat", "a dog"], tmp_path)
+
+
+def test_the_latent_is_the_references_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "fixed_latent.pt"
+    path.write_bytes(bytes(1000))
+    with pytest.raises(HarnessError, match=r"is cut off: 1000 bytes of 9678476"):
+        prompts.check_latent_file(path)
+    path.write_bytes(bytes(prompts.LATENT_SIZE))
+    with pytest.raises(HarnessError, match="is another latent than the reference's"):
+        prompts.check_latent_file(path)
+    path.write_bytes(b"hello\n")
+    monkeypatch.setattr(prompts, "LATENT_SIZE", 6)
+    # What `git hash-object` says of it.
+    monkeypatch.setattr(prompts, "LATENT_BLOB", "ce013625030ba8dba906f756967f9e9ca394464a")
+    prompts.check_latent_file(path)
+
+
+def test_a_latent_is_read_as_the_pipeline_takes_it(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install -e '.[wan_2_2]'")
+    path = tmp_path / "fixed_latent.pt"
+    torch.save(torch.full(LATENTS, 1.5, dtype=torch.bfloat16), path)
+    found = prompts.read_latent(path)
+    assert (found.shape, found.dtype.name, float(found.min())) == (LATENTS, "float32", 1.5)
+    torch.save(torch.zeros(1, 4, 128, 128), path)
+    with pytest.raises(HarnessError, match=r"holds float32 \[1, 4, 128, 128\], and no latent of a video"):
+        prompts.read_latent(path)
+
+
+def test_a_rehearsals_own_videos_score_what_the_reference_model_does(source: Path) -> None:
+    dataset = build(source)
+    own = [(source / prompts.REFERENCES / f"{number}.mp4").read_bytes() for number in range(COUNT)]
+    assert wan.score(make_log(own), dataset, dataset) == {"vbench_score": 70.48, "near": 100}
+    text = (dataset / "accuracy.txt").read_text()
+    assert text.startswith("A rehearsal: frames as they were generated stand in for VBench; 100.000% of all values are")
+    assert text.endswith("{'vbench_score': 70.48}\n")
+
+
+def test_frames_are_compared_value_by_value() -> None:
+    wanted = np.full((5, 16, 16, 3), 100, np.uint8)
+    found = wanted.copy()
+    found[:, :8] += 8
+    assert scoring.compare_frames(found, wanted, 0) == 1
+    found[0] = 120
+    assert scoring.compare_frames(found, wanted, 0) == pytest.approx(0.8)
+    with pytest.raises(HarnessError, match=r"sample 3 is a video of \[4, 16, 16, 3\], not \[5, 16, 16, 3\]"):
+        scoring.compare_frames(wanted[1:], wanted, 3)
+
+
+def test_real_prompts_are_left_to_the_official_script(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="the networks of VBench") as caught:
+        wan.score(make_log([b"abc"]), tmp_path, tmp_path)
+    assert "harness.score.command" in caught.value.fix
+
+
+def test_an_answer_is_a_video_that_any_program_reads(tmp_path: Path) -> None:
+    pytest.importorskip("imageio_ffmpeg", reason="ffmpeg is not installed: pip install -e '.[wan_2_2]'")
+    grey = np.broadcast_to(np.array([40, 120, 200], np.uint8).reshape(3, 1, 1, 1, 1), (3, 5, 32, 48, 3))
+    answers = wan.postprocess([grey])
+    assert len(answers) == 3
+    assert all(answer.dtype == np.uint8 and answer.tobytes()[4:8] == b"ftyp" for answer in answers)
+    for answer, wanted in zip(answers, grey, strict=True):
+        found = videos.decode_video(answer.tobytes())
+        assert found.shape == wanted.shape
+        assert np.abs(found.astype(np.int16) - wanted).max() <= 4
+    wan.show_answers([(130, answers[0].tobytes())], tmp_path)
+    assert (tmp_path / "130.mp4").read_bytes() == answers[0].tobytes()
+    with pytest.raises(HarnessError, match="an answer of 3 bytes is not a video"):
+        videos.decode_video(b"abc")
+
+
+# Between LoadGen's log and the official script
+
+SCRIPT = """
+import json, sys
+from pathlib import Path
+
+options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+names = sorted(path.name for path in Path(options["--videos-path"]).iterdir())
+print("a page for people", names)
+said = {name: [0.5 + 0.1 * number, []] for number, name in enumerate(options["--dimensions"].split(","))}
+if options.get("--fails"):
+    sys.exit(7)
+Path(options["--output-path"], "results_2026-01-01-00:00:00_eval_results.json").write_text(json.dumps(said))
+"""
+
+
+@pytest.fixture
+def logged(tmp_path: Path) -> Path:
+    """An accuracy log of three videos, the prompts, and a script in the place of the official one."""
+    (tmp_path / "dataset").mkdir()
+    (tmp_path / "dataset/prompts.txt").write_text("a cat\na dog, pixel art\na car\n")
+    (tmp_path / "run").mkdir()
+    entries = [{"seq_id": n, "qsl_idx": i, "data": bytes([i] * 4).hex()} for n, i in enumerate((2, 0, 1))]
+    (tmp_path / "log.json").write_text(json.dumps(entries))
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return tmp_path
+
+
+def evaluate(folder: Path, *more: str, dimensions: tuple[str, ...] = vbench.DIMENSIONS) -> int:
+    own = [str(folder / name) for name in ("log.json", "dataset", "run")]
+    official = [sys.executable, str(folder / "script.py"), "--dimensions", ",".join(dimensions), *more]
+    return vbench.main([*own, "--show", "1,238", "--", *official])
+
+
+def test_videos_reach_the_official_script_by_their_prompts_and_its_score_comes_back(
+    logged: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluate(logged) == 0
+    printed = capfd.readouterr()
+    assert printed.out == "{'vbench_score': 75.0}\n"
+    assert "['a car-0.mp4', 'a cat-0.mp4', 'a dog, pixel art-0.mp4']" in printed.err
+    assert (logged / "run/vbench/a dog, pixel art-0.mp4").read_bytes() == bytes([1] * 4)
+    assert [path.name for path in (logged / "run/videos").iterdir()] == ["1.mp4"]
+
+
+def test_a_script_that_fails_or_leaves_a_dimension_out_gives_no_score(
+    logged: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluate(logged, "--fails", "yes") == 1
+    assert "ended with status 7" in capfd.readouterr().err
+    assert evaluate(logged, dimensions=vbench.DIMENSIONS[1:]) == 1
+    printed = capfd.readouterr()
+    assert "does not say all of appearance_style" in printed.err
+    assert not printed.out
+
+
+def test_answers_that_are_missing_are_told_before_anything_is_evaluated(
+    logged: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with (logged / "dataset/prompts.txt").open("a") as stream:
+        stream.write("a boat\n")
+    assert evaluate(logged) == 1
+    printed = capfd.readouterr().err
+    assert "log.json has answers to 3 of 4 prompts; run accuracy again" in printed
+    assert "a page for people" not in printed

@@ -97,6 +97,13 @@ def list_scenarios(ruleset: Ruleset, official: str, category: str = CATEGORY) ->
     return tuple(dict.fromkeys(name for table in tables for name in (*table.required, *table.optional)))
 
 
+def choose_category(ruleset: Ruleset, official: str, asked: str) -> str:
+    """The one that was asked for, or the only one of which the round lets systems enter the benchmark."""
+    rules = ruleset.find_rules(OPEN, official)
+    known = list(rules.tables) if rules is not None else []
+    return known[0] if len(known) == 1 else asked
+
+
 def render_rehearsal_spec(
     *,
     round_name: str,
@@ -110,13 +117,17 @@ def render_rehearsal_spec(
     """A spec that loads as it is; ``generated`` by the code's name of each benchmark."""
     ruleset = load_ruleset(round_name)
     blocks: list[str] = []
-    cells: dict[str, list[str]] = {}
+    cells: dict[str, dict[str, list[str]]] = {}
+    categories = {item.entry: choose_category(ruleset, item.official, category) for item in benchmarks}
+    systems = _name_systems(sorted(set(categories.values()), key=lambda name: (name != category, name)))
     for item in benchmarks:
         made = generated[item.facts.code]
         rules = ruleset.find_rules(OPEN, item.official)
         tests = rules.compliance_tests if rules and ruleset.binds(division, "compliance_tests") else ()
         blocks += _render_benchmark(item, made, tests)
-        cells.setdefault(choose_division(ruleset, item, division), []).extend(_render_cells(item, ruleset, category))
+        entered = cells.setdefault(choose_division(ruleset, item, division), {})
+        own = categories[item.entry]
+        entered.setdefault(systems[own], []).extend(_render_cells(item, ruleset, own))
     return "\n".join(
         [
             f"# yaml-language-server: $schema={schema}",
@@ -130,20 +141,35 @@ def render_rehearsal_spec(
             *([f"  documents: {{calibration: {CALIBRATION}}}"] if "closed" in cells else []),
             "  rehearsal: true  # every record says so for ever, and none of it can be packed",
             "  systems:",
-            f"    {SYSTEM}:",
-            f'      category: "{category}"',
-            "      status: available",
-            "      hardware:",
-            *(f"        {line}" for line in render_hardware(machine)),
-            "      description:",
-            *(f"        {line}" for line in render_description(machine)),
+            *(line for category, name in systems.items() for line in _render_system(name, category, machine)),
             "  benchmarks:",
             *blocks,
             "  divisions:",
-            *(line for name, lines in cells.items() for line in (f"    {name}:", f"      {SYSTEM}:", *lines)),
+            *(line for name, entered in cells.items() for line in (f"    {name}:", *_render_entered(entered))),
             "",
         ]
     )
+
+
+def _name_systems(categories: Sequence[str]) -> dict[str, str]:
+    """This machine, in the category that was asked for; where benchmarks need it in others, once more for each."""
+    return {category: SYSTEM if not number else f"{SYSTEM}-{category}" for number, category in enumerate(categories)}
+
+
+def _render_system(name: str, category: str, machine: Proposal) -> Iterator[str]:
+    yield f"    {name}:"
+    yield f'      category: "{category}"'
+    yield "      status: available"
+    yield "      hardware:"
+    yield from (f"        {line}" for line in render_hardware(machine))
+    yield "      description:"
+    yield from (f"        {line}" for line in render_description(machine))
+
+
+def _render_entered(entered: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for system, lines in entered.items():
+        yield f"      {system}:"
+        yield from lines
 
 
 def _describe_tests(item: Rehearsed, made: Generated, tests: Sequence[str]) -> dict[str, Any]:

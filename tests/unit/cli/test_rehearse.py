@@ -126,6 +126,27 @@ def test_a_benchmark_with_a_test_that_no_rehearsal_passes_is_rehearsed_in_open_w
     assert said["dataset"] == {"path": "generated/data/acc/acc_eval_compliance_gpqa.pkl"}
 
 
+@pytest.mark.parametrize("name", ["resnet", "wan-2.2"])
+def test_a_benchmark_of_one_category_alone_is_rehearsed_on_a_system_of_it(tmp_path: Path, name: str) -> None:
+    facts = list(load_benchmark_facts().values())
+    asked = list({item: find_rehearsed(item, facts) for item in ("wan-2.2", name)}.values())
+    made = Generated(code="any", data="generated/data", model="generated/m", samples=4, made=True)
+    text = rehearsal_spec.render_rehearsal_spec(
+        round_name="v6.1",
+        division="closed",
+        benchmarks=asked,
+        generated={"resnet50": made, "wan_2_2": made},
+        machine=Proposal({}, {}, ()),
+        schema="x",
+    )
+    assert load_texts(tmp_path, main=text).cells
+    declared = yaml.load(text)["spec"]
+    found = {system: said["category"] for system, said in declared["systems"].items()}
+    both = {"this-machine": "datacenter,edge", "this-machine-datacenter": "datacenter"}
+    assert found == (both if name == "resnet" else {"this-machine": "datacenter"})
+    assert list(declared["divisions"]["closed"][list(found)[-1]]) == ["wan-2.2-t2v-a14b"]
+
+
 def test_an_unknown_benchmark_gets_the_nearest() -> None:
     with pytest.raises(ReconcilerError) as caught:
         find_rehearsed("resnet51", [RESNET])

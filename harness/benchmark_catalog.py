@@ -195,6 +195,13 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         rehearsed=True,
         libraries=(_OPENCV, ("pycocotools",)),
     ),
+    "pointpainting": BuiltInBenchmark(
+        "pointpainting",
+        1,
+        "cars, cyclists and people in point clouds: PointPainting on Waymo",
+        rehearsed=True,
+        libraries=(_OPENCV, ("onnx",)),
+    ),
     "command": BuiltInBenchmark("command", 1, "the code of a harness command, which prepares model and data itself"),
     "external": BuiltInBenchmark("", 1, "code outside this project; its runs are imported", elsewhere=True),
 }

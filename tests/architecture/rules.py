@@ -123,6 +123,7 @@ LATE: dict[str, str] = {
     "harness.benchmarks.language.tables": "pyarrow, only where Parquet is read",
     "harness.benchmarks.language.texts": "NLTK, only where sentences are told apart",
     "harness.benchmarks.qwen3_vl.catalogue": "Pillow and pyarrow, only where the dataset is prepared",
+    "harness.benchmarks.pointpainting.model": "onnx or PyTorch, only in the child that writes the model",
     "harness.benchmarks.rnnt.model": "onnx and PyTorch, only in the child that writes a checkpoint as a model",
     "harness.benchmarks.stable_diffusion_xl.coco2014": "PyTorch, only for latents that it saved itself",
     "harness.benchmarks.wan_2_2.prompts": "PyTorch, only for the latent that it saved itself",

@@ -1,0 +1,105 @@
+"""From what the detection network gives to objects, and to the rows that the official accuracy script reads.
+
+As PointPillarsPos and keep_bbox_from_image_range of automotive/3d-object-detection in mlcommons/inference: scores above
+0.1, of boxes of one class that share more than a quarter the best, 500 objects at most.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.benchmarks.pointpainting.infos import CAMERAS, CLASSES
+from harness.benchmarks.pointpainting.overlaps import find_near, measure_overlaps
+
+FOUND = 4096  # boxes that the network gives, the likeliest of all
+COLUMNS = 7 + len(CLASSES) + 1  # of each: place, sizes and angle, scores, whether it looks ahead
+ROW = 14  # float32 values of an object in an answer
+THRESHOLD, MOST = np.float32(0.1), 500
+_OVERLAP = np.float32(0.25)
+_PI = np.float32(np.pi)
+_LAST = CAMERAS - 1  # the reference tells the place in the picture of the last camera
+# Of a box around the middle of its bottom, y down: halves of length, height and width.
+_CORNERS = np.array([[x, y, z] for z in (-0.5, 0.5) for x, y in ((0.5, 0), (0.5, -1), (-0.5, -1), (-0.5, 0))], "f4")
+Floats = NDArray[np.float32]
+
+
+class Objects(NamedTuple):
+    """``boxes`` [n, 7] in lidar coordinates: middle of the bottom, width, length, height, angle."""
+
+    boxes: Floats
+    labels: NDArray[np.intp]
+    scores: Floats
+
+
+def find_objects(found: Floats) -> Objects:
+    """[4096, 11] -> class by class, the likeliest first."""
+    parts = []
+    for label in range(len(CLASSES)):
+        scores = found[:, 7 + label]
+        likely = np.flatnonzero(scores > THRESHOLD)
+        likely = likely[np.argsort(-scores[likely], kind="stable")]
+        kept = likely[suppress(found[likely, :7])]
+        boxes = found[kept, :7].astype(np.float32)
+        angle = boxes[:, 6]
+        boxes[:, 6] = angle - np.floor(angle / _PI + 1) * _PI + (1 - found[kept, 10]) * _PI
+        parts.append(Objects(boxes, np.full(len(kept), label), scores[kept].astype(np.float32)))
+    boxes, scores = np.concatenate([part.boxes for part in parts]), np.concatenate([part.scores for part in parts])
+    labels = np.concatenate([part.labels for part in parts])
+    if len(scores) <= MOST:
+        return Objects(boxes, labels, scores)
+    best = np.argsort(-scores, kind="stable")[:MOST]
+    return Objects(boxes[best], labels[best], scores[best])
+
+
+def suppress(boxes: Floats) -> NDArray[np.intp]:
+    """Which of the boxes [n, 7], the best first, none before them covers too much of."""
+    flat = boxes[:, [0, 1, 3, 4, 6]].astype(np.float64)
+    one, other = np.nonzero(np.triu(find_near(flat, flat), 1))
+    shared = measure_overlaps(flat[one], flat[other])
+    areas = flat[:, 2] * flat[:, 3]
+    covered = shared / np.maximum(areas[one] + areas[other] - shared, 1e-8) > _OVERLAP
+    left = np.ones(len(boxes), bool)
+    for first, second in zip(one[covered].tolist(), other[covered].tolist(), strict=True):  # sorted by the first
+        if left[first]:
+            left[second] = False
+    return np.flatnonzero(left)
+
+
+def make_rows(number: int, objects: Objects, matrices: Floats, shapes: NDArray[np.int64]) -> Floats:
+    """Of each object length, height and width, its place and angle before the first camera, its rectangle in the last
+    one's picture, class, score and the number of the frame. A frame without any has one row that says so."""
+    if not len(objects.scores):
+        return np.array([[-1] * (ROW - 1) + [number]], np.float32)
+    rows = np.empty((len(objects.scores), ROW), np.float32)
+    before = turn_to_camera(objects.boxes, matrices, 0)
+    rows[:, :3], rows[:, 3:6], rows[:, 6] = before[:, 3:6], before[:, :3], before[:, 6]
+    rows[:, 7:11] = outline(turn_to_camera(objects.boxes, matrices, _LAST), matrices[_LAST], shapes[_LAST])
+    rows[:, 11], rows[:, 12], rows[:, 13] = objects.labels, objects.scores, number
+    return rows
+
+
+def turn_to_camera(boxes: Floats, matrices: Floats, camera: int) -> Floats:
+    """Lidar's boxes -> x right, y down, z ahead; length, height, width; angle."""
+    whole = np.ones((len(boxes), 4), np.float32)
+    whole[:, :3] = boxes[:, :3]
+    places = whole @ (matrices[CAMERAS] @ matrices[CAMERAS + 1 + camera]).T
+    return np.concatenate([places[:, :3], boxes[:, [4, 5, 3]], boxes[:, 6:]], axis=1)
+
+
+def outline(boxes: Floats, projection: Floats, shape: NDArray[np.int64]) -> Floats:
+    """[n, 7] before a camera -> left, top, right and bottom in its picture, cut off at its edges alone."""
+    corners = _CORNERS * boxes[:, None, 3:6]
+    sin, cos = np.sin(boxes[:, 6, None]), np.cos(boxes[:, 6, None])
+    turned = np.ones((*corners.shape[:2], 4), np.float32)
+    turned[..., 0] = corners[..., 0] * cos + corners[..., 2] * sin + boxes[:, 0, None]
+    turned[..., 1] = corners[..., 1] + boxes[:, 1, None]
+    turned[..., 2] = corners[..., 2] * cos - corners[..., 0] * sin + boxes[:, 2, None]
+    places = turned @ projection.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        places = places[..., :2] / places[..., 2:3]
+    height, width = shape.tolist()
+    least, most = np.maximum(places.min(axis=1), 0), np.minimum(places.max(axis=1), [width, height])
+    return np.concatenate([least, most], axis=1).astype(np.float32)

@@ -1,0 +1,110 @@
+"""The list of frames as the reference's preparation writes it: a pickle of dicts and NumPy arrays.
+
+A pickle can run anything while it is read. Of this one nothing but plain values and arrays is taken.
+"""
+
+from __future__ import annotations
+
+import codecs
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import HarnessError
+
+CAMERAS = 5  # front, front left, front right, side left, side right
+MATRICES = (*(f"P{camera}" for camera in range(CAMERAS)), "R0_rect", *(f"Tr_velo_to_cam_{n}" for n in range(CAMERAS)))
+CLASSES = ("Pedestrian", "Cyclist", "Car")  # in the order of the network's
+# What the official script lets pass for a pedestrian or a car, and holds against nobody.
+TOLERATED = {"Person_sitting": 3, "Van": 4}
+OTHER = 5
+FIX = "bring kitti_format again, as `reconcile fetch pointpainting` says; nothing was prepared"
+_ARRAY = np.zeros(1)
+# The functions that arrays and their numbers are put together with; modules were renamed in NumPy 2.
+_ALLOWED: Mapping[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+    ("_codecs", "encode"): codecs.encode,
+    **{
+        (f"numpy.{core}.{module}", name): made
+        for core in ("core", "_core")
+        for module, name, made in (
+            ("multiarray", "_reconstruct", _ARRAY.__reduce__()[0]),
+            ("multiarray", "scalar", _ARRAY[0].__reduce__()[0]),
+            ("numeric", "_frombuffer", _ARRAY.__reduce_ex__(5)[0]),
+        )
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """``number``: it names the files. ``cloud``: file, relative to the folder. ``shapes`` [5, 2]: height and width of
+    the pictures. ``matrices`` [11, 4, 4]: see ``MATRICES``. ``objects`` [n, 7] in the first camera's coordinates:
+    middle of the bottom, length, height, width, angle; ``classes`` and ``difficulties`` [n]."""
+
+    number: int
+    cloud: str
+    shapes: NDArray[np.int64]
+    matrices: NDArray[np.float32]
+    objects: NDArray[np.float32]
+    classes: NDArray[np.int64]
+    difficulties: NDArray[np.int64]
+
+    @property
+    def pictures(self) -> list[str]:
+        return [f"training/image_{camera}/{self.number}.jpg" for camera in range(CAMERAS)]
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _ALLOWED:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which a list of frames does not hold")
+        return _ALLOWED[module, name]
+
+
+def read_frames(path: Path) -> list[Frame]:
+    """Raises HarnessError that says whether the file is missing, cut off, or something else."""
+    try:
+        with path.open("rb") as stream:
+            found = _PlainUnpickler(stream).load()
+    except OSError as error:
+        raise HarnessError(f"{path}: {error.strerror}", "missing", FIX) from error
+    except Exception as error:  # a damaged pickle fails in any way
+        raise HarnessError(f"{path} is cut off, or not a list of frames: {error}", "input", FIX) from error
+    if not isinstance(found, list) or not found:
+        raise HarnessError(f"{path} holds no list of frames", "input", FIX)
+    return [_read_frame(path, place, info) for place, info in enumerate(found)]
+
+
+def _read_frame(path: Path, place: int, info: Any) -> Frame:
+    try:
+        image, calibration, annotations = info["image"], info["calib"], info["annos"]
+        cloud = PurePosixPath(str(info["point_cloud"]["velodyne_path"]))
+        boxes = [np.asarray(annotations[name], np.float32) for name in ("location", "dimensions", "rotation_y")]
+        frame = Frame(
+            number=int(image["image_idx"]),
+            cloud=str(cloud),
+            shapes=np.array([image["camera"][camera]["image_shape"] for camera in range(CAMERAS)], np.int64),
+            matrices=np.array([calibration[name] for name in MATRICES], np.float32),
+            objects=np.concatenate([boxes[0].reshape(-1, 3), boxes[1].reshape(-1, 3), boxes[2].reshape(-1, 1)], axis=1),
+            classes=np.array([_number_class(str(name)) for name in annotations["name"]], np.int64),
+            difficulties=np.asarray(annotations["difficulty"], np.int64).reshape(-1),
+        )
+        sizes = {len(frame.objects), len(frame.classes), len(frame.difficulties)}
+        if cloud.is_absolute() or ".." in cloud.parts:
+            raise ValueError(f"velodyne_path {cloud} leads out of the folder")
+        if frame.matrices.shape != (len(MATRICES), 4, 4) or frame.shapes.shape != (CAMERAS, 2) or len(sizes) != 1:
+            raise ValueError("matrices, shapes or objects are not as many as they should be")
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise HarnessError(f"{path}: entry {place} is not a frame of Waymo: {error!r}", "input", FIX) from error
+    return frame
+
+
+def _number_class(name: str) -> int:
+    return CLASSES.index(name) if name in CLASSES else TOLERATED.get(name, OTHER)

@@ -1,0 +1,223 @@
+"""The reference's checkpoints for torch.export: the same inputs and outputs as those of the published ONNX files.
+
+DeepLabV3+ has a ResNet-50 whose last stage looks further in place of more coarsely; PointPillars is as automotive/
+3d-object-detection in mlcommons/inference has it, up to the 4,096 likeliest boxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from harness.benchmarks.pointpainting.boxes import FOUND
+from harness.benchmarks.pointpainting.infos import CLASSES
+from harness.benchmarks.pointpainting.painting import DEVIATION, MEAN, PAINTED
+from harness.benchmarks.pointpainting.pillars import CELLS, HIGHEST, LOWEST, MOST_PILLARS, MOST_POINTS, SIZE
+from harness.benchmarks.saved_tensors import load_saved
+from harness.errors import HarnessError
+
+MODEL = "model.pt2"
+_FIX = "use the checkpoint of the reference, as `reconcile fetch pointpainting` says"
+_RESNET = {"layer1": (3, 1), "layer2": (4, 2), "layer3": (6, 2), "layer4": (3, 1)}  # blocks, stride of the first
+_FURTHER = "layer4"  # whose blocks after the first look at every second place
+_ATROUS = (6, 12, 18)
+_BLOCKS = ((3, 1), (5, 2), (5, 2))  # of PointPillars: layers after the first, whose stride it is
+_UPWARDS = (1, 2, 4)
+_EPSILON, _PILLARS_EPSILON = 1e-5, 1e-3
+_ANCHORS = (((0.84, 0.91, 1.74), -0.0345), ((0.84, 1.81, 1.77), 0.0), ((2.08, 4.73, 1.77), -0.1188))  # sizes, height
+_ANGLES = (0, 1.57)
+_MOST_PICTURES = 64  # of a batch
+Weights = Mapping[str, torch.Tensor]
+
+
+class _Network(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
+    """Weights by the names of the checkpoint."""
+
+    def __init__(self, weights: Weights, epsilon: float) -> None:
+        super().__init__()
+        self._epsilon = epsilon
+        for name, tensor in weights.items():
+            if tensor.is_floating_point():
+                self.register_buffer(_as_attribute(name), tensor.float())
+
+    def weight(self, name: str) -> torch.Tensor:
+        return getattr(self, _as_attribute(name))
+
+    def normalise(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        """A batch normalisation, and what is negative cut off."""
+        parts = (self.weight(f"{name}.{part}") for part in ("running_mean", "running_var", "weight", "bias"))
+        return functional.batch_norm(x, *parts, eps=self._epsilon).relu()
+
+    def convolve(self, x: torch.Tensor, name: str, norm: str, **settings: Any) -> torch.Tensor:
+        return self.normalise(functional.conv2d(x, self.weight(f"{name}.weight"), **settings), norm)
+
+
+class DeepLab(_Network):
+    """images uint8 [N, height, width, 3] -> scores [N, 19, height, width]."""
+
+    def __init__(self, weights: Weights) -> None:
+        super().__init__(weights, _EPSILON)
+        for name, values in (("mean", MEAN), ("deviation", DEVIATION)):
+            self.register_buffer(name, torch.tensor(values))
+
+    def forward(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
+        x = ((images.float() / 255 - self.mean) / self.deviation).permute(0, 3, 1, 2)
+        size = x.shape[2:]
+        x = self.convolve(x, "backbone.conv1", "backbone.bn1", stride=2, padding=3)
+        x = functional.max_pool2d(x, 3, stride=2, padding=1)
+        low = None
+        for layer, (blocks, stride) in _RESNET.items():
+            for block in range(blocks):
+                dilation = 2 if layer == _FURTHER and block else 1
+                x = self._block(x, f"backbone.{layer}.{block}", 1 if block else stride, dilation)
+            low = x if low is None else low
+        low = self._sequence(low, "classifier.project")
+        x = functional.interpolate(self._look_around(x), size=low.shape[2:], mode="bilinear", align_corners=False)
+        x = self._sequence(torch.cat([low, x], dim=1), "classifier.classifier", padding=1)
+        last = "classifier.classifier.3"
+        x = functional.conv2d(x, self.weight(f"{last}.weight"), self.weight(f"{last}.bias"))
+        return {"scores": functional.interpolate(x, size=size, mode="bilinear", align_corners=False)}
+
+    def _sequence(self, x: torch.Tensor, name: str, first: int = 0, **settings: Any) -> torch.Tensor:
+        return self.convolve(x, f"{name}.{first}", f"{name}.{first + 1}", **settings)
+
+    def _block(self, x: torch.Tensor, name: str, stride: int, dilation: int) -> torch.Tensor:
+        inner = self.convolve(x, f"{name}.conv1", f"{name}.bn1")
+        inner = self.convolve(inner, f"{name}.conv2", f"{name}.bn2", stride=stride, padding=dilation, dilation=dilation)
+        inner = self._plain(inner, f"{name}.conv3", f"{name}.bn3")
+        if hasattr(self, _as_attribute(f"{name}.downsample.0.weight")):
+            x = self._plain(x, f"{name}.downsample.0", f"{name}.downsample.1", stride=stride)
+        return (inner + x).relu()
+
+    def _plain(self, x: torch.Tensor, name: str, norm: str, **settings: Any) -> torch.Tensor:
+        """A convolution and its normalisation, negative values too."""
+        x = functional.conv2d(x, self.weight(f"{name}.weight"), **settings)
+        parts = (self.weight(f"{norm}.{part}") for part in ("running_mean", "running_var", "weight", "bias"))
+        return functional.batch_norm(x, *parts, eps=self._epsilon)
+
+    def _look_around(self, x: torch.Tensor) -> torch.Tensor:
+        name = "classifier.aspp"
+        seen = [self._sequence(x, f"{name}.convs.0")]
+        seen += [
+            self._sequence(x, f"{name}.convs.{place}", padding=reach, dilation=reach)
+            for place, reach in enumerate(_ATROUS, 1)
+        ]
+        whole = self._sequence(x.mean(dim=(2, 3), keepdim=True), f"{name}.convs.4", first=1)
+        return self._sequence(torch.cat([*seen, whole.expand(-1, -1, *x.shape[2:])], dim=1), f"{name}.project")
+
+
+class PointPillars(_Network):
+    """pillars [1, n, 20, 11], cells int64 [1, n, 4], counts int32 [1, n] -> boxes [1, 4096, 11]."""
+
+    def __init__(self, weights: Weights) -> None:
+        super().__init__(weights, _PILLARS_EPSILON)
+        self.register_buffer("anchors", torch.from_numpy(list_anchors()))
+
+    def forward(self, pillars: torch.Tensor, cells: torch.Tensor, counts: torch.Tensor) -> dict[str, torch.Tensor]:
+        x = self._spread(self._encode(pillars[0], cells[0], counts[0]), cells[0])
+        made = []
+        for block, ((layers, stride), upwards) in enumerate(zip(_BLOCKS, _UPWARDS, strict=True)):
+            for layer in range(layers + 1):
+                name = f"backbone.multi_blocks.{block}"
+                step = 1 if layer else stride
+                x = self.convolve(x, f"{name}.{3 * layer}", f"{name}.{3 * layer + 1}", stride=step, padding=1)
+            name = f"neck.decoder_blocks.{block}"
+            wider = functional.conv_transpose2d(x, self.weight(f"{name}.0.weight"), stride=upwards)
+            made.append(self.normalise(wider, f"{name}.1"))
+        x = torch.cat(made, dim=1)
+        return {"boxes": self._choose(*(self._tell(x, f"head.conv_{part}") for part in ("cls", "reg", "dir_cls")))}
+
+    def _encode(self, pillars: torch.Tensor, cells: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        """[n, 64]."""
+        places = pillars[:, :, :3]
+        beside = places - places.sum(dim=1, keepdim=True) / counts[:, None, None]
+        middles = [float(SIZE[axis]) * cells[:, None, axis + 1 : axis + 2] + _first_middle(axis) for axis in range(2)]
+        x, y = (pillars[:, :, axis : axis + 1] - middles[axis] for axis in range(2))
+        features = torch.cat([x, y, pillars[:, :, 2:], beside, x, y], dim=2)
+        there = torch.arange(MOST_POINTS, device=pillars.device)[None] < counts[:, None]
+        features = (features * there[:, :, None]).permute(0, 2, 1)
+        name = "pillar_encoder"
+        found = functional.conv1d(features, self.weight(f"{name}.conv.weight"))
+        return self.normalise(found, f"{name}.bn").amax(dim=2)
+
+    def _spread(self, features: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
+        """[1, 64, 468, 468], along y and x; zero where no pillar is."""
+        whole = torch.zeros(CELLS * CELLS, features.shape[1], dtype=features.dtype, device=features.device)
+        whole = whole.index_put((cells[:, 2] * CELLS + cells[:, 1],), features)
+        return whole.reshape(1, CELLS, CELLS, -1).permute(0, 3, 1, 2).contiguous()
+
+    def _tell(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        """[468, 468, values of the anchors there]."""
+        return functional.conv2d(x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"))[0].permute(1, 2, 0)
+
+    def _choose(self, scores: torch.Tensor, deltas: torch.Tensor, ahead: torch.Tensor) -> torch.Tensor:
+        likely = scores.reshape(-1, len(CLASSES)).float().sigmoid()
+        best = likely.amax(dim=1).topk(FOUND)[1]
+        anchors, moved = self.anchors[best], deltas.reshape(-1, 7)[best].float()
+        diagonal = (anchors[:, 3:4] ** 2 + anchors[:, 4:5] ** 2).sqrt()
+        sizes = anchors[:, 3:6] * moved[:, 3:6].exp()
+        middle = moved[:, :2] * diagonal + anchors[:, :2]
+        height = anchors[:, 5:6]
+        bottom = moved[:, 2:3] * height + anchors[:, 2:3] + height / 2 - sizes[:, 2:] / 2
+        looks = ahead.reshape(-1, 2)[best].argmax(dim=1, keepdim=True).float()
+        return torch.cat([middle, bottom, sizes, anchors[:, 6:] + moved[:, 6:], likely[best], looks], dim=1)[None]
+
+
+def _as_attribute(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _first_middle(axis: int) -> float:
+    """Of the first column along an axis, m."""
+    return float(SIZE[axis]) / 2 + float(LOWEST[axis])
+
+
+def list_anchors() -> np.ndarray:
+    """float32 [468 * 468 * 6, 7]: along y, then x, of each class the two angles."""
+    lines = [torch.linspace(float(LOWEST[axis]), float(HIGHEST[axis]), CELLS + 1).numpy() for axis in range(2)]
+    x, y = (line[:-1] + (line[1] - line[0]) / 2 for line in lines)
+    anchors = np.empty((CELLS, CELLS, len(CLASSES), len(_ANGLES), 7), np.float32)
+    anchors[..., 0], anchors[..., 1] = x[None, :, None, None], y[:, None, None, None]
+    for number, (sizes, height) in enumerate(_ANCHORS):
+        anchors[:, :, number, :, 2], anchors[:, :, number, :, 3:6] = height, sizes
+    anchors[..., 6] = _ANGLES
+    return anchors.reshape(-1, 7)
+
+
+def write_segmentation_program(source: Path, folder: Path, height: int, width: int) -> None:
+    network = DeepLab(_read_weights(source, "model_state")).eval()
+    batch = torch.export.Dim("batch", min=1, max=_MOST_PICTURES)
+    given = (torch.zeros(2, height, width, 3, dtype=torch.uint8),)
+    _write(source, network, given, ({0: batch},), folder)
+
+
+def write_detection_program(source: Path, folder: Path) -> None:
+    network = PointPillars(_read_weights(source, "model_state_dict")).eval()
+    given = (
+        torch.zeros(1, MOST_PILLARS, MOST_POINTS, PAINTED),
+        torch.zeros(1, MOST_PILLARS, 4, dtype=torch.int64),
+        torch.ones(1, MOST_PILLARS, dtype=torch.int32),
+    )
+    _write(source, network, given, None, folder)
+
+
+def _write(source: Path, network: Any, given: Any, free: Any, folder: Path) -> None:
+    try:
+        with torch.no_grad():
+            program = torch.export.export(network, given, dynamic_shapes=free)
+    except AttributeError as error:
+        raise HarnessError(f"{source} lacks weights of the published network: {error}", "input", _FIX) from error
+    torch.export.save(program, folder / MODEL)
+
+
+def _read_weights(path: Path, name: str) -> Weights:
+    document = load_saved(path, _FIX)
+    state = document.get(name) if isinstance(document, dict) else None
+    if not isinstance(state, dict) or not all(isinstance(item, torch.Tensor) for item in state.values()):
+        raise HarnessError(f"{path} holds no {name}", "input", _FIX)
+    return state

@@ -1,0 +1,180 @@
+"""Waymo's validation frames in KITTI's format, as MLCommons hands them to its members.
+
+Pictures stay JPEG files until a run makes them resident, which LoadGen does not time: decoded, a frame takes 32 MB. The
+points outside of what the benchmark looks at are cut away in the preparation, as a single, consistent crop may be.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.pointpainting.detecting import FRONT, LOOKING, SIDE
+from harness.benchmarks.pointpainting.infos import CAMERAS, FIX, Frame, read_frames
+from harness.benchmarks.pointpainting.painting import FEATURES
+from harness.benchmarks.pointpainting.pillars import MOST_PILLARS, count_pillars, crop_points
+from harness.benchmarks.sources import is_rehearsal, require_source
+from harness.contract import Counter
+from harness.errors import HarnessError
+from harness.qsl import Consecutive, Ragged
+
+INFOS, LISTED = "waymo_infos_val.pkl", "ImageSets/val.txt"
+FRAMES = 39_987
+STORED = 6  # values of a point on disk: place, intensity, elongation, time
+PICTURES, POINTS, INDEX = "pictures.bin", "points.bin", "index.npz"
+_POINT = STORED * np.dtype(np.float32).itemsize
+_AHEAD = 8  # frames read but not yet written, for each thread
+_SHOWN = 5
+
+
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """pictures.bin, all JPEG files; points.bin, float32 of five values; index.npz, where each begins and the rest.
+
+    ``settings``: count (the first so many frames), threads.
+    """
+    source = require_source(source, "Waymo in KITTI's format (kitti_format)")
+    folder = source if (source / INFOS).is_file() else source / "kitti_format"
+    frames = read_frames(folder / INFOS)
+    if len(frames) != FRAMES and not is_rehearsal(source):
+        raise HarnessError(f"{folder / INFOS} names {len(frames):,} frames, the benchmark has {FRAMES:,}", "input", FIX)
+    _check_listed(folder, frames)
+    frames = frames[: int(settings.get("count", 0)) or None]
+    rules = [FileRule(frame.cloud) for frame in frames]
+    rules += [FileRule(name, "JPEG file", b"\xff\xd8\xff", b"\xff\xd9") for frame in frames for name in frame.pictures]
+    check_files(folder, rules, fix=FIX)
+    _check_sizes(folder, frames)
+    counter.stage("building", len(frames))
+    pictures, points, room = [0], [0], 0
+    with (
+        ThreadPoolExecutor(int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))) as pool,
+        (output / PICTURES).open("wb") as shown,
+        (output / POINTS).open("wb") as measured,
+    ):
+        for seen, cloud in _read_all(folder, frames, pool):
+            for picture in seen:
+                shown.write(picture)
+                pictures.append(pictures[-1] + len(picture))
+            measured.write(cloud.tobytes())
+            points.append(points[-1] + len(cloud))
+            room = max(room, count_pillars(cloud)) if is_rehearsal(source) else MOST_PILLARS
+            counter.bump(1)
+    _write_index(output / INDEX, frames, pictures, points, room)
+
+
+def _write_index(
+    path: Path, frames: Sequence[Frame], pictures: Sequence[int], points: Sequence[int], room: int
+) -> None:
+    known = [[frame.number, room, *frame.shapes.ravel().tolist()] for frame in frames]
+    np.savez(
+        path,
+        frames=np.array(known, np.int64),
+        matrices=np.stack([frame.matrices for frame in frames]),
+        pictures=np.array(pictures, np.int64),
+        points=np.array(points, np.int64),
+        objects=np.concatenate([frame.objects for frame in frames]),
+        classes=np.concatenate([frame.classes for frame in frames]),
+        difficulties=np.concatenate([frame.difficulties for frame in frames]),
+        labelled=np.cumsum([0, *(len(frame.classes) for frame in frames)], dtype=np.int64),
+    )
+
+
+def load_samples(dataset: Path) -> dict[str, Any]:
+    index = np.load(dataset / INDEX)
+    pictures = Consecutive(np.memmap(dataset / PICTURES, np.uint8, "r"), index["pictures"])
+    points = np.memmap(dataset / POINTS, np.float32, "r").reshape(-1, FEATURES)
+    return {
+        **{part: Ragged(_Decoded(pictures, LOOKING[part])) for part in (FRONT, SIDE)},
+        "points": Ragged(Consecutive(points, index["points"])),
+        "matrices": index["matrices"],
+        "frame": index["frames"],
+    }
+
+
+class _Decoded(Sequence[np.ndarray]):
+    """Pictures of some cameras of each frame, uint8 [cameras, height, width, 3], red first; decoded when they are asked
+    for."""
+
+    def __init__(self, pictures: Consecutive, cameras: Sequence[int]) -> None:
+        self._pictures, self._cameras = pictures, cameras
+
+    def __len__(self) -> int:
+        return len(self._pictures) // CAMERAS
+
+    def __getitem__(self, number: Any) -> Any:
+        first = range(len(self))[number] * CAMERAS
+        return np.stack([decode_picture(self._pictures[first + camera]) for camera in self._cameras])
+
+
+def decode_picture(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """[height, width, 3], red first. Raises HarnessError."""
+    image: NDArray[np.uint8] | None = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+    if image is None:
+        raise HarnessError("a picture of the prepared dataset cannot be decoded", "input", FIX)
+    return np.ascontiguousarray(image[..., ::-1])
+
+
+def _check_listed(folder: Path, frames: Sequence[Frame]) -> None:
+    """The list of the split must name the same frames."""
+    try:
+        listed = {int(word) for word in (folder / LISTED).read_text(encoding="ascii").split()}
+    except OSError as error:
+        raise HarnessError(f"{folder / LISTED}: {error.strerror}", "missing", FIX) from error
+    except ValueError as error:
+        raise HarnessError(f"{folder / LISTED} is not a list of numbers: {error}", "input", FIX) from error
+    named = {frame.number for frame in frames}
+    for problem, numbers in (("has no", listed - named), (f"beside those of {LISTED} has", named - listed)):
+        if numbers:
+            shown = ", ".join(map(str, sorted(numbers)[:_SHOWN]))
+            raise HarnessError(f"{folder / INFOS} {problem} frame {shown}: {len(numbers)} in all", "input", FIX)
+
+
+def _check_sizes(folder: Path, frames: Sequence[Frame]) -> None:
+    """A cloud is made of whole points; the pictures of an engine are of one size, the one that the list tells."""
+    cut = [frame.cloud for frame in frames if (folder / frame.cloud).stat().st_size % _POINT]
+    if cut:
+        problem = f"{folder}: {len(cut)} are cut off: {', '.join(cut[:_SHOWN])}"
+        raise HarnessError(problem, "input", FIX)
+    wanted = frames[0].shapes
+    for cameras in LOOKING.values():
+        for frame in frames:
+            for camera in cameras:
+                told, first = frame.shapes[camera].tolist(), wanted[cameras[0]].tolist()
+                found = read_picture_size(folder / frame.pictures[camera])
+                if not found == told == first:
+                    sizes = f"is {found}, the list of frames says {told}, and others of its cameras are {first}"
+                    raise HarnessError(f"{folder / frame.pictures[camera]} {sizes}", "input", FIX)
+
+
+def read_picture_size(path: Path) -> list[int]:
+    """Height and width, of the header of a JPEG file; nothing where it has none."""
+    with path.open("rb") as stream:
+        stream.seek(2)
+        while len(mark := stream.read(4)) == 4 and mark[0] == 0xFF:
+            length = int.from_bytes(mark[2:], "big")
+            if 0xC0 <= mark[1] <= 0xCF and mark[1] not in (0xC4, 0xC8, 0xCC):  # a start of frame
+                shape = stream.read(5)
+                return [int.from_bytes(shape[1:3], "big"), int.from_bytes(shape[3:5], "big")]
+            stream.seek(length - 2, os.SEEK_CUR)
+    return []
+
+
+def _read_all(
+    folder: Path, frames: Sequence[Frame], pool: ThreadPoolExecutor
+) -> Iterator[tuple[list[bytes], NDArray[np.float32]]]:
+    """In order. Reading lets go of the interpreter."""
+
+    def read(frame: Frame) -> tuple[list[bytes], NDArray[np.float32]]:
+        cloud = np.fromfile(folder / frame.cloud, np.float32).reshape(-1, STORED)[:, :FEATURES]
+        return [(folder / name).read_bytes() for name in frame.pictures], crop_points(cloud)
+
+    step = pool._max_workers * _AHEAD
+    for first in range(0, len(frames), step):
+        yield from pool.map(read, frames[first : first + step])

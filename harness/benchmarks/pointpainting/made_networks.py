@@ -40,7 +40,7 @@ def make_segmentation(path: Path, rng: np.random.Generator, width: int) -> None:
 
 def make_detection(path: Path, rng: np.random.Generator, width: int, given: Sequence[Arrays]) -> None:
     """input_pillars [n, 20, 11], input_coors_batch int64 [n, 4], input_npoints_per_pillar int32 [n] -> output_x
-    [1, 4096, 11]. ``given``: what it gets of some scenes, by which it is balanced."""
+    [4096, 11]. ``given``: what it gets of some scenes, by which it is balanced."""
     net = MadeNetwork(rng)
     summed = net.node("ReduceSum", ["input_pillars", net.constant([1], "int64")], keepdims=0)
     counts = net.node("Cast", ["input_npoints_per_pillar"], to=1)
@@ -63,7 +63,7 @@ def make_detection(path: Path, rng: np.random.Generator, width: int, given: Sequ
     looks = net.node("Cast", [net.node("Greater", [ahead, net.constant(0.0)])], to=1)
     whole = net.node("Concat", [_place(net, deltas), likely, looks], axis=2)
     _keep_likeliest(net, net.node("Reshape", [whole, net.constant([-1, COLUMNS], "int64")]))
-    net.save(path, "detection", _INPUTS, {"output_x": ("float32", [1, FOUND, COLUMNS])})
+    net.save(path, "detection", _INPUTS, {"output_x": ("float32", [FOUND, COLUMNS])})
 
 
 def _name_inputs(inputs: Arrays) -> Arrays:
@@ -92,5 +92,4 @@ def _keep_likeliest(net: MadeNetwork, proposed: str) -> None:
     scores = net.split(filled, [7, len(CLASSES), 1], axis=1)[1]
     best = net.node("ReduceMax", [scores], axes=[1], keepdims=0)
     _, order = net.nodes("TopK", [best, net.constant([FOUND], "int64")], 2)
-    kept = net.node("Gather", [filled, order])
-    net.node("Unsqueeze", [kept, net.constant([0], "int64")], "output_x")
+    net.node("Gather", [filled, order], "output_x")

@@ -1,7 +1,8 @@
 """The published ONNX files with the inputs and outputs of engines.
 
 front and side: images uint8 [N, height, width, 3] -> scores [N, 19, height, width]. detection: pillars [1, n, 20, 11],
-cells int64 [1, n, 4] and counts int32 [1, n] -> boxes [1, 4096, 11]; its file takes one cloud at a time.
+cells int64 [1, n, 4] and counts int32 [1, n] -> boxes [1, 4096, 11]; the file takes one cloud at a time, and none of
+what it takes and gives has the first axis.
 """
 
 from __future__ import annotations
@@ -83,7 +84,13 @@ def _require(source: Path, given: Any, kind: int, axes: int) -> None:
 
 def _finish(model: Any, made: Sequence[Any], inputs: Sequence[Any], output: str, shape: Sizes, folder: Path) -> None:
     graph = model.graph
-    nodes = [*made, *graph.node, helper.make_node("Identity", [graph.output[0].name], [output])]
+    given = graph.output[0].name
+    if shape[0] == 1:  # the published boxes have no axis for the clouds of a batch
+        graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), f"{_OWN}shape"))
+        last = helper.make_node("Reshape", [given, f"{_OWN}shape"], [output])
+    else:
+        last = helper.make_node("Identity", [given], [output])
+    nodes = [*made, *graph.node, last]
     del graph.node[:], graph.input[:], graph.output[:], graph.value_info[:]
     graph.node.extend(nodes)
     graph.input.extend(inputs)

@@ -57,7 +57,8 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
         scenes: list[Arrays] = [{name: array[row] for name, array in samples.items()} for row in range(count)]
         make_segmentation(networks / SEGMENTATION_ONNX, rng, _HIDDEN[size])
         make_detection(networks / DETECTION_ONNX, rng, _HIDDEN[size], [])
-        given = [answer(_open_parts(networks, parts, counter), scene)[1] for scene in scenes[:_FEW]]
+        sessions = _open_parts(networks, parts, counter)
+        given = [answer(sessions, scene)[1] for scene in scenes[:_FEW]]
         make_detection(networks / DETECTION_ONNX, rng, _HIDDEN[size], given)
         sessions = _open_parts(networks, parts, counter)
         counter.stage("building", count)

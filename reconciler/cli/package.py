@@ -19,14 +19,21 @@ from reconciler.cli.shared.passwords import password_options, read_password
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.codec import make_versioned
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
-from reconciler.files import replace
+from reconciler.files import remove, replace
 from reconciler.leftovers import sweep_beside
+from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.planning import compute_plan
 from reconciler.publishing.archive import MANIFEST, Packed, encode_manifest, pack, parse_digests, render_digest_line
 from reconciler.publishing.encryption import ENDINGS, encrypt
-from reconciler.publishing.preconditions import (
-    Refusal,
+from reconciler.publishing.preconditions import Refusal
+from reconciler.publishing.registration import (
+    CLIENT,
+    KEY,
+    arrange_runs,
+    list_registrations,
+    render_registration_commands,
 )
+from reconciler.publishing.tree_files import write_tree
 from reconciler.quantities import show_count, show_size
 from reconciler.reconcile import TOOL
 from reconciler.render.documents import render_document
@@ -75,6 +82,9 @@ def command(
 
     Refused, with every reason and what to do about it, are rehearsals, synthetic data, unknown inputs of imported runs,
     cells that are not ready or break a rule, accepted results, and what is not committed.
+
+    Of a submission of MLPerf Endpoints it also writes the folders of runs that MLCommons' own command line registers,
+    and prints the commands to type. None of them is run here.
     """
     if output is not None and output.exists() and not output.is_file():
         raise ReconcilerError(
@@ -91,9 +101,14 @@ def command(
     target = output or _default(submission)
     secret = read_password(password_file, password_env, confirm=True) if encrypt else ""
     packed, written = _write(submission, target, encrypt or "", secret, amends)
+    registers = submission.ruleset.layout == CURVES and not encrypt
+    commands = _prepare_registration(submission, target) if registers else []
     if as_json:
+        files = [str(path) for path in written]
         say_json(
-            render_document("package", commit=submission.commit, files=[str(p) for p in written], sha256=packed.sha256)
+            render_document(
+                "package", commit=submission.commit, files=files, sha256=packed.sha256, registration=commands
+            )
         )
     else:
         what = f"{show_count(len(packed.files), 'file')} of {show_count(len(submission.content.cells), 'cell')}"
@@ -101,7 +116,31 @@ def command(
         say("\n".join(f"  {path}" for path in written))
         for cell, acceptance in submission.seen.difference.accepted.items():
             say(f"  accepted {cell}: {show_acceptance(acceptance)}")
+        if commands:
+            say(_render_registration(commands))
     return IN_SYNC
+
+
+def _prepare_registration(submission: PackedSubmission, target: Path) -> list[str]:
+    """The commands, once the folders that they name are beside the archive."""
+    folder = target.with_name(f"{target.name.removesuffix('.tar.gz')}.registration").absolute()
+    arranged = list(arrange_runs(submission.files))
+    remove(folder)
+    write_tree(folder, arranged, (), submission.stored)
+    registrations = list_registrations(submission.content, (name for name, _ in arranged))
+    organisation = submission.seen.tree / submission.content.submitter
+    until = submission.seen.desired.submission.text("embargo.until")
+    return render_registration_commands(registrations, folder, organisation, until)
+
+
+def _render_registration(commands: list[str]) -> str:
+    said = (
+        f"To register it, with {CLIENT} and your key in {KEY}, type:",
+        *(f"  {command}" for command in commands),
+        "SCENARIO is cop where the client runs on the premises of the system, con where it comes over a network.",
+        "An ID is what `runs create` printed for that run. `--dry-run` with either only shows what would be sent.",
+    )
+    return "\n".join(said)
 
 
 def _refuse(refusals: list[Refusal], *, as_json: bool) -> None:

@@ -13,15 +13,15 @@ from tests.unit.cli.conftest import git
 from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
 
 
-def adopt_curve(folder: Path) -> Path:
-    """Seven points, and a dedicated Offline run."""
+def adopt_curve(folder: Path, *words: str) -> Path:
+    """Seven points, and a dedicated Offline run. ``words``: further ones of the command that adopts them."""
     sent = write_submission(folder / "sent", make_submission(make_curve(dedicated=True)))
     root = folder / "mine"
     root.mkdir()
     git(root, "init", "--quiet")
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
         patch.chdir(root)
-        assert main(["adopt", str(sent)]) == 0
+        assert main(["adopt", str(sent), *words]) == 0
         assert main([]) == 0
     (root / ".gitignore").write_text(".reconcile/\n")
     git(root, "add", "--all")

@@ -67,6 +67,15 @@ def _is_left_out(item: Field[Any], value: Any) -> bool:
     return bool(value == (make() if item.default is MISSING else item.default))
 
 
+def parse_json(data: bytes) -> Any:
+    """As ``json.loads``, in a third of its time. What msgspec refuses and that takes (half a character, a number beyond
+    all doubles) is read all the same. Raises ValueError."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, ValueError):
+        return json.loads(data)
+
+
 def read_document(document: Any, of: type[T]) -> T:
     """Raises CodecError, naming the place in the document."""
     try:

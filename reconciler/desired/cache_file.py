@@ -18,6 +18,7 @@ from reconciler.desired.state import Desired, Pins
 from reconciler.errors import Problem
 from reconciler.escaping import expand_variables, hide_location, hide_value
 from reconciler.files import hash_bytes, read_checked, write_cache
+from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Resource
@@ -26,7 +27,7 @@ from reconciler.resource.settings import SubmissionSettings
 if TYPE_CHECKING:
     from reconciler.desired.detail import Detail
 
-FORMAT = 9
+FORMAT = 10
 _SHORTEST = 4  # characters of a value that is looked for
 
 
@@ -82,6 +83,7 @@ class _Header:
     notes: tuple[str, ...]
     gaps: tuple[Problem, ...]
     submission: SubmissionSettings
+    shared: tuple[Input, ...]
     rows: Sequence[_ResourceRow]
     looked: Mapping[str, bool]
 
@@ -151,6 +153,7 @@ def _encode(compiled: Compiled) -> bytes:
         desired.notes,
         desired.gaps,
         desired.submission,
+        desired.shared,
         rows,
         compiled.looked,
     )
@@ -206,6 +209,7 @@ def _decode(data: bytes, header: _Header, base: int, head: _Head, masked: _Maske
         notes=header.notes,
         gaps=header.gaps,
         submission=header.submission,
+        shared=header.shared,
     )
     origins = {row.pin: row.origin for row in header.pins if row.origin is not None}
     pins = Pins({row.pin: row.value for row in header.pins}, origins)

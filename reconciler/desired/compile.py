@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.cells import CellCompiler, Commons, find_common_keys
@@ -47,10 +48,11 @@ def compile_desired(
         elif ACCURACY_FROM in cell.settings:
             CellCompiler(making, readers, cell).leaning()
     results = [make_upstream_input(str(a), a, r.key) for a, r in making.resources.items() if a.kind is Kind.RESULT]
-    shared = [
+    inputs = [
         *collect_submission_inputs(collect_submission_values(declared)),
         *collect_published_inputs(declared, pins),
     ]
+    shared = sorted(inputs, key=attrgetter("name"))
     making.begin(None)
     making.put(
         Address(Kind.SUBMISSION, declared.name),
@@ -73,6 +75,7 @@ def compile_desired(
         detail=detail,
         name=declared.name,
         by_address={r.address: r for r in resources},
+        shared=tuple(shared),
         missing_cells=find_missing_cells(declared, ruleset),
         notes=list_notes(declared, ruleset),
         gaps=find_gaps(declared, ruleset),

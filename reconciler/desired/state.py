@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Desired:
     """Resources in pipeline order, cell by cell. ``detail`` gives what a resource was made from; the compiled cache
     reads it only when asked. ``digest`` stands for the whole: two equal digests plan alike. ``submission``: what is
-    declared of the whole. ``notes``: what a plan says of it though nothing follows from it. ``gaps``: what a
-    submission of it lacks."""
+    declared of the whole. ``shared``: inputs of the submission, but for its results. ``notes``: what a plan says of it
+    though nothing follows from it. ``gaps``: what a submission of it lacks."""
 
     digest: str
     resources: tuple[Resource, ...]
@@ -30,6 +30,7 @@ class Desired:
     name: str = ""
     by_address: Mapping[Address, Resource] = field(default_factory=dict)
     submission: SubmissionSettings = field(default_factory=SubmissionSettings)
+    shared: tuple[Input, ...] = ()
     missing_cells: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     gaps: tuple[Problem, ...] = ()

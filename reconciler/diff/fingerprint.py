@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
 from reconciler.resource.canonical import digest
-from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource
 
 _CODE = "+"  # in a fingerprint of the submission, before what stands for the code of its runs
@@ -24,8 +24,7 @@ def compute_fingerprint(result: Resource, record_ids: list[str]) -> str:
 def compute_submission_fingerprint(desired: Desired, cells: set[str], chosen: Mapping[Cell, Chosen]) -> str:
     """What the shared files are a function of: the systems' descriptions, which cells the tree holds, and the code of
     their runs."""
-    own = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
-    shared = [[i.name, i.value] for i in desired.detail(own.address).inputs if not i.name.startswith("Result:")]
+    shared = [[item.name, item.value] for item in desired.shared]
     own_part = digest({"shared": shared, "cells": sorted(cells), "renderer": RENDERER})
     code = sorted((str(cell), found.code) for cell, found in chosen.items() if found.code and str(cell) in cells)
     return f"{own_part}{_CODE}{digest(code)}" if code else own_part

@@ -145,7 +145,7 @@ def _is_in_hidden(item: Path, top: Path) -> bool:
 def seal(of: str, files: Iterable[Stated]) -> str:
     """Stands for sizes and times of files, and for what they were compared with. In the order in which the folders
     list them: another order only costs a closer look."""
-    return hash_bytes("".join([f"{path} {size} {time}\n" for path, size, time in files]).encode() + of.encode())
+    return hash_bytes(repr([of, *files]).encode())
 
 
 class _Table:

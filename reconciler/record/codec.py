@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
-from reconciler.codec import encode_canonical, make_versioned, read_document
+from reconciler.codec import encode_canonical, make_versioned, parse_json, read_document
 from reconciler.errors import RecordError
 from reconciler.files import hash_bytes
 from reconciler.record.plausible import check_plausible
@@ -48,7 +48,7 @@ def record_id(address: Address, key: str, data: bytes) -> str:
 def decode(data: bytes, where: str) -> Record:
     """Raises RecordError when the bytes are not a record of a format that is known."""
     try:
-        document = json.loads(data)
+        document = parse_json(data)
         if b"\\ud" in data:  # perhaps half a character, which no file could hold
             encode_canonical(document)
         version = document["format"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -18,6 +19,7 @@ from reconciler.codec import (
     encode_json,
     encode_packed,
     make_document,
+    parse_json,
     read_document,
 )
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -149,3 +151,24 @@ def test_a_damaged_cache_is_refused(data: bytes) -> None:
     for decode in (decode_json, decode_packed):
         with pytest.raises(CodecError):
             decode(data, Stored)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b'{"a": [1, 2.5, -0.0, true, null], "a": "twice"}', id="plain"),
+        pytest.param(b"[123456789012345678901234567890, 18446744073709551616]", id="large-integers"),
+        pytest.param(b"[0.1234567890123456789, 1e22, 123456789.123456789e-300]", id="long-decimals"),
+        pytest.param(b"[1e400, -1e400, Infinity]", id="beyond-doubles"),
+        pytest.param(b'["\\ud800", "\xc3\xa9"]', id="half-a-character"),
+        pytest.param(b"\xef\xbb\xbf{}", id="byte-order-mark"),
+    ],
+)
+def test_json_is_read_as_by_the_standard_library(data: bytes) -> None:
+    assert repr(parse_json(data)) == repr(json.loads(data))
+
+
+@pytest.mark.parametrize("data", [b"", b"[1,]", b'"\x01"', b'"\xff"', b"{} {}"])
+def test_what_is_no_json_is_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        parse_json(data)

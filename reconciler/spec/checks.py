@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.contract import BACKENDS, BackendFacts, Option
 from reconciler.errors import Problem
+from reconciler.mlperf.benchmark_facts import find_benchmark_facts
 from reconciler.quantities import is_whole
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import find_nearest, give_advice
@@ -35,6 +36,7 @@ def check_cell(settings: Block) -> Iterator[Problem]:
         fix = f"write 'run: {{options: {{model: NAME}}}}'; {listing} of the server lists the names"
         yield make_problem(settings["run.options.url"][0], "a server's address does not say which model it serves", fix)
     yield from _check_weights(settings, backend, facts)
+    yield from _check_samples(settings, backend, facts)
     for name, layers in settings.items():
         for part, other in (("engine", "run"), ("run", "engine")):
             prefix = f"{part}.options."
@@ -52,6 +54,20 @@ def _check_weights(settings: Block, backend: str, facts: BackendFacts) -> Iterat
         able = [name for name, other in BACKENDS.items() if kind in other.weights]
         why = f"backend {backend} does not read weights of type {kind}"
         yield make_problem(asked, why, f"choose backend {' or '.join(able)}" if able else 'write "int4"')
+
+
+def _check_samples(settings: Block, backend: str, facts: BackendFacts) -> Iterator[Problem]:
+    """What generates answers is asked with the samples that it takes: token ids, sounds, or messages with pictures."""
+    code = settings.get("benchmark.code")
+    known = find_benchmark_facts(str(code[0].value.value)) if code is not None and facts.takes else None
+    if known is None or not known.model.inputs or not set(facts.takes).isdisjoint(known.model.inputs):
+        return
+    asked = next(iter(known.model.inputs))
+    able = [name for name, other in BACKENDS.items() if asked in other.takes]
+    fix = f"choose backend {' or '.join(able)}" if able else "choose another backend"
+    yield make_problem(
+        settings["engine.backend"][0], f"backend {backend} takes no {asked}, which {known.code} asks with", fix
+    )
 
 
 def make_problem(setting: LayeredSetting, message: str, fix: str) -> Problem:

@@ -123,10 +123,12 @@ def _choose_backend(wanted: Wanted, facts: BenchmarkFacts | None) -> str | None:
     usual = BACKENDS.get(str(rehearsed.get("engine", {}).get("backend", "")))
     generates = usual is not None and usual.generates
     accelerator = str(wanted.read.hardware.get("accelerator", ""))
-    if not accelerator:
-        return "openvino-genai" if generates else "onnxruntime"
     if generates:
-        return "openai"
+        asked = set(facts.model.inputs)
+        usable = ("openai",) if accelerator else ("openvino-genai", "openai")
+        return next((name for name in usable if not asked.isdisjoint(BACKENDS[name].takes)), None)
+    if not accelerator:
+        return "onnxruntime"
     return "tensorrt" if "NVIDIA" in accelerator else None
 
 

@@ -38,14 +38,18 @@ def list_needed_pins(declared: Declared, ruleset: Ruleset) -> tuple[Pin, ...]:
 
 
 def find_missing_cells(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
-    """Each scenario that the round requires of an entered benchmark and that the spec does not declare."""
+    """Each scenario that the round requires of an entered benchmark and that the spec does not declare. Entries of one
+    benchmark whose cells share a folder, as where scenarios have datasets of their own, are complete together."""
     entered: dict[tuple[str, str, str, str], set[str]] = {}
+    names: dict[tuple[str, str, str], str] = {}
     for cell in declared.cells:
         official = cell.settings.get("benchmark.official")
         if official is None or not ruleset.binds(cell.cell.division, "scenarios"):
             continue
         c: Cell = cell.cell
-        entered.setdefault((c.division, c.system, c.benchmark, str(official.value)), set()).add(c.scenario)
+        named = c.benchmark if ruleset.binds(c.division, "model_mapping") else str(official.value)
+        first = names.setdefault((c.division, c.system, named), c.benchmark)
+        entered.setdefault((c.division, c.system, first, str(official.value)), set()).add(c.scenario)
     found = []
     for (division, system, benchmark, official_name), scenarios in entered.items():
         rules = ruleset.benchmark(official_name)

@@ -53,13 +53,24 @@ def test_a_benchmark_that_the_round_does_not_have_demands_no_scenario() -> None:
 
 def test_each_system_and_benchmark_has_scenarios_of_its_own() -> None:
     one = entering("closed", "edge", "resnet", "Offline", "SingleStream")
-    other = replace(one.cells[0], cell=Cell("closed", "box", "other", "MultiStream"))
-    found = find_missing_cells(replace(one, cells=(*one.cells, other)), load_ruleset("v5.0"))
-    assert sorted(found) == [
+    bert = entering("closed", "edge", "bert-99", "Offline").cells[0]
+    other = replace(bert, cell=Cell("closed", "box", "other", "Offline"))
+    away = replace(one.cells[0], cell=Cell("closed", "rack", "mine", "MultiStream"))
+    both = replace(one, cells=(*one.cells, other, away), systems={**one.systems, "rack": one.systems["box"]})
+    assert sorted(find_missing_cells(both, load_ruleset("v5.0"))) == [
         "closed/box/mine/MultiStream",
-        "closed/box/other/Offline",
         "closed/box/other/SingleStream",
+        "closed/rack/mine/Offline",
+        "closed/rack/mine/SingleStream",
     ]
+
+
+def test_entries_of_one_benchmark_that_share_its_folder_are_complete_together() -> None:
+    one = entering("closed", "edge", "resnet", "Offline", "SingleStream")
+    other = replace(one.cells[0], cell=Cell("closed", "box", "other", "MultiStream"))
+    assert find_missing_cells(replace(one, cells=(*one.cells, other)), load_ruleset("v5.0")) == ()
+    lacking = replace(one, cells=(one.cells[0], other))
+    assert find_missing_cells(lacking, load_ruleset("v5.0")) == ("closed/box/mine/SingleStream",)
 
 
 def needed(**changes: object) -> tuple[str, ...]:

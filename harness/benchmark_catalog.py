@@ -67,6 +67,14 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         "clicks of users on items: DLRM-DCNv2 on Criteo 1 TB",
         rehearsed=True,
     ),
+    "dlrm_v3": BuiltInBenchmark(
+        "dlrm_v3",
+        1,
+        "what users like next: HSTU on a synthetic stream",
+        rehearsed=True,
+        libraries=(("torch",),),
+        extra="pytorch",
+    ),
     "retinanet": BuiltInBenchmark(
         "retinanet",
         1,

@@ -134,7 +134,7 @@ def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Coun
 def _comparable(benchmark: BenchmarkCode) -> Callable[[Outputs], np.ndarray]:
     """What of a batch is compared: its responses, or the first output where they take several batches or may differ in
     size."""
-    if benchmark.loop or benchmark.names_samples:
+    if benchmark.loops or benchmark.names_samples:
         return lambda outputs: np.asarray(outputs[0])
     return lambda outputs: np.asarray(benchmark.postprocess(outputs, range(len(outputs[0]))))
 

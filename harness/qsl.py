@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,21 @@ class SampleLibrary:
         if rows[-1] - first == count - 1 and bool((np.diff(rows) == 1).all()):
             return slice(first, first + count)
         return rows
+
+
+class IssueOrder:
+    """Finds samples in an order of the benchmark's own, whichever LoadGen names. Raises HarnessError where not all of
+    them are resident."""
+
+    def __init__(self, library: SampleLibrary, order: Iterator[int]) -> None:
+        if library.performance_count != library.total_count:
+            loaded = f"{library.performance_count} of {library.total_count} samples"
+            problem = f"{loaded} would be loaded, and they are asked for in an order that needs all"
+            raise HarnessError(problem, "input", "leave performance_sample_count to the round")
+        self._library, self._order = library, order
+
+    def rows(self, indices: list[int]) -> Rows:
+        return self._library.rows(list(islice(self._order, len(indices))))
 
 
 def gather(array: np.ndarray, rows: Rows, staging: np.ndarray) -> np.ndarray:

@@ -24,10 +24,10 @@ from harness.load_plans import make_load_plan
 from harness.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
 from harness.loops import warm_rows
 from harness.machine import collect_machine_notes
-from harness.qsl import Arrays, SampleLibrary
+from harness.qsl import Arrays, IssueOrder, SampleLibrary
 from harness.slice_session import SliceSession
 from harness.slices import list_taken, slice_evidence, split_taken
-from harness.sut import Completer, Driven, Guard, OfflineSut, ServerSut, StreamSut
+from harness.sut import Completer, Driven, Guard, Indexed, OfflineSut, ServerSut, StreamSut
 from harness.telemetry import Telemetry, find_flags
 
 RANDOM_WEIGHTS = "random_weights"  # an option of backends that can draw a model's weights
@@ -116,7 +116,11 @@ def load_session(
     library = SampleLibrary(arrays, session.place, guard.record, performance_count=request.performance_sample_count)
     counter.stage("warming up")
     warm_up(session, arrays, benchmark)
-    sut = make_sut(request, session, library, completer, guard)
+    samples: Indexed = library
+    if benchmark.list_in_order is not None:
+        expected = prepared.expected_samples(library.total_count)
+        samples = IssueOrder(library, benchmark.list_in_order(arrays, expected))
+    sut = make_sut(request, session, samples, completer, guard)
 
     def close() -> None:
         sut.close()
@@ -154,18 +158,18 @@ def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> None:
     count = min(session.batch_size, len(next(iter(arrays.values()))))
     session.place(warm_rows(arrays, count))
     for size in {1, count}:
-        for _ in range(1 if benchmark.loop else _WARM_UP_BATCHES):
+        for _ in range(1 if benchmark.loops else _WARM_UP_BATCHES):
             benchmark.postprocess(session.compute(slice(0, size)), range(size))
 
 
 def make_sut(
-    request: RunRequest, session: Session, library: SampleLibrary, completer: Completer, guard: Guard
+    request: RunRequest, session: Session, samples: Indexed, completer: Completer, guard: Guard
 ) -> StreamSut | OfflineSut | ServerSut:
     if request.scenario == "Server":
         delay = int(request.settings.get("queue_delay_us", 0)) / 1e6
-        return ServerSut(session, library, completer, guard, delay=delay)
+        return ServerSut(session, samples, completer, guard, delay=delay)
     kind = OfflineSut if request.scenario == "Offline" else StreamSut
-    return kind(session, library, completer, guard)
+    return kind(session, samples, completer, guard)
 
 
 def _test(request: RunRequest) -> Test:

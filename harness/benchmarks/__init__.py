@@ -29,6 +29,11 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   ``AT_ONCE: int`` (0): how many samples may be under way, where they are large. ``STEP_THREADS: int`` (0): how many
   of them may compute between two questions at a time, where that takes long. ``load_samples`` may then give
   ``harness.qsl.Ragged``, and ``postprocess`` is not called.
+- ``open_loop(source)``: in the place of ``loop``, where it looks something up in the model itself, such as a table that
+  no engine can hold: the loop. ``source``: what the spec names as the path of the model.
+- ``list_in_order(samples, expected)``: where the rules have an order of samples: their numbers without an end, in the
+  order in which they are asked for, whichever LoadGen names. ``samples``: what was loaded; ``expected``: how many
+  queries the run will probably have. Responses then name their samples, and ``score`` goes by those names.
 - ``PARTS: tuple[str, ...]`` (none): where the model is several networks, their names. Each has an engine of its own:
   ``build_model`` writes the folder NAME with model.onnx or model.pt2 for each, ``OUTPUTS`` is by name of the part, and
   ``loop`` yields (name, inputs).
@@ -47,7 +52,7 @@ import importlib.util
 import inspect
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -62,6 +67,7 @@ from harness.contract import BENCHMARKS, Benchmark, Counter
 from harness.digests import hash_file
 from harness.errors import HarnessError
 from harness.loops import Loop, LoopSession
+from harness.qsl import Arrays
 
 Settings = Mapping[str, Any]
 Metrics = Mapping[str, Any]
@@ -73,7 +79,8 @@ Responses = np.ndarray | Sequence[np.ndarray]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkCode:
     """A loaded benchmark, its defaults filled in. ``digest``: of a user's file, "" for a built-in one.
-    ``names_samples``: its responses hold the numbers of their samples."""
+    ``names_samples``: its responses hold the numbers of their samples. ``open_loop``: its loop where that reads the
+    model's source itself. ``list_in_order``: the order in which samples are asked for, whichever LoadGen names."""
 
     name: str
     digest: str
@@ -96,15 +103,23 @@ class BenchmarkCode:
     postprocess: Callable[[Outputs, Sequence[int]], Responses]
     names_samples: bool
     loop: Loop | None
+    open_loop: Callable[[Path | None], Loop] | None
+    list_in_order: Callable[[Arrays, int], Iterator[int]] | None
     score: Callable[[AnswerLog, Path, Path], Metrics]
     show_answers: ShowAnswers | None
 
+    @property
+    def loops(self) -> bool:
+        """Whether a sample may take several calls of the engine."""
+        return bool(self.loop or self.open_loop)
+
     def open_session(self, load: Callable[[LoadPlan], Session], plan: LoadPlan) -> Session:
         """``load``: the backend's, whose own session it is where the benchmark has no loop."""
-        if self.loop is None:
+        loop = self.open_loop(plan.source) if self.open_loop else self.loop
+        if loop is None:
             return load(plan)
         parts, at_once, step_threads = self.parts, self.at_once, self.step_threads
-        return LoopSession(load, plan, self.loop, parts=parts, at_once=at_once, step_threads=step_threads)
+        return LoopSession(load, plan, loop, parts=parts, at_once=at_once, step_threads=step_threads)
 
 
 def load_benchmark(benchmark: Benchmark) -> BenchmarkCode:
@@ -161,7 +176,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         "load_performance_samples": getattr(module, "load_samples", map_samples),
         "load_calibration": map_calibration,
         "load_shared": share_nothing,
-        "postprocess": keep_answers if hasattr(module, "loop") else highest_class,
+        "postprocess": keep_answers if hasattr(module, "loop") or hasattr(module, "open_loop") else highest_class,
         "score": _top1(dtype),
     }
     found: dict[str, Any] = {function: getattr(module, function, default) for function, default in defaults.items()}
@@ -190,6 +205,8 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         at_once=int(getattr(module, "AT_ONCE", 0)),
         step_threads=int(getattr(module, "STEP_THREADS", 0)),
         loop=getattr(module, "loop", None),
+        open_loop=getattr(module, "open_loop", None),
+        list_in_order=getattr(module, "list_in_order", None),
         outputs=() if parts else _describe_outputs(outputs),
         parts=parts,
         **found,

@@ -116,6 +116,7 @@ LATE: dict[str, str] = {
     "harness.benchmarks": "only the benchmark that was asked for, which may be a user's own file",
     "harness.benchmarks.digits": "onnx, only in the child that makes the model",
     "harness.benchmarks.dlrm_v2.model": "onnx or PyTorch, only in the child that writes a checkpoint as a model",
+    "harness.benchmarks.dlrm_v3.model": "PyTorch, only in the child that writes a checkpoint as a program",
     "harness.benchmarks.language.pydoc": "OpenVINO, only where the model is written; ROUGE, only where it scores",
     "harness.benchmarks.language.pydoc.text": "the text, only where the dataset is made",
     "harness.benchmarks.language.rehearsing": "NLTK, only where it learns where sentences end",

@@ -1,0 +1,218 @@
+"""The tables of the reference's checkpoint, read where they are: ``sparse/`` as torch.distributed.checkpoint leaves it.
+
+``.metadata`` says which bytes of which file hold which part of a table; each part is what torch.save wrote. A table of
+a terabyte is mapped, and its rows are looked up on disk or in what the system keeps of it in memory. The metadata is a
+pickle: it is read without PyTorch, and nothing of what it names is loaded or called.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
+from harness.errors import HarnessError
+
+SPARSE, DENSE, METADATA = "sparse", "non_sparse.ckpt", ".metadata"
+FIX = "bring the checkpoint again, as `reconcile fetch dlrm-v3` says; its folder holds sparse/ and non_sparse.ckpt"
+_NAME = "embeddings.{}.weight"  # how the name of a table's weight ends
+_TYPES = {"float16": np.dtype(np.float16), "float32": np.dtype(np.float32)}
+_LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
+
+
+@dataclass(frozen=True, slots=True)
+class TablePart:
+    """Rows and columns of a table: where they begin, how many, and where their bytes are: of what torch.save wrote."""
+
+    offsets: tuple[int, int]
+    size: tuple[int, int]
+    file: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    size: tuple[int, int]
+    dtype: np.dtype[Any]
+    parts: tuple[TablePart, ...]
+
+
+class Table:
+    """Rows that are looked up. What is asked for outside is the nearest row, as in the reference."""
+
+    def __init__(self, shape: TableShape, mapped: Mapping[TablePart, np.ndarray]) -> None:
+        self.rows, self.width = shape.size
+        self._dtype = shape.dtype
+        firsts = sorted({part.offsets[0] for part in shape.parts})
+        self._firsts = np.array(firsts)
+        self._bands = [[(p.offsets[1], mapped[p]) for p in shape.parts if p.offsets[0] == first] for first in firsts]
+
+    def take(self, numbers: NDArray[np.integer[Any]]) -> np.ndarray:
+        """[numbers, width]."""
+        wanted = np.clip(numbers, 0, self.rows - 1)
+        if len(self._bands) == 1:
+            return self._take(0, wanted)
+        found = np.empty((len(wanted), self.width), self._dtype)
+        bands = np.searchsorted(self._firsts, wanted, "right") - 1
+        for band in np.unique(bands).tolist():
+            rows = np.flatnonzero(bands == band)
+            found[rows] = self._take(band, wanted[rows] - self._firsts[band])
+        return found
+
+    def _take(self, band: int, rows: NDArray[np.integer[Any]]) -> np.ndarray:
+        found = np.empty((len(rows), self.width), self._dtype)
+        for column, part in self._bands[band]:
+            # Side by side in memory as on disk: a row is brought in one piece.
+            found[:, column : column + part.shape[1]] = np.take(part, rows, axis=0)
+        return found
+
+
+def read_shapes(checkpoint: Path) -> dict[str, TableShape]:
+    """Of the three tables. Raises HarnessError naming what is missing, or files that are missing or cut off."""
+    folder = checkpoint / SPARSE
+    described = _read_metadata(folder / METADATA)
+    shapes = {}
+    for name in (ITEMS, CATEGORIES, USERS):
+        ending = _NAME.format(name)
+        found = next((entry for full, entry in described.items() if full.endswith(ending)), None)
+        if found is None:
+            raise HarnessError(f"{folder / METADATA} names no {ending}", "input", FIX)
+        _check_covered(folder, name, found)
+        shapes[name] = found
+    _check_files(folder, [part for shape in shapes.values() for part in shape.parts])
+    return shapes
+
+
+def open_table(checkpoint: Path, name: str, shape: TableShape) -> Table:
+    folder = checkpoint / SPARSE
+    return Table(shape, {part: _map(folder / part.file, part, shape.dtype, name) for part in shape.parts})
+
+
+def _check_covered(folder: Path, name: str, shape: TableShape) -> None:
+    covered = sum(prod(part.size) for part in shape.parts)
+    if covered != prod(shape.size):
+        problem = f"{folder / METADATA}: parts of {name} hold {covered:,} of its {prod(shape.size):,} values"
+        raise HarnessError(problem, "input", FIX)
+
+
+def _check_files(folder: Path, parts: Iterable[TablePart]) -> None:
+    ends: dict[str, int] = {}
+    for part in parts:
+        ends[part.file] = max(part.start + part.length, ends.get(part.file, 0))
+    sizes = {file: (folder / file).stat().st_size if (folder / file).is_file() else -1 for file in ends}
+    for problem, files in {
+        "missing": [file for file, size in sizes.items() if size < 0],
+        "cut off": [file for file, size in sizes.items() if 0 <= size < ends[file]],
+    }.items():
+        if files:
+            told = f"{folder}: of {len(ends)} files {len(files)} are {problem}: {', '.join(sorted(files)[:3])}"
+            raise HarnessError(told, "input", FIX)
+
+
+def _map(path: Path, part: TablePart, dtype: np.dtype[Any], name: str) -> np.ndarray:
+    """The values that torch.save wrote there: they are the member data/0 of a zip, uncompressed."""
+    with path.open("rb") as stream:
+        try:
+            with zipfile.ZipFile(_FilePart(stream, part.start, part.length)) as archive:
+                (member,) = (item for item in archive.infolist() if item.filename.endswith("/data/0"))
+            stream.seek(part.start + member.header_offset + _LOCAL_HEADER - 4)
+            header = np.frombuffer(stream.read(4), "<u2")
+        except (ValueError, zipfile.BadZipFile) as error:
+            raise HarnessError(f"{path} is damaged where {name} should be: {error}", "input", FIX) from error
+    if member.file_size != prod(part.size) * dtype.itemsize:
+        problem = f"{path} holds {member.file_size:,} bytes of a part of {name}, not {list(part.size)} {dtype.name}"
+        raise HarnessError(problem, "input", FIX)
+    start = part.start + member.header_offset + _LOCAL_HEADER + int(header.sum())
+    return np.memmap(path, dtype, "r", start, part.size).view(np.ndarray)
+
+
+class _FilePart(io.RawIOBase):
+    """Part of a file as a file of its own, as long as the whole one is open."""
+
+    def __init__(self, stream: io.BufferedReader, start: int, length: int) -> None:
+        self._stream, self._start, self._length, self._at = stream, start, length, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._length}[whence]
+        if self._at < 0:
+            raise ValueError("nothing begins so far before")
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        self._stream.seek(self._start + self._at)
+        found = self._stream.read(max(0, min(len(buffer), self._length - self._at)))
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+
+class _Named:
+    """Stands for an object of a class that is not loaded: what it was made of, and its fields."""
+
+    given: tuple[Any, ...]
+
+    def __new__(cls, *given: Any) -> _Named:
+        made = object.__new__(cls)
+        made.given = given
+        return made
+
+    def __setstate__(self, state: Any) -> None:
+        vars(self).update(state if isinstance(state, dict) else {"state": state})
+
+
+@cache
+def _stand_in(name: str) -> type[_Named]:
+    return type(name, (_Named,), {})
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        return tuple if (module, name) == ("torch", "Size") else _stand_in(name)
+
+
+def _read_metadata(path: Path) -> dict[str, TableShape]:
+    """Every tensor of two axes, by its full name."""
+    try:
+        with path.open("rb") as stream:
+            metadata = _Reader(stream).load()
+        places = {(key.fqn, tuple(key.offset)): value for key, value in metadata.storage_data.items() if key.offset}
+        return {
+            name: _describe(name, entry, places)
+            for name, entry in metadata.state_dict_metadata.items()
+            if len(getattr(entry, "size", ())) == 2
+        }
+    except OSError as error:
+        raise HarnessError(f"{path}: {error.strerror}", "missing", FIX) from error
+    except HarnessError:
+        raise
+    except Exception as error:  # a damaged pickle may end in anything
+        raise HarnessError(f"{path} is cut off, or not of a checkpoint: {error}", "input", FIX) from error
+
+
+def _describe(name: str, entry: Any, places: Mapping[Any, Any]) -> TableShape:
+    kind = entry.properties.state[0].__name__
+    if kind not in _TYPES:
+        raise HarnessError(f"{name} of the checkpoint is {kind}, which is not read here", "input", FIX)
+    parts = []
+    for chunk in entry.chunks:
+        place = places[name, tuple(chunk.offsets)]
+        size: Any = (tuple(chunk.offsets), tuple(chunk.sizes))
+        parts.append(TablePart(*size, place.relative_path, place.offset, place.length))
+    return TableShape((entry.size[0], entry.size[1]), _TYPES[kind], tuple(parts))

@@ -1,0 +1,190 @@
+"""DLRMv3's HSTU for torch.export: a request a row, its items looked up already.
+
+The plain PyTorch path of recommendation/dlrm_v3 in mlcommons/inference decides what is computed, with a request in a
+batch of its own: the reference divides attention by the longest request of a batch, which here is each its own. Times
+are those that the dataset has, which are all alike: the reference's encoders of time make constants of them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch.nn import functional
+
+from harness.benchmarks.dlrm_v3 import layers
+from harness.benchmarks.dlrm_v3.layers import Shape, name_layer
+
+MODEL = "model.pt2"
+OUTPUT = "probability"
+_MOST_HISTORY, _MOST_CANDIDATES, _MOST_REQUESTS = 16_384, 2048, 4096
+_NORMED, _INNER_NORMED = 1e-5, 1e-6
+_CATEGORIES = "item_categories"  # the table's attribute
+Tensors = Mapping[str, torch.Tensor]
+
+
+class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
+    """``weights``: those of ``list_weights``, by name; ``categories``: the table of them."""
+
+    def __init__(self, weights: Tensors, categories: torch.Tensor, shape: Shape) -> None:
+        super().__init__()
+        self._shape = shape
+        for name, tensor in {**weights, _CATEGORIES: categories}.items():
+            self.register_parameter(_as_attribute(name), torch.nn.Parameter(tensor, requires_grad=False))
+        self.register_buffer("bits", torch.tensor(layers.ACTIONS, dtype=torch.int32))
+        # The hour and the weekday of every request are the first: cosine 1, sine 0, twice.
+        self.register_buffer("hour_and_day", torch.tensor([1.0, 0.0, 1.0, 0.0]))
+
+    def forward(
+        self,
+        history: torch.Tensor,
+        history_categories: torch.Tensor,
+        actions: torch.Tensor,
+        length: torch.Tensor,
+        user: torch.Tensor,
+        candidates: torch.Tensor,
+        candidate_categories: torch.Tensor,
+    ) -> dict[str, torch.Tensor]:
+        """``history`` [requests, longest, embedding], the first ``length`` of each; ``user`` [requests, embedding];
+        ``candidates`` [requests, count, embedding] -> how likely each is liked, [requests, count]."""
+        kind = self._weight(layers.USER_WEIGHT).dtype
+        history, user, candidates = history.to(kind), user.to(kind), candidates.to(kind)
+        of_history, of_candidates = self._look_up(history_categories), self._look_up(candidate_categories)
+        known = self._prepare(history, of_history, self._explode(actions))
+        asked = self._prepare(candidates, of_candidates, self._weight(layers.TARGET_ACTIONS))
+        count = candidates.shape[1]
+        # A request that is too short does without its user, whose place stays.
+        user = user * (length + count >= layers.LEAST_REQUEST).unsqueeze(1).to(kind)
+        first = user @ self._weight(layers.USER_WEIGHT)[0] + self._weight(layers.USER_BIAS)
+        known = torch.cat([first.unsqueeze(1), known], dim=1)
+        known, asked = self._place(known, asked, length)
+        inside = torch.arange(known.shape[1], device=length.device).unsqueeze(0) <= length.unsqueeze(1)
+        total = (length + count + 1).to(torch.float32).view(-1, 1, 1, 1)
+        for layer in range(self._shape.layers):
+            known, asked = self._attend(layer, known, asked, inside, total)
+        items = self._mlp(layers.ITEM_MLP, torch.cat([candidates, of_candidates], dim=-1))
+        joined = self._mlp(layers.PREDICTION, self._finish(asked) * items, normed=False)
+        return {OUTPUT: joined.squeeze(-1).sigmoid()}
+
+    def _look_up(self, categories: torch.Tensor) -> torch.Tensor:
+        return functional.embedding(categories, self._weight(_CATEGORIES))
+
+    def _explode(self, actions: torch.Tensor) -> torch.Tensor:
+        """The rows of those actions whose bits are set, side by side."""
+        table = self._weight(layers.ACTION_TABLE)
+        found = (actions.unsqueeze(-1) & self.bits) > 0
+        return (found.unsqueeze(-1).to(table.dtype) * table).flatten(-2)
+
+    def _prepare(self, items: torch.Tensor, categories: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        found = self._mlp(layers.CONTENT_MLP, items) + self._mlp(layers.CATEGORY_MLP, categories)
+        return found + self._mlp(layers.ACTION_MLP, actions)
+
+    def _place(
+        self, known: torch.Tensor, asked: torch.Tensor, length: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """With where each item is: counted from the candidates back, 0 for the user."""
+        table, time = self._weight(layers.POSITIONS), self._weight(layers.TIMES)[0]
+        column = torch.arange(known.shape[1], device=length.device).unsqueeze(0)
+        back = (length.unsqueeze(1) + 2 - column).clamp(1, table.shape[0] - 1)
+        back = torch.where(column == 0, torch.zeros_like(back), back)
+        scale = self._shape.width**0.5
+        return known * scale + functional.embedding(back, table) + time, asked * scale + table[1] + time
+
+    def _attend(
+        self, layer: int, known: torch.Tensor, asked: torch.Tensor, inside: torch.Tensor, total: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What is known looks back, at itself too; a candidate looks at all that is known, and at itself."""
+        size, heads = self._shape, layers.HEADS
+        scale = size.attention**-0.5
+        gates, values, queries, keys = zip(
+            *(self._project(layer, rows, heads * size.linear, heads * size.attention) for rows in (known, asked)),
+            strict=True,
+        )
+        (old, new), (old_keys, new_keys), (old_values, new_values) = (
+            tuple(self._split(rows) for rows in pair) for pair in (queries, keys, values)
+        )
+        places = torch.arange(known.shape[1], device=known.device)
+        back = (places.unsqueeze(0) <= places.unsqueeze(1)) & inside.view(-1, 1, 1, inside.shape[1])
+        seen = functional.silu(old @ old_keys.transpose(-1, -2) * scale) * back.to(old.dtype)
+        shown = functional.silu(new @ old_keys.transpose(-1, -2) * scale)
+        shown = shown * inside.view(-1, 1, 1, inside.shape[1]).to(new.dtype)
+        itself = functional.silu((new * new_keys).sum(-1, keepdim=True) * scale)
+        attended = (seen @ old_values / total, (shown @ old_values + itself * new_values) / total)
+        outputs = (
+            self._output(layer, rows, gate, found.to(rows.dtype))
+            for rows, gate, found in zip((known, asked), gates, attended, strict=True)
+        )
+        known, asked = outputs
+        return known, asked
+
+    def _project(
+        self, layer: int, rows: torch.Tensor, linear: int, attention: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Gates, values, queries and keys."""
+        normed = self._norm(rows, name_layer(layer, "input_norm_{}"), _INNER_NORMED)
+        joint = normed @ self._weight(name_layer(layer, "uvqk_weight")) + self._weight(name_layer(layer, "uvqk_beta"))
+        gates, values, queries, keys = joint.split([linear, linear, attention, attention], dim=-1)
+        return functional.silu(gates), values, queries, keys
+
+    def _split(self, rows: torch.Tensor) -> torch.Tensor:
+        """[requests, heads, rows, of a head]."""
+        return rows.unflatten(-1, (layers.HEADS, -1)).transpose(1, 2)
+
+    def _output(self, layer: int, rows: torch.Tensor, gate: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+        found = found.transpose(1, 2).flatten(2)
+        gated = gate * self._norm(found, name_layer(layer, "output_norm_{}"), _INNER_NORMED)
+        return rows + torch.cat([gate, found, gated], dim=-1) @ self._weight(name_layer(layer, "output_weight"))
+
+    def _finish(self, asked: torch.Tensor) -> torch.Tensor:
+        name = f"{layers.POSTPROCESSOR}._time_feature_combiner"
+        times = self.hour_and_day.to(asked.dtype)
+        timed = torch.cat([asked, times.expand(*asked.shape[:-1], -1)], dim=-1)
+        combined = functional.linear(timed, self._weight(f"{name}.weight"), self._weight(f"{name}.bias"))
+        return self._norm(combined, layers.POSTPROCESSOR + "._layer_norm.{}", _NORMED)
+
+    def _mlp(self, name: str, rows: torch.Tensor, *, normed: bool = True) -> torch.Tensor:
+        inner = functional.linear(rows, self._weight(f"{name}.0.weight"), self._weight(f"{name}.0.bias"))
+        inner = inner * self._norm(inner, name + ".1.{}", _NORMED).sigmoid()
+        outer = functional.linear(inner, self._weight(f"{name}.2.weight"), self._weight(f"{name}.2.bias"))
+        return self._norm(outer, name + ".3.{}", _NORMED) if normed else outer
+
+    def _norm(self, rows: torch.Tensor, name: str, least: float) -> torch.Tensor:
+        weight, bias = (self._weight(name.format(what)) for what in ("weight", "bias"))
+        return functional.layer_norm(rows, (rows.shape[-1],), weight, bias, least)
+
+    def _weight(self, name: str) -> torch.Tensor:
+        return getattr(self, _as_attribute(name))
+
+
+def _as_attribute(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def write_program(weights: Tensors, categories: torch.Tensor, shape: Shape, output: Path) -> None:
+    """model.pt2, for any number of requests, of items in a history, and of candidates."""
+    rows, longest, count = 2, 5, 3
+    embedded, numbers = torch.float16, torch.int32
+    given = {
+        "history": torch.zeros(rows, longest, shape.embedding, dtype=embedded),
+        "history_categories": torch.zeros(rows, longest, dtype=numbers),
+        "actions": torch.ones(rows, longest, dtype=numbers),
+        "length": torch.full((rows,), longest, dtype=numbers),
+        "user": torch.zeros(rows, shape.embedding, dtype=embedded),
+        "candidates": torch.zeros(rows, count, shape.embedding, dtype=embedded),
+        "candidate_categories": torch.zeros(rows, count, dtype=numbers),
+    }
+    requests = torch.export.Dim("requests", min=1, max=_MOST_REQUESTS)
+    items = torch.export.Dim("items", min=2, max=_MOST_HISTORY)
+    choices = torch.export.Dim("choices", min=2, max=_MOST_CANDIDATES)
+    free: dict[str, dict[int, object]] = {name: {0: requests} for name in given}
+    for name in ("history", "history_categories", "actions"):
+        free[name][1] = items
+    for name in ("candidates", "candidate_categories"):
+        free[name][1] = choices
+    network = Hstu({name: tensor.float() for name, tensor in weights.items()}, categories.float(), shape)
+    with torch.no_grad(), tempfile.TemporaryDirectory(dir=output.parent) as folder:
+        program = torch.export.export(network.eval(), (), given, dynamic_shapes=free)
+        torch.export.save(program, Path(folder) / MODEL)
+        (Path(folder) / MODEL).replace(output / MODEL)

@@ -1,0 +1,310 @@
+"""DLRMv3's stream: requests with all that their users saw before, in the order of time; damage is named; the score."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.benchmarks.accuracy import AnswerLog
+from harness.benchmarks.dlrm_v3 import histories, requests, scoring, stream_files
+from harness.benchmarks.dlrm_v3.made_stream import Extent, MadeStream, write_stream
+from harness.benchmarks.sources import REHEARSAL
+from harness.contract import Counter
+from harness.errors import HarnessError
+from harness.qsl import IssueOrder, SampleLibrary
+
+COUNT, CANDIDATES, IN_CATEGORY = 23, 6, 10
+EXTENT = Extent(items=128 * IN_CATEGORY, categories=128, candidates=CANDIDATES, seen=2)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dlrm_v3")
+    rng = np.random.default_rng(1)
+    stream = MadeStream(rng, EXTENT, COUNT)
+    came = stream.train()
+    asking = stream.infer(lambda _user, items: rng.normal(size=len(items)), lambda: None)
+    (folder / "data").mkdir()
+    write_stream(folder / "data", stream.users, [*came, *asking])
+    (folder / "data" / REHEARSAL).write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "made"))
+
+
+def build(folder: Path) -> Path:
+    output = folder / "dataset"
+    output.mkdir()
+    histories.build_dataset(folder / "data", {}, output, Counter(folder / "counter"))
+    return output
+
+
+def read_lines(folder: Path) -> list[list[str]]:
+    with (folder / "data/sampled_data/0.csv").open(newline="") as stream:
+        return list(csv.reader(stream))
+
+
+def numbers(text: str) -> list[float]:
+    return [float(number) for number in text.split(",")] if text else []
+
+
+def test_a_request_has_all_that_its_user_saw_before_and_what_is_liked_of_its_candidates(folder: Path) -> None:
+    samples, lines = histories.load_samples(build(folder)), read_lines(folder)
+    assert {name: len(rows) for name, rows in samples.items()} == dict.fromkeys(samples, COUNT)
+    weights = {1: 1, 2: 2, 3: 4, 4: 8, 5: 16}
+    for number in range(COUNT):
+        timestamp, _, user, longest = samples["request"][number].tolist()
+        line, now = lines[user], stream_files.TRAINED + timestamp + 2
+        before = [step for step in range(now) if step != stream_files.TRAINED + 1 and line[4 * step]]
+        seen = [int(item) for step in before for item in numbers(line[4 * step + 2])]
+        ratings = [rating for step in before for rating in numbers(line[4 * step + 3])]
+        assert samples["history"][number].tolist() == seen
+        assert samples["actions"][number].tolist() == [weights[int(rating)] for rating in ratings]
+        assert samples["candidates"][number].tolist() == numbers(line[4 * now])
+        assert samples["likes"][number].tolist() == [rating >= 3.5 for rating in numbers(line[4 * now + 1])]
+        assert len(seen) <= longest
+    assert max(map(len, samples["history"])) == longest
+
+
+def test_a_history_that_is_too_long_ends_with_its_oldest_items(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = histories.load_samples(build(folder))["history"][0].tolist()
+    shutil.rmtree(folder / "dataset")
+    monkeypatch.setattr(histories, "LONGEST", 40)
+    cut = histories.load_samples(build(folder))
+    assert cut["history"][0].tolist() == whole[:40]
+    assert cut["request"][0, 3] == 40
+
+
+def test_requests_are_numbered_in_the_order_of_time(folder: Path) -> None:
+    found = histories.load_performance_samples(build(folder))
+    assert "likes" not in found
+    with (folder / "data/sampled_data/requests_per_ts.csv").open(newline="") as stream:
+        asking = [numbers(row[0]) for row in csv.reader(stream)][stream_files.TRAINED :]
+    wanted = [(at, number, user) for at, users in enumerate(asking) for number, user in enumerate(users)]
+    assert [tuple(row[:3].tolist()) for row in found["request"]] == wanted
+
+
+def test_of_the_whole_streams_lists_only_the_first_files_users_ask(folder: Path) -> None:
+    data = folder / "data/sampled_data"
+    before = histories.load_samples(build(folder))["request"]
+    shutil.rmtree(folder / "dataset")
+    with (data / "requests_per_ts.csv").open(newline="") as stream:
+        rows = [row[0] for row in csv.reader(stream)]
+    places = []
+    with (data / "requests_per_ts.csv").open("w", newline="") as stream:
+        for row in rows:
+            places.append(stream.tell())
+            csv.writer(stream).writerow([f"{row},70001,70002"])
+    with (data / "requests_per_ts_offset.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerow([",".join(map(str, places))])
+    with (data / "users_cumsum_per_ts.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([[f"{len(numbers(row))},{len(numbers(row)) + 2}"] for row in rows])
+    assert np.array_equal(histories.load_samples(build(folder))["request"], before)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def lengthen(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"1,2,3\r\n")
+
+
+def change(old: bytes, new: bytes) -> Callable[[Path], None]:
+    return lambda path: path.write_bytes(path.read_bytes().replace(old, new, 1))
+
+
+def shift(path: Path) -> None:
+    first, rest = path.read_text().split(",", 1)
+    path.write_text(f"{first},1{rest}")
+
+
+def copy_beside(path: Path) -> None:
+    shutil.copy(path, path.with_name("1.csv"))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "problem"),
+    [
+        pytest.param("offset.csv", Path.unlink, "of 5 files 1 are missing: offset.csv", id="missing"),
+        pytest.param("0.csv", lambda path: path.write_bytes(b""), "1 are empty: 0.csv", id="empty"),
+        pytest.param("0.csv", copy_beside, "1 belong to nothing: 1.csv", id="extra"),
+        pytest.param("0.csv", cut, "0.csv is cut off", id="cut"),
+        pytest.param("0.csv", lengthen, r"0.csv is longer than the 4 lines of offset.csv", id="longer"),
+        pytest.param("offset.csv", shift, "0.csv has no line at byte", id="offset"),
+        pytest.param("offset.csv", change(b",", b",x"), "offset.csv is not what it should be", id="no-number"),
+        pytest.param("requests_per_ts_offset.csv", change(b",", b" "), "requests_per_ts_offset.csv", id="place"),
+        pytest.param("users_cumsum_per_ts.csv", cut, "has [0-9]+ timestamps, not 100|is not what it", id="timestamps"),
+        pytest.param("0.csv", change(b'","', b'";"'), "line 1 has 409 fields, not 408", id="fields"),
+        pytest.param("0.csv", change(b".", b"x"), "line 1 holds what is no number in step 0", id="rating"),
+    ],
+)
+def test_a_damaged_stream_is_named_and_told_how_to_mend(
+    folder: Path, name: str, damage: Callable[[Path], None], problem: str
+) -> None:
+    damage(folder / "data/sampled_data" / name)
+    with pytest.raises(HarnessError, match=problem) as caught:
+        build(folder)
+    assert "`reconcile fetch dlrm-v3`" in caught.value.fix
+
+
+def test_without_the_mark_of_a_rehearsal_all_requests_must_be_there(folder: Path) -> None:
+    (folder / "data" / REHEARSAL).unlink()
+    with pytest.raises(
+        HarnessError, match=f"has 4 users and {COUNT} requests, the published sample has 50,000 and 349"
+    ):
+        build(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("", []), ("3", [3]), ("1,22,-3", [1, 22, -3])], ids=["none", "one", "several"]
+)
+def test_numbers_are_read_between_commas(text: str, found: list[int]) -> None:
+    assert stream_files.parse_numbers(text, np.int64).tolist() == found
+
+
+@pytest.mark.parametrize("text", ["1,,2", "1,x", "1,2,", "1;2", "nine"])
+def test_what_is_no_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"number|string|unmatched"):
+        stream_files.parse_numbers(text, np.int64)
+
+
+# What a request asks for, and when
+
+
+class Rows:
+    """Stands for a table: a row is its number, twice."""
+
+    rows = EXTENT.items
+
+    def take(self, wanted: Any) -> np.ndarray:
+        return np.stack([wanted, wanted], axis=1).astype(np.float16)
+
+
+def ask(sample: dict[str, Any], predictions: list[float]) -> tuple[Any, np.ndarray]:
+    tables: Any = Rows()
+    steps = requests.answer_request(sample, tables, tables, IN_CATEGORY)
+    asked = next(steps)
+    with pytest.raises(StopIteration) as ended:
+        steps.send([np.array([predictions], np.float32)])
+    return asked, ended.value.value
+
+
+def test_a_history_is_looked_up_and_padded_to_the_longest() -> None:
+    sample = {
+        "request": np.array([2, 5, 7, 4], np.int32),
+        "history": np.array([31, 8], np.int32),
+        "actions": np.array([16, 1], np.uint8),
+        "candidates": np.array([99, 100, 101], np.int32),
+    }
+    asked, answer = ask(sample, [0.25, 0.5, 0.75])
+    assert asked["history"].tolist() == [[[31, 31], [8, 8], [0, 0], [0, 0]]]
+    assert asked["history_categories"].tolist() == [[3, 0, 0, 0]]
+    assert asked["actions"].tolist() == [[16, 1, 0, 0]]
+    assert asked["length"].tolist() == [2]
+    assert asked["user"].tolist() == [[7, 7]]
+    assert asked["candidate_categories"].tolist() == [[9, 10, 10]]
+    assert {len(rows) for rows in asked.values()} == {1}
+    assert answer.tolist() == [2, 5, 0.25, 0.5, 0.75]
+    _, told = ask({**sample, "likes": np.array([1, 0, 1], np.uint8)}, [0.25, 0.5, 0.75])
+    assert told.tolist() == [2, 5, 0.25, 0.5, 0.75, 1, 0, 1, 1, 1, 1, 3]
+    assert told.dtype == np.float32
+
+
+STAMPS = {"request": np.array([[0, 0], [0, 1], [1, 0], [1, 1], [1, 2]])}
+
+
+def test_requests_come_in_the_order_of_time_whichever_loadgen_names() -> None:
+    once = list(islice(requests.list_in_order(STAMPS, 5), 5))
+    assert (sorted(once[:2]), sorted(once[2:])) == ([0, 1], [2, 3, 4])
+    assert once == list(islice(requests.list_in_order(STAMPS, 3), 5))
+    twice = list(islice(requests.list_in_order(STAMPS, 11), 12))
+    assert twice[:4] == [*once[:2], *once[:2]]
+    assert twice[4:] == [*once[2:], *once[2:], *once[2:4]]
+
+
+def test_the_reference_shuffles_the_requests_of_a_timestamp_so() -> None:
+    """By random.shuffle with the seed of its main.py."""
+    many = {"request": np.stack([np.repeat([0, 1], 8), np.tile(np.arange(8), 2)], axis=1)}
+    found = list(islice(requests.list_in_order(many, 16), 16))
+    assert found[:8] == [1, 4, 5, 6, 3, 7, 2, 0]
+
+
+def test_samples_are_found_in_an_order_that_needs_all_of_them() -> None:
+    def make(performance: int) -> SampleLibrary:
+        arrays = {"x": np.arange(5)}
+        return SampleLibrary(arrays, lambda _: None, lambda _: None, performance_count=performance)
+
+    library = make(0)
+    library.load([4, 3, 2, 1, 0])
+    order = IssueOrder(library, iter([0, 1, 2, 3]))
+    rows: Any = order.rows([9])
+    assert rows == slice(4, 5)
+    assert order.rows([9, 9]).tolist() == [3, 2]  # type: ignore[union-attr]  # they do not lie side by side
+    with pytest.raises(HarnessError, match="3 of 5 samples would be loaded"):
+        IssueOrder(make(3), iter([0]))
+
+
+# Scores
+
+
+def answer(at: tuple[int, int], predictions: Any, likes: Any) -> bytes:
+    count = len(likes)
+    return np.concatenate([at, predictions, likes, np.ones(count), [count]]).astype(np.float32).tobytes()
+
+
+def score(folder: Path, answers: list[bytes]) -> dict[str, Any]:
+    return dict(scoring.score(AnswerLog(np.arange(len(answers)), tuple(answers), 0, 0), folder, folder))
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    np.save(tmp_path / "requests.npy", np.array([[0, 0, 3, 9], [1, 0, 3, 9]], np.int32))
+    np.save(tmp_path / "likes.npy", np.array([[1, 0, 0, 1], [1, 1, 1, 1]], np.uint8))
+    return tmp_path
+
+
+def test_entropy_is_that_of_always_predicting_the_mean_where_nothing_is_known(labelled: Path) -> None:
+    answers = [answer((1, 0), [0.75] * 4, [1] * 4), answer((0, 0), [0.75] * 4, [1, 0, 0, 1])]
+    found = score(labelled, answers)
+    assert found["DLRM_NE"] == pytest.approx(1.0)
+    assert found["DLRM_ACC"] == 6 / 8
+    assert found["DLRM_AUC"] == 0.5  # no request has a curve
+    assert (labelled / "accuracy.txt").read_text().splitlines()[1] == "metric/lifetime_accuracy/rating: 0.75"
+
+
+def test_areas_are_of_each_request_that_has_a_curve(labelled: Path) -> None:
+    answers = [answer((0, 0), [0.9, 0.2, 0.6, 0.5], [1, 0, 0, 1]), answer((1, 0), [0.1, 0.2, 0.3, 0.4], [1] * 4)]
+    found = score(labelled, answers)
+    assert found["DLRM_AUC"] == pytest.approx(0.75)
+    assert found["DLRM_ACC"] == 3 / 8
+
+
+@pytest.mark.parametrize(
+    ("answers", "problem"),
+    [
+        pytest.param([b"\0" * 8], "an answer holds 8 bytes, a request of 4 candidates makes 60", id="size"),
+        pytest.param([answer((0, 0), [0.5] * 4, [1, 1, 0, 1])], "does not carry the labels", id="labels"),
+        pytest.param([answer((0, 1), [0.5] * 4, [1] * 4)], "request 1 of timestamp 0, which", id="unknown"),
+        pytest.param([answer((1, 0), [0.5] * 4, [1] * 4)] * 2, "request 1 is answered twice", id="twice"),
+        pytest.param([answer((1, 0), [np.nan] * 4, [1] * 4)], "not a number", id="nan"),
+    ],
+)
+def test_an_answer_that_cannot_be_scored_is_refused(labelled: Path, answers: list[bytes], problem: str) -> None:
+    with pytest.raises(HarnessError, match=problem):
+        score(labelled, answers)
+
+
+def test_a_loop_without_a_checkpoint_says_what_to_name() -> None:
+    with pytest.raises(HarnessError, match="no model is declared"):
+        requests.open_loop(None)

@@ -26,7 +26,7 @@ from harness.errors import HarnessError
 SPARSE, DENSE, METADATA = "sparse", "non_sparse.ckpt", ".metadata"
 FIX = "bring the checkpoint again, as `reconcile fetch dlrm-v3` says; its folder holds sparse/ and non_sparse.ckpt"
 _NAME = "embeddings.{}.weight"  # how the name of a table's weight ends
-_TYPES = {"float16": np.dtype(np.float16), "float32": np.dtype(np.float32)}
+_TYPES: Mapping[str, np.dtype[Any]] = {"float16": np.dtype(np.float16), "float32": np.dtype(np.float32)}
 _LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
 
 
@@ -213,6 +213,7 @@ def _describe(name: str, entry: Any, places: Mapping[Any, Any]) -> TableShape:
     parts = []
     for chunk in entry.chunks:
         place = places[name, tuple(chunk.offsets)]
-        size: Any = (tuple(chunk.offsets), tuple(chunk.sizes))
-        parts.append(TablePart(*size, place.relative_path, place.offset, place.length))
+        offsets: Any = tuple(chunk.offsets)
+        size: Any = tuple(chunk.sizes)
+        parts.append(TablePart(offsets, size, place.relative_path, place.offset, place.length))
     return TableShape((entry.size[0], entry.size[1]), _TYPES[kind], tuple(parts))

@@ -63,8 +63,8 @@ def build_dataset(source: Path | None, _settings: Mapping[str, Any], output: Pat
                     candidates.write(user, asked, found)
                     bounds[asked] = begin, min(end, begin + LONGEST)
                 if found is not None:
-                    history.write(found.seen.astype(np.int32))
-                    actions.write(WEIGHTS[found.ratings.astype(np.int64)])
+                    history.write(found.seen.astype(np.int32).tobytes())
+                    actions.write(WEIGHTS[found.ratings.astype(np.int64)].tobytes())
                     end += len(found.seen)
             counter.bump(1)
     requests[:, LONGEST_COLUMN] = max(1, int((bounds[:, 1] - bounds[:, 0]).max()))

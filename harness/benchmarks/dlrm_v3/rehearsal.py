@@ -91,4 +91,6 @@ class _Foreseeing:
 
     def _build(self) -> Hstu:
         weights = {name: torch.from_numpy(tensor) for name, tensor in self._weights.items()}
-        return Hstu(weights, torch.from_numpy(self.tables[CATEGORIES]).float(), self._shape).eval()
+        network = Hstu(weights, torch.from_numpy(self.tables[CATEGORIES]).float(), self._shape)
+        network.eval()
+        return network

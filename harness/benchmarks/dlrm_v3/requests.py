@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.backends import Outputs
-from harness.benchmarks.dlrm_v3.checkpoint import ITEMS, USERS, Table, open_table, read_shapes
-from harness.benchmarks.dlrm_v3.layers import CATEGORIES
+from harness.benchmarks.dlrm_v3.checkpoint import Table, open_table, read_shapes
+from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
 from harness.errors import HarnessError
 from harness.qsl import Arrays
 

@@ -71,7 +71,7 @@ def _find_request(named: np.ndarray, counts: np.ndarray, firsts: np.ndarray) -> 
     if not (0 <= timestamp < len(counts) and 0 <= number < counts[timestamp]):
         told = f"an answer is of request {number} of timestamp {timestamp}, which the dataset does not have"
         raise HarnessError(told, "input", _FIX)
-    return int(firsts[timestamp]) + number
+    return int(firsts[timestamp] + number)
 
 
 def sum_entropy(predictions: np.ndarray, labels: np.ndarray) -> float:

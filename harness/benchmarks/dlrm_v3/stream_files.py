@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -148,7 +149,7 @@ class StreamFiles:
         raise HarnessError(f"{path} {what}", "input", _FIX)
 
 
-def parse_numbers(text: str, dtype: DTypeLike) -> NDArray[np.generic]:
+def parse_numbers(text: str, dtype: DTypeLike) -> NDArray[Any]:
     """Numbers between commas. Raises ValueError where one is none."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)  # what NumPy says of text that it cannot read to its end

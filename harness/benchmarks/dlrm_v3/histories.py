@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from harness.benchmarks.dlrm_v3.stream_files import TIMESTAMPS, TRAINED, Step, StreamFiles
+from harness.benchmarks.dlrm_v3.stream_files import TIMESTAMPS, TRAINED, StreamFiles, StreamStep
 from harness.benchmarks.sources import is_rehearsal, require_source
 from harness.contract import Counter
 from harness.qsl import Ragged
@@ -114,7 +114,7 @@ class _Candidates:
         self._items: np.ndarray | None = None
         self._likes: np.ndarray | None = None
 
-    def write(self, user: int, request: int, step: Step | None) -> None:
+    def write(self, user: int, request: int, step: StreamStep | None) -> None:
         count = len(step.shown[:CANDIDATES]) if step else 0
         self._wanted = self._wanted or count
         if step is None or count != self._wanted:

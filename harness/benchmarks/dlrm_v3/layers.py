@@ -29,7 +29,7 @@ USER_BIAS = f"{PREPROCESSOR}._batched_contextual_linear_bias"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class HstuShape:
     """``embedding``: of a row of a table; ``width``: of HSTU; ``hidden``: of what prepares its inputs, and ``joined``
     of what joins users and items; ``linear`` and ``attention``: of a head. By default those of the reference."""
 
@@ -48,18 +48,18 @@ def name_layer(layer: int, what: str) -> str:
     return f"{TRANSDUCER}._stu_module._stu_layers.{layer}._{what}"
 
 
-def list_weights(shape: Shape) -> dict[str, tuple[int, ...]]:
+def list_weights(shape: HstuShape) -> dict[str, tuple[int, ...]]:
     """Every weight but the tables', and its shape."""
     return dict(_walk_weights(shape))
 
 
-def find_shape(sizes: Mapping[str, tuple[int, ...]]) -> Shape:
+def find_shape(sizes: Mapping[str, tuple[int, ...]]) -> HstuShape:
     """Of a checkpoint's weights. Raises KeyError where one is missing."""
     layers = 0
     while name_layer(layers, "uvqk_weight") in sizes:
         layers += 1
     joint, linear = sizes[name_layer(0, "uvqk_weight")][1] // HEADS, sizes[name_layer(0, "output_norm_weight")][0]
-    return Shape(
+    return HstuShape(
         embedding=sizes[USER_WEIGHT][1],
         width=sizes[USER_WEIGHT][2],
         hidden=sizes[f"{CONTENT_MLP}.0.bias"][0],
@@ -72,7 +72,7 @@ def find_shape(sizes: Mapping[str, tuple[int, ...]]) -> Shape:
     )
 
 
-def _walk_weights(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _walk_weights(shape: HstuShape) -> Iterator[tuple[str, tuple[int, ...]]]:
     width, hidden = shape.width, shape.hidden
     yield USER_WEIGHT, (1, shape.embedding, width)
     yield USER_BIAS, (1, width)

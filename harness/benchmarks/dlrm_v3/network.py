@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from harness.benchmarks.dlrm_v3 import layers
-from harness.benchmarks.dlrm_v3.layers import Shape, name_layer
+from harness.benchmarks.dlrm_v3.layers import HstuShape, name_layer
 
 MODEL = "model.pt2"
 OUTPUT = "probability"
@@ -28,7 +28,7 @@ Tensors = Mapping[str, torch.Tensor]
 class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
     """``weights``: those of ``list_weights``, by name; ``categories``: the table of them."""
 
-    def __init__(self, weights: Tensors, categories: torch.Tensor, shape: Shape) -> None:
+    def __init__(self, weights: Tensors, categories: torch.Tensor, shape: HstuShape) -> None:
         super().__init__()
         self._shape = shape
         for name, tensor in {**weights, _CATEGORIES: categories}.items():
@@ -162,7 +162,7 @@ def _as_attribute(name: str) -> str:
     return name.replace(".", "_")
 
 
-def write_program(weights: Tensors, categories: torch.Tensor, shape: Shape, output: Path) -> None:
+def write_program(weights: Tensors, categories: torch.Tensor, shape: HstuShape, output: Path) -> None:
     """model.pt2, for any number of requests, of items in a history, and of candidates."""
     rows, longest, count = 2, 5, 3
     embedded, numbers = torch.float16, torch.int32

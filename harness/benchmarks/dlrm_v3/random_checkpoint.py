@@ -23,7 +23,7 @@ from torch.distributed.checkpoint.metadata import (
 
 from harness.benchmarks.dlrm_v3 import layers
 from harness.benchmarks.dlrm_v3.checkpoint import DENSE, METADATA, SPARSE
-from harness.benchmarks.dlrm_v3.layers import Shape, list_weights
+from harness.benchmarks.dlrm_v3.layers import HstuShape, list_weights
 
 _DEVICES = 2
 _PERIODS = {"_period_units": [[3600.0, 86_400.0]], "_units_per_period": [[24.0, 7.0]]}  # an hour of a day, a day
@@ -31,7 +31,7 @@ Weights = Mapping[str, NDArray[np.float32]]
 Tables = Mapping[str, NDArray[np.float16]]
 
 
-def draw_weights(rng: np.random.Generator, shape: Shape) -> dict[str, NDArray[np.float32]]:
+def draw_weights(rng: np.random.Generator, shape: HstuShape) -> dict[str, NDArray[np.float32]]:
     """Their deviations keep the scale of values from layer to layer."""
     found = {}
     for name, size in list_weights(shape).items():
@@ -50,7 +50,7 @@ def _find_deviation(name: str, size: tuple[int, ...]) -> float:
     return float((1.5 / inwards) ** 0.5)
 
 
-def draw_tables(rng: np.random.Generator, shape: Shape, rows: Mapping[str, int]) -> dict[str, NDArray[np.float16]]:
+def draw_tables(rng: np.random.Generator, shape: HstuShape, rows: Mapping[str, int]) -> dict[str, NDArray[np.float16]]:
     return {name: rng.normal(0, 1, (count, shape.embedding)).astype(np.float16) for name, count in rows.items()}
 
 

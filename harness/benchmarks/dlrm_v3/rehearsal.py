@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from harness.benchmarks.dlrm_v3.histories import WEIGHTS
-from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, PREDICTION, USERS, Shape
+from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, PREDICTION, USERS, HstuShape
 from harness.benchmarks.dlrm_v3.made_stream import Extent, MadeStream, MadeUser, write_stream
 from harness.benchmarks.dlrm_v3.network import OUTPUT, Hstu
 from harness.benchmarks.dlrm_v3.random_checkpoint import draw_tables, draw_weights, write_checkpoint
@@ -27,17 +27,19 @@ _SPREAD = 0.12  # of the network's logits: its entropy is to be no lower than th
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    shape: Shape
+class RehearsedSize:
+    shape: HstuShape
     extent: Extent
 
 
 SIZES = {
-    "small": Made(
-        Shape(embedding=16, width=32, hidden=24, joined=48, linear=8, attention=4, layers=2, positions=256, times=9),
+    "small": RehearsedSize(
+        HstuShape(
+            embedding=16, width=32, hidden=24, joined=48, linear=8, attention=4, layers=2, positions=256, times=9
+        ),
         Extent(items=12_800, categories=128, candidates=16, seen=2),
     ),
-    "full": Made(Shape(), Extent(items=128_000, categories=128, candidates=2048, seen=100)),
+    "full": RehearsedSize(HstuShape(), Extent(items=128_000, categories=128, candidates=2048, seen=100)),
 }
 
 
@@ -58,7 +60,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 class _Foreseeing:
     """The network, asked for one user at a time."""
 
-    def __init__(self, weights: dict[str, Any], tables: Mapping[str, NDArray[np.float16]], made: Made) -> None:
+    def __init__(self, weights: dict[str, Any], tables: Mapping[str, NDArray[np.float16]], made: RehearsedSize) -> None:
         self.tables, self._weights, self._shape, self._extent = tables, weights, made.shape, made.extent
         self._network = self._build()
 

@@ -33,7 +33,7 @@ _FIX = "bring it again, as `reconcile fetch dlrm-v3` says; nothing was prepared"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StreamStep:
     """``seen`` and ``ratings``: what the user saw then; ``shown`` and ``likes``: what could be shown, and how the user
     would rate it."""
 
@@ -72,7 +72,7 @@ class StreamFiles:
                     raise self.refuse_line(user, f"has {len(fields)} fields, not {FIELDS}")
                 yield fields
 
-    def read_step(self, user: int, fields: Sequence[str], number: int) -> Step | None:
+    def read_step(self, user: int, fields: Sequence[str], number: int) -> StreamStep | None:
         """``number``: 0 for the one before all timestamps. None where the user did nothing then."""
         shown, likes, seen, ratings = fields[4 * number : 4 * number + 4]
         if not shown:
@@ -89,7 +89,7 @@ class StreamFiles:
                 raise self.refuse_line(user, f"names an item in step {number} that there is not")
             if len(found) and not (stars.min() >= 1 and stars.max() <= 5):
                 raise self.refuse_line(user, f"has a rating in step {number} that is not between 1 and 5")
-        return Step(items[0], rated[0], items[1], rated[1])
+        return StreamStep(items[0], rated[0], items[1], rated[1])
 
     def refuse_line(self, user: int, what: str) -> HarnessError:
         return HarnessError(f"{self.folder / LINES}: line {user + 1} {what}", "input", _FIX)

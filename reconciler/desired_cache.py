@@ -7,6 +7,7 @@ Only the cold path imports YAML, pydantic and the rounds; it does so here, behin
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -96,7 +97,9 @@ def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
     return digest({"version": __version__, "specs": specs, "code": _stamp_code()})
 
 
+@functools.cache
 def _stamp_code() -> list[list[object]]:
+    """Once in a process, which goes on with the code that it has loaded, whatever is installed meanwhile."""
     code: list[list[object]] = []
     for source in _SOURCES:
         path = _PACKAGE / source

@@ -34,7 +34,14 @@ def pack_run_code(settings: CellSettings, locations: Mapping[str, str], root: Pa
         found |= _read_harness(settings.text("engine.backend"), locations.get("benchmark.code", ""), found)
     if large:
         found[LEFT_OUT] = describe_left_out(large)
-    return pack_code(found) if found else b""
+    if COMMAND in settings:
+        return pack_code(found) if found else b""
+    return _pack(tuple(sorted(found.items())))
+
+
+@functools.lru_cache(maxsize=4)  # as for what is read: the runs of a cell, and mostly those of the next one
+def _pack(files: tuple[tuple[str, bytes], ...]) -> bytes:
+    return pack_code(dict(files))
 
 
 def take_launched_code(code: Path, launched: Path) -> None:

@@ -117,6 +117,12 @@ def _write_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def _write_sentence_tables(passages: Sequence[str], folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for name, text in learn_sentences(passages).items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def learn_sentences(passages: Sequence[str]) -> dict[str, str]:
     """What NLTK learns of the ends of sentences in these texts, as it keeps such tables."""
     from nltk.tokenize.punkt import PunktTrainer  # which brings SciPy and scikit-learn along
 
@@ -124,6 +130,4 @@ def _write_sentence_tables(passages: Sequence[str], folder: Path) -> None:
     pairs = {"collocations.tab": learned.collocations, "ortho_context.tab": learned.ortho_context.items()}
     lines = {name: [f"{first}\t{second}" for first, second in sorted(found)] for name, found in pairs.items()}
     lines |= {"sent_starters.txt": sorted(learned.sent_starters), "abbrev_types.txt": sorted(learned.abbrev_types)}
-    folder.mkdir(parents=True)
-    for name, found in lines.items():
-        (folder / name).write_text("".join(f"{line}\n" for line in found), encoding="utf-8")
+    return {name: "".join(f"{line}\n" for line in found) for name, found in lines.items()}

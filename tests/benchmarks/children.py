@@ -68,12 +68,13 @@ def run(
     model_key: str = "resnet50",
     settings: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One LoadGen run of the harness in performance mode; the detail log by key. ``conf``: lines of user.conf."""
+    """One LoadGen run of the harness in performance mode; the detail log by key, and what telemetry counted by the
+    names of its facts. ``conf``: lines of user.conf."""
     place = Path(tempfile.mkdtemp(dir=folder))
     write_conf(place / "user.conf", scenario, conf)
     folders = {"dataset": dataset, "engine": engine, "model": model}
     inputs = {name: str(path) for name, path in folders.items() if path is not None}
-    child(
+    done = child(
         RunRequest(
             benchmark=benchmark,
             backend=backend,
@@ -88,7 +89,8 @@ def run(
         ),
         place,
     )
-    return read_detail(place)
+    counted = {name: fact.value for name, fact in done.facts.items() if name.startswith("telemetry.")}
+    return read_detail(place) | counted
 
 
 def offline_rate(folder: Path, count: int, **asked: Any) -> float:

@@ -13,18 +13,22 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.unet3d_brats.brats19 import CLASSES, SHAPE, Case, load_cases, load_labels
 from harness.errors import HarnessError
 
+_PRINTED = 4  # decimals of a region's mean
 REGIONS = {"whole tumor": (1, 2, 3), "tumor core": (2, 3), "enhancing tumor": (3,)}
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """mean and each region, 0 to 1. A case without a region, where none was found, counts in no mean of it."""
+    """mean and each region, 0 to 1. A case without a region, where none was found, counts in no mean of it.
+
+    The official script reads the regions from a table of four decimals, so that the mean is that of the rounded ones.
+    """
     cases = load_cases(dataset)
     found = np.array([_compare(data, dataset, cases[int(i)]) for i, data in zip(log.indices, log.data, strict=True)])
     there = ~np.isnan(found)
     sums, counts = np.where(there, found, 0).sum(axis=0), there.sum(axis=0)
     means = [float(total / count) if count else 0.0 for total, count in zip(sums, counts, strict=True)]
     regions = dict(zip(REGIONS, means, strict=True))
-    mean = sum(means) / len(means)
+    mean = sum(round(value, _PRINTED) for value in means) / len(means)
     told = ", ".join(f"{name} = {value:.4f}" for name, value in regions.items())
     (output / "accuracy.txt").write_text(f"Accuracy: mean = {mean:.5f}, {told}\n", encoding="ascii")
     return {"mean": mean, **regions}

@@ -1,0 +1,146 @@
+"""BraTS 2019 as the official accuracy script scores it.
+
+``python -m tests.benchmarks.reference_brats INFERENCE NNUNET``: checkouts of mlcommons/inference and MIC-DKFZ/nnUNet,
+that one at the commit which the script asks for (b38c69b3). Needs SimpleITK, medpy and batchgenerators. A rehearsal's
+accuracy log, as the harness writes it, is scored by both: for its own labels, for labels of which a half is another
+class, and for labels drawn at random. What of a case was cropped is taken from nnU-Net, not from us.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+
+from harness.benchmarks.accuracy import AnswerLog, read_accuracy_log
+from harness.benchmarks.unet3d_brats import brats19, scoring
+from harness.contract import RunRequest
+from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from tests.benchmarks.children import child, write_conf
+from tests.benchmarks.rehearsed import Rehearsed
+
+_FOLDERS = ("vision/medical_imaging/3d-unet-brats19", "retired_benchmarks/vision/medical_imaging/3d-unet-brats19")
+_SCRIPT = "accuracy-brats.py"
+_PUBLISHED = {0: 0, 1: 2, 2: 1, 3: 4}  # class -> label on disk
+_LINE = "Accuracy: mean"
+
+
+def stand_in() -> None:
+    """What nnU-Net imports and nothing of which is called here, or what has moved since."""
+    skimage, transform = types.ModuleType("skimage"), types.ModuleType("skimage.transform")
+    transform.resize = skimage.transform = transform  # type: ignore[attr-defined]
+    sys.modules |= {"skimage": skimage, "skimage.transform": transform, "pandas": types.ModuleType("pandas")}
+    sys.modules["scipy.ndimage.interpolation"] = importlib.import_module("scipy.ndimage")
+    evaluation = types.ModuleType("nnunet.postprocessing.consolidate_postprocessing")
+    evaluation.collect_cv_niftis = None  # type: ignore[attr-defined]
+    sys.modules[evaluation.__name__] = evaluation
+
+
+def write_log(case: Rehearsed) -> AnswerLog:
+    """The accuracy log of an Offline run."""
+    place = Path(tempfile.mkdtemp(dir=case.folder))
+    write_conf(place / "user.conf", "Offline", {"min_duration": 0, "target_qps": 1})
+    request = RunRequest(
+        benchmark=case.benchmark,
+        backend=case.backend,
+        scenario="Offline",
+        mode="accuracy",
+        model_key="3d-unet",
+        user_conf=str(place / "user.conf"),
+        log_dir=str(place),
+        counter=str(place / "counter"),
+        settings={"batch_size": case.batch, **case.run},
+        inputs={"dataset": str(case.dataset), "engine": str(case.engine)},
+    )
+    child(request, place)
+    (place / "mlperf_log_accuracy.json").rename(case.folder / "mlperf_log_accuracy.json")
+    return read_accuracy_log(case.folder / "mlperf_log_accuracy.json")
+
+
+def prepare(data: Path, names: Sequence[str], output: Path) -> None:
+    """What the official preparation leaves for its accuracy script, by nnU-Net's own cropping."""
+    cropper = importlib.import_module("nnunet.preprocessing.cropping").ImageCropper
+    output.mkdir()
+    for name in names:
+        files = [str(data / brats19.find_file(name, part)) for part in brats19.IMAGES]
+        _, _, properties = cropper.crop_from_list_of_files(files, None)
+        (output / f"{name}.pkl").write_bytes(pickle.dumps([None, properties]))
+    (output / "preprocessed_files.pkl").write_bytes(pickle.dumps(list(names)))
+
+
+def run_script(script: Path, log: Path, prepared: Path, labels: Path, checkout: Path) -> str:
+    """The line that it prints."""
+    with tempfile.TemporaryDirectory() as predicted:
+        options = {
+            "log_file": log,
+            "preprocessed_data_dir": prepared,
+            "postprocessed_data_dir": predicted,
+            "label_data_dir": labels,
+            "num_threads_nifti_save": 1,
+        }
+        arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+        start = (
+            "import runpy; from tests.benchmarks import reference_brats; reference_brats.stand_in(); "
+            f"runpy.run_path({str(script)!r}, run_name='__main__')"
+        )
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), *sys.path])}
+        done = subprocess.run(
+            [sys.executable, "-c", start, *arguments], env=environment, capture_output=True, text=True, check=False
+        )
+    found = [line for line in done.stdout.splitlines() if line.startswith(_LINE)]
+    return found[0] if found else done.stdout + done.stderr
+
+
+def label(data: Path, dataset: Path, labels: Path, name: str, classes: np.ndarray) -> None:
+    """Classes of a case, as the dataset, the folder on disk and the official script have them."""
+    path = data / brats19.find_file(name, brats19.LABELS)
+    affine = nibabel.load(path).affine
+    published = np.vectorize(_PUBLISHED.get, otypes=[np.int16])(classes)
+    nibabel.save(nibabel.Nifti1Image(published.transpose(2, 1, 0), affine), path)
+    nibabel.save(nibabel.Nifti1Image(classes.transpose(2, 1, 0), affine), labels / f"{name}.nii.gz")
+    np.save(dataset / "labels" / f"{name}.npy", brats19.read_labels(data, name))
+
+
+def main(inference: Path, checkout: Path) -> int:
+    stand_in()
+    sys.path.insert(0, str(checkout))
+    script = next(inference / folder / _SCRIPT for folder in _FOLDERS if (inference / folder / _SCRIPT).is_file())
+    rng = np.random.default_rng(1)
+    differ = 0
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        case = Rehearsed(folder, load_benchmark_facts()["unet3d_brats"])
+        log = write_log(case)
+        names = [item.name for item in brats19.load_cases(case.dataset)]
+        prepare(case.data, names, folder / "prepared")
+        own = {item.name: brats19.load_labels(case.dataset, item) for item in brats19.load_cases(case.dataset)}
+        chosen: dict[str, Any] = {
+            "right": lambda classes: classes,
+            "half right": lambda classes: np.where(rng.random(classes.shape) < 0.5, classes, (classes + 1) % 4),
+            "random": lambda classes: rng.integers(0, 4, classes.shape),
+        }
+        for title, change in chosen.items():
+            labels = Path(tempfile.mkdtemp(dir=folder))
+            for name in names:
+                label(case.data, case.dataset, labels, name, change(own[name]).astype(np.uint8))
+            scoring.score(log, case.dataset, folder)
+            ours = (folder / "accuracy.txt").read_text().strip()
+            theirs = run_script(script, folder / "mlperf_log_accuracy.json", folder / "prepared", labels, checkout)
+            differ += ours != theirs
+            told = "alike" if ours == theirs else "DIFFERENT"
+            print(f"{title}: {told}\n  ours:   {ours}\n  theirs: {theirs}", flush=True)
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*(Path(argument).resolve() for argument in sys.argv[1:3])))

@@ -137,6 +137,7 @@ class _Base:
     def __init__(self, session: Session, samples: Indexed, completer: Completer, guard: Guard) -> None:
         self._session, self._samples, self._completer, self._guard = session, samples, completer, guard
         self._batch_size = session.batch_size
+        self._count: Callable[[Rows], int] | None = getattr(session, "fit", None)
 
     def flush(self) -> None:
         self._drain()
@@ -152,9 +153,17 @@ class _Base:
 
     def _submit(self, ids: list[int], indices: list[int]) -> None:
         """Cut into batches and submit each; waits while every stream is busy."""
-        size = self._batch_size
-        for start in range(0, len(ids), size):
-            self._submit_batch(ids[start : start + size], indices[start : start + size])
+        size, start = self._batch_size, 0
+        while start < len(ids):
+            count = self._fit(indices[start : start + size])
+            self._submit_batch(ids[start : start + count], indices[start : start + count])
+            start += count
+
+    def _fit(self, indices: list[int]) -> int:
+        """How many of them make a batch: all, but where samples are of different sizes, and a session tells."""
+        if self._count is None or self._guard.failure is not None:
+            return len(indices)
+        return int(self._count(self._samples.rows(indices)))
 
     def _submit_batch(self, ids: Token, indices: list[int]) -> None:
         if self._guard.failure is not None:
@@ -279,6 +288,7 @@ class ServerSut(_Base):
         count = min(len(self._indices), self._batch_size)
         if not self._hurry:
             count = strip_padding(count, self._session.sizes, self._batch_size)
+        count = self._fit(self._indices[:count])
         ids, indices = self._ids[:count], self._indices[:count]
         del self._ids[:count], self._indices[:count]
         self._submit_batch(ids, indices)

@@ -29,6 +29,8 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   ``AT_ONCE: int`` (0): how many samples may be under way, where they are large. ``STEP_THREADS: int`` (0): how many
   of them may compute between two questions at a time, where that takes long. ``load_samples`` may then give
   ``harness.qsl.Ragged``, and ``postprocess`` is not called.
+- ``ONE_CALL: harness.one_call.OneCall`` (none): beside ``loop``, where each sample asks once, for many rows: which
+  inputs they are, and how responses of rows are made of outputs. Large batches are then dealt with whole.
 - ``open_loop(source)``: in the place of ``loop``, where it looks something up in the model itself, such as a table that
   no engine can hold: the loop. ``source``: what the spec names as the path of the model.
 - ``list_in_order(samples, expected)``: where the rules have an order of samples: their numbers without an end, in the
@@ -67,6 +69,7 @@ from harness.contract import BENCHMARKS, Benchmark, Counter
 from harness.digests import hash_file
 from harness.errors import HarnessError
 from harness.loops import Loop, LoopSession
+from harness.one_call import ENOUGH, OneCall, OneCallSession
 from harness.qsl import Arrays
 
 Settings = Mapping[str, Any]
@@ -104,6 +107,7 @@ class BenchmarkCode:
     names_samples: bool
     loop: Loop | None
     open_loop: Callable[[Path | None], Loop] | None
+    one_call: OneCall | None
     list_in_order: Callable[[Arrays, int], Iterator[int]] | None
     score: Callable[[AnswerLog, Path, Path], Metrics]
     show_answers: ShowAnswers | None
@@ -118,6 +122,8 @@ class BenchmarkCode:
         loop = self.open_loop(plan.source) if self.open_loop else self.loop
         if loop is None:
             return load(plan)
+        if self.one_call is not None and plan.batch_size >= ENOUGH * self.one_call.most_rows:
+            return OneCallSession(load, plan, self.one_call)
         parts, at_once, step_threads = self.parts, self.at_once, self.step_threads
         return LoopSession(load, plan, loop, parts=parts, at_once=at_once, step_threads=step_threads)
 
@@ -206,6 +212,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         step_threads=int(getattr(module, "STEP_THREADS", 0)),
         loop=getattr(module, "loop", None),
         open_loop=getattr(module, "open_loop", None),
+        one_call=getattr(module, "ONE_CALL", None),
         list_in_order=getattr(module, "list_in_order", None),
         outputs=() if parts else _describe_outputs(outputs),
         parts=parts,

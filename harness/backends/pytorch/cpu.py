@@ -37,6 +37,9 @@ def read_engine(folder: Path, name: str) -> BackendEngine:
 
 
 class PyTorchSession(StreamSession):
+    reads_in_place = True
+    makes_new_outputs = True
+
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         super().__init__(plan, read_engine(folder, NAME))
         self._models = {

@@ -7,10 +7,11 @@ pairs make a sample: ``grouping``; what is asked and sent back for one: ``pairs`
 
 from harness.benchmarks.dlrm_v2.criteo import build_dataset, load_calibration, load_samples
 from harness.benchmarks.dlrm_v2.model import build_model
-from harness.benchmarks.dlrm_v2.pairs import OUTPUTS, RESPONSE_DTYPE, loop
+from harness.benchmarks.dlrm_v2.pairs import ONE_CALL, OUTPUTS, RESPONSE_DTYPE, loop
 from harness.benchmarks.dlrm_v2.scoring import score
 
 __all__ = [
+    "ONE_CALL",
     "OUTPUTS",
     "RESPONSE_DTYPE",
     "build_dataset",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.backends import Outputs
+from harness.one_call import OneCall
 from harness.qsl import Arrays
 
 DENSE = 13
@@ -19,6 +20,7 @@ TABLE_ROWS = (
     *(2_209, 11_938, 155, 4, 976, 14, 40_000_000, 40_000_000, 40_000_000, 590_152, 12_973, 108, 36),
 )
 SPARSE = sum(MULTI_HOT)
+LEAST_PAIRS, MOST_PAIRS = 100, 700  # of a sample
 OUTPUT = "probability"
 OUTPUTS = {OUTPUT: ((1,), "float32")}
 RESPONSE_DTYPE = "float32"
@@ -27,5 +29,13 @@ RESPONSE_DTYPE = "float32"
 def loop(sample: Arrays) -> Generator[Arrays, Outputs, NDArray[np.float32]]:
     """ "dense" [pairs, 13], "sparse" [pairs, 214] and "labels" [pairs] -> float32 [pairs, 2]. Samples of different
     sizes share batches of pairs."""
-    (found,) = yield {"dense": sample["dense"], "sparse": sample["sparse"]}
-    return np.stack([found.reshape(-1).astype(np.float32, copy=False), sample["labels"]], axis=1)
+    found = yield {"dense": sample["dense"], "sparse": sample["sparse"]}
+    return answer_pairs(found, sample)
+
+
+def answer_pairs(outputs: Outputs, given: Arrays) -> NDArray[np.float32]:
+    """What the network makes of pairs, and their "labels" -> float32 [pairs, 2]."""
+    return np.stack([outputs[0].reshape(-1).astype(np.float32, copy=False), given["labels"]], axis=1)
+
+
+ONE_CALL = OneCall(inputs=("dense", "sparse"), least_rows=LEAST_PAIRS, most_rows=MOST_PAIRS, answer=answer_pairs)

@@ -15,6 +15,7 @@ import pytest
 from harness.backends import LoadPlan, Outputs, Tensor
 from harness.errors import HarnessError
 from harness.loops import LoopSession
+from harness.one_call import OneCall, OneCallSession
 from harness.qsl import Arrays, Ragged
 from tests.unit.harness import fake_cuda
 from tests.unit.harness.fake_cuda import CUresult, Fake
@@ -352,4 +353,35 @@ def test_samples_of_many_rows_share_batches_and_get_all_of_theirs(fake: Fake, lo
     assert not answers.errors
     for row, sample in enumerate(samples):
         assert np.array_equal(found[row], np.concatenate([2 * sample, 4 * sample[:1]]))
+    assert fake.device_bytes == 0
+
+
+@pytest.mark.parametrize(("lockable", "on_device"), [(True, False), (False, False), (True, True)])
+def test_samples_that_take_one_call_are_gathered_where_their_rows_are(
+    fake: Fake, lockable: bool, on_device: bool
+) -> None:
+    fake.lockable = lockable
+    told = {"start_from_device": True, "start_from_device_evidence": "measured.md"} if on_device else {}
+    found: dict[int, list[np.ndarray]] = {}
+    plan = dataclasses.replace(
+        plan_of("Offline", Answers(), 16, 2, told),
+        completed=lambda token, outputs: found.update({token[0]: [np.array(rows) for rows in outputs]}),
+    )
+    one_call = OneCall(("x",), 1, 5, lambda outputs, given: outputs[0] + given["more"][:, None])
+    made = OneCallSession(lambda own: pipeline.CudaSession(own, lambda _device: Doubling(fake)), plan, one_call)
+    rng = np.random.default_rng(3)
+    samples = [rng.standard_normal((1 + row % 5, WIDTH)).astype(np.float32) for row in range(30)]
+    more = [np.full(len(sample), row, np.float32) for row, sample in enumerate(samples)]
+    made.place({"x": Ragged(samples), "more": Ragged(more)})
+    batches = [rng.permutation(30)[:3] for _ in range(12)]
+    for number, batch in enumerate(batches):
+        assert made.fit(batch) == 3
+        made.submit(batch, [10 * number + place for place in range(3)])
+    made.submit(slice(3, 6), [1000, 1001, 1002])
+    made.drain()
+    made.close()
+    for number, batch in enumerate([*batches, np.arange(3, 6)]):
+        answers = found[10 * number if number < len(batches) else 1000]
+        for row, answer in zip(batch.tolist(), answers, strict=True):
+            assert np.array_equal(answer, 2 * samples[row] + row)
     assert fake.device_bytes == 0

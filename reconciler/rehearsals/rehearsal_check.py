@@ -16,6 +16,7 @@ SHORT = frozenset(
         "run.samples-per-query",
         "run.early-stopping",
         "accuracy.samples",
+        "accuracy.extra-samples",
         "accuracy.lengths",
     }
 )

@@ -186,16 +186,31 @@ def _short(digest: str) -> str:
 def check_extra_files(view: CellView) -> Complaints:
     """Images or videos of some samples, where the round asks for them. Where it does not ask for an accuracy, the
     checkers accept the result without them."""
+    yield from _complain_of_files(view, beyond=False)
+
+
+def check_extra_samples(view: CellView) -> Complaints:
+    """Those of samples that the accuracy run did not have: a cut dataset, or a rehearsal."""
+    yield from _complain_of_files(view, beyond=True)
+
+
+def _complain_of_files(view: CellView, *, beyond: bool) -> Complaints:
     wanted = view.rules.extra_files(view.cell.scenario) if view.rules else None
     if wanted is None:
         return
     folder = view.files.accuracy.folder / wanted.folder
     there = {name.rpartition(".")[0] or name for name in folder.files()}
-    lacking = [stem for stem in wanted.stems if str(stem) not in there]
+    run = view.accuracy
+    count = None if run is None else number(run.log, count_key(run))
+    lacking = [
+        stem
+        for stem in wanted.stems
+        if stem not in there and beyond == (count is not None and stem.isdecimal() and int(stem) >= count)
+    ]
     if lacking:
         found = f"{len(lacking)} of {len(wanted.stems)} files missing, as {lacking[0]}"
         mild = soften(view, "accuracy")
-        samples = f"{', '.join(map(str, wanted.stems))} with any extension"
+        samples = f"{', '.join(wanted.stems)} with any extension"
         yield Complaint(Place(folder.shown), found, samples, severity=mild)
 
 
@@ -265,5 +280,6 @@ ACCURACY_RULES = (
     (Rule("accuracy.size", "the accuracy log is truncated", (_CHECK, OLD)), check_log_size),
     (Rule("accuracy.hash-of-log", "the hash is that of the log", ("submission rules: truncation", OURS)), hash_of_log),
     (Rule("accuracy.extra", "images or videos that the round asks for", (_CHECK,)), check_extra_files),
+    (Rule("accuracy.extra-samples", "the samples that they are of", (_CHECK,)), check_extra_samples),
     (Rule("accuracy.test-hash", "a compliance run has its own hash", (OURS,)), check_test_hashes),
 )

@@ -27,6 +27,7 @@ from reconciler.foreign import hash_regular, open_regular
 from reconciler.storage_errors import PARTIAL, convert_storage_errors, explain_storage_error, refuse_storage_error
 
 _CHUNK = 1 << 20
+_CHECKSUM_LENGTH = 9  # bytes: eight digits and the end of their line
 _GONE = ".gone"  # ends the name of a folder that is being removed; it begins with a dot
 _ENDING_GRACE = 0.3  # seconds in which a killed process is gone
 _ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass is gone
@@ -163,7 +164,7 @@ def write_output(path: Path, data: bytes) -> None:
 
 def write_checked(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write bytes under a checksum, for ``read_checked``."""
-    replace(path, b"%08x\n" % zlib.crc32(data) + data, durable=durable)
+    replace(path, _make_checksum(data) + data, durable=durable)
 
 
 def write_cache(path: Path, data: bytes) -> None:
@@ -175,11 +176,16 @@ def write_cache(path: Path, data: bytes) -> None:
 def read_checked(path: Path) -> bytes | None:
     """The bytes as they were written; None when there are none, or they were damaged since."""
     try:
-        checksum, _, data = path.read_bytes().partition(b"\n")
+        with path.open("rb", buffering=0) as stream:  # a cache may have megabytes: no copy of them
+            head, data = stream.read(_CHECKSUM_LENGTH), stream.read()
     except OSError as error:
         refuse_storage_error(error, path)
         return None
-    return data if checksum == b"%08x" % zlib.crc32(data) else None
+    return data if head == _make_checksum(data) else None
+
+
+def _make_checksum(data: bytes) -> bytes:
+    return b"%08x\n" % zlib.crc32(data)
 
 
 def read_version(path: Path) -> tuple[int, int, int] | None:

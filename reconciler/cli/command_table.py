@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from reconciler.cli.shared.options import pass_options
+from reconciler.collector import pause_collector
 
 WITHOUT_NAME = "pass"
 
@@ -98,7 +99,8 @@ class Commands(click.Group):
         entry = COMMANDS.get(cmd_name) or _HIDDEN.get(cmd_name)
         if entry is None:
             return None
-        found = importlib.import_module(entry[0]).command
+        with pause_collector():  # what a module makes stays
+            found = importlib.import_module(entry[0]).command
         assert isinstance(found, click.Command)
         return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from reconciler.collector import pause_collector
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
@@ -31,7 +32,7 @@ _MOST_AHEAD = 32 << 20  # bytes of them
 
 def audit(root: Path, at: Snapshot) -> AuditReport:
     """Every claim that the commit makes, in a fixed order."""
-    with open_logs(root, at.commit) as logs:
+    with pause_collector(), open_logs(root, at.commit) as logs:
         claims = tuple(_claims(root, at, logs))
     marks = {
         str(cell): found for cell in sorted(at.difference.chosen, key=place_cell) if (found := _marks_of(cell, at))

@@ -162,7 +162,7 @@ def compare_scores(checkout: Path, folder: Path, answers: Sequence[np.ndarray]) 
     for name, changed in {
         "right": list(answers),
         "half-right": [move(rng, rows, 0.5, 0.3) for rows in answers],
-        "random": [move(rng, rows, 1.0, 8.0) for rows in answers],
+        "random": [move(rng, rows, 1.0, 0.5) for rows in answers],
     }.items():
         assert np.array_equal(np.concatenate(changed)[:, -1], numbers)
         log = folder / f"{name}.json"
@@ -220,6 +220,8 @@ def compare_networks(folder: Path, torch: Any, count: int, found: Differences) -
                 module.running_var.uniform_(0.5, 1.5)
                 module.weight.data.uniform_(0.5, 1.5)
         torch.save({name: network.state_dict()}, folder / file)
+    core.head.conv_cls.weight.data.normal_(0, 0.2)  # scores that differ
+    torch.save({"model_state_dict": core.state_dict()}, folder / "pp.pth")
     ours = program.DeepLab(program._read_weights(folder / "deeplab.pth", "model_state")).eval()
     pillars = program.PointPillars(program._read_weights(folder / "pp.pth", "model_state_dict")).eval()
     samples = pointpainting.load_samples(folder / "dataset")
@@ -234,7 +236,13 @@ def compare_networks(folder: Path, torch: Any, count: int, found: Differences) -
             asked = run_until_detection(scene)
             wanted = core(*(torch.from_numpy(values[0]) for values in asked.values()))[0]
             made = pillars(*(torch.from_numpy(values) for values in asked.values()))["boxes"][0]
-            found.compare("PointPillars", made, wanted, _TOLERANCE * float(wanted.abs().max()))
+            likely = made[:, 7:10].amax(dim=1)
+            found.compare("PointPillars' scores", likely, wanted[:, 7:10].amax(dim=1), _TOLERANCE)
+            # Scores that are alike within what float32 rounds may stand in another order, and the last be left out.
+            made = made[likely > likely[-1] + _TOLERANCE]
+            nearest = torch.cdist(made, wanted).argmin(dim=1)
+            found.compare("PointPillars", made, wanted[nearest], _TOLERANCE * float(wanted.abs().max()))
+            print(f"PointPillars: {len(made)} of {len(wanted)} boxes compared")
 
 
 def run_until_detection(scene: Mapping[str, Any]) -> Mapping[str, Any]:

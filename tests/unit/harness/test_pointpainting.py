@@ -330,3 +330,21 @@ def test_answers_of_another_frame_are_refused(dataset: Path, answers: list[np.nd
 
 def test_classes_that_are_not_sought() -> None:
     assert [infos._number_class(name) for name in ("Cyclist", "Van", "Sign", "DontCare")] == [1, 4, 5, 5]
+
+
+def test_a_checkpoint_that_is_another_is_named(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the published checkpoints are read with PyTorch")
+    for file in model.FORMATS["pt2"]:
+        torch.save({"weights": {}}, tmp_path / file)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(HarnessError, match=r"os16\.pth holds no model_state"):
+        pointpainting.build_model(tmp_path, {"format": "pt2"}, {}, tmp_path / "out", Counter(tmp_path / "counter"))
+
+
+def test_anchors_stand_in_the_middle_of_cells() -> None:
+    pytest.importorskip("torch", reason="the program of PointPillars needs PyTorch")
+    from harness.benchmarks.pointpainting.program import list_anchors
+
+    anchors = list_anchors().reshape(pillars.CELLS, pillars.CELLS, 3, 2, 7)
+    assert anchors[0, 0, 0, 0] == pytest.approx([-74.72, -74.72, -0.0345, 0.84, 0.91, 1.74, 0], abs=1e-5)
+    assert anchors[1, 467, 2, 1] == pytest.approx([74.72, -74.4, -0.1188, 2.08, 4.73, 1.77, 1.57], abs=1e-4)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
-from collections.abc import Callable
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,10 +24,12 @@ from harness.benchmarks.qwen3_vl import catalogue, scoring
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
-from harness.tokens import MESSAGES
+from harness.tokens import MESSAGES, GenerationPlan, Sampling
+from tests.processes import find_free_ports, wait_for
 from tests.unit.harness.generated import generate
+from tests.unit.harness.heard import Heard
 
-COUNT = 12
+COUNT, LIMIT = 12, 120
 PRODUCT = {
     "product_title": "Mug {blue}",
     "product_description": "50 % off\n<style>a {b: c}</style>",
@@ -283,3 +289,50 @@ def build_from(made: Path) -> Path:
     (made / "dataset").mkdir(exist_ok=True)
     catalogue.build_dataset(made / "data", {}, made / "dataset", Counter(made / "counter"))
     return made / "dataset"
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_the_stand_in_answers_with_the_truth_over_the_chat_protocol(streaming: bool, made: Path, stand_in: str) -> None:
+    from harness.backends import openai
+
+    output = build_from(made)
+    truths = json.loads((output / scoring.REFERENCES).read_text())
+    heard = Heard(LIMIT)
+    plan: dict[str, Any] = {"model": None, "source": None, "scenario": "Server", "threads": 0, "precision": "fp32"}
+    plan |= {"sampling": Sampling(max_new_tokens=0), "streaming": streaming, "logged": True, "samples": MESSAGES}
+    plan |= {"options": {"url": stand_in}, "first": heard.first, "completed": heard.result, "failed": heard.result}
+    client = openai.load(GenerationPlan(**plan))
+    try:
+        client.place(list(catalogue.load_samples(output)[MESSAGES]))
+        for row in range(COUNT):
+            client.submit(row, row)
+        answers = heard.wait(COUNT)
+    finally:
+        client.close()
+    found = [json.loads(answers[row].text) for row in range(COUNT)]
+    for name, said in truths.items():
+        assert [answer[name.removeprefix("ground_truth_")] for answer in found] == said
+    assert all(answer.tokens > 1 for answer in answers.values())
+    assert len(heard.firsts) == (COUNT if streaming else 0)
+
+
+@pytest.fixture(scope="module")
+def stand_in(made: Path) -> Iterator[str]:
+    """The address of one, started as a rehearsal starts it."""
+    pytest.importorskip("aiohttp")
+    from harness.benchmarks.qwen3_vl.rehearsal import MODEL
+
+    (port,) = find_free_ports(1)
+    command = [sys.executable, "-P", "-m", "harness.benchmarks.qwen3_vl.stand_in", str(made / "models" / MODEL)]
+    with subprocess.Popen([*command, str(port)]) as server:
+        try:
+            wait_for(lambda: answers_at(port))
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+
+
+def answers_at(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False

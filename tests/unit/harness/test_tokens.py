@@ -9,16 +9,18 @@ import sys
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.contract import Counter
+from harness.benchmarks import load_benchmark
+from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
-from harness.generating import choose_sampling
+from harness.generating import choose_sampling, load_generator
 from harness.sut import Guard
-from harness.tokens import Sampling, Spoken, TokenCompleter, TokenSut
+from harness.tokens import MESSAGES, PROMPTS, Sampling, Spoken, TokenCompleter, TokenSut
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.summary import find_differing, parse_summary
@@ -235,6 +237,43 @@ def test_a_text_is_logged_as_the_benchmark_writes_it_and_counted_by_its_tokens(t
     assert guard.failure is None
     assert (told.answers, told.counts) == ([(1, list(range(97, 104)))], [3])
     assert (completer.counts.samples, completer.counts.tokens) == (1, 3)
+
+
+def load(backend: str, name: str, samples: str) -> None:
+    """As a run does, of a round that measures whole answers."""
+    prepared = SimpleNamespace(settings=SimpleNamespace(use_token_latencies=False, infer_token_latencies=False))
+    request = SimpleNamespace(backend=backend, scenario="Server", model_key="x", settings={}, generation={})
+    benchmark = load_benchmark(Benchmark(name=name))
+    arrays = {samples: [np.zeros(3, np.uint8)]}
+    load_generator(request, benchmark, arrays, prepared, None, Guard())  # type: ignore[arg-type]
+
+
+def test_a_backend_is_asked_only_with_samples_that_it_takes() -> None:
+    with pytest.raises(HarnessError, match="vllm takes no messages, which qwen3_vl has") as caught:
+        load("vllm", "qwen3_vl", MESSAGES)
+    assert caught.value.fix.startswith("set engine.backend: openai,")
+    with pytest.raises(HarnessError, match="has no input_ids, but rows"):
+        load("openai", "qwen3_vl", "rows")
+
+
+def test_tokens_that_loadgen_does_not_count_are_refused() -> None:
+    pytest.importorskip("tokenizers")
+    with pytest.raises(HarnessError, match="LoadGen does not count tokens for the model x"):
+        load("openai", "gpt_oss_120b", PROMPTS)
+
+
+def test_answers_of_any_length_have_a_least_one_alone() -> None:
+    assert choose_sampling({"max_new_tokens": 0}, {}, {}).max_new_tokens == 0
+    assert choose_sampling({"max_new_tokens": 0}, {}, {"max_new_tokens": 9}).max_new_tokens == 9
+    told, guard = Told(), Guard()
+    sampling = Sampling(min_new_tokens=2, max_new_tokens=0)
+    kind = {"dtype": "int64", "streaming": False, "logged": True}
+    completer = TokenCompleter(told, sampling, SimpleNamespace(bump=lambda _: None), guard, **kind)  # type: ignore[arg-type]
+    for identity, count in ((1, 5000), (2, 1)):
+        completer.expect(identity)
+        completer.completed(identity, [7] * count)
+    assert [len(answer or []) for _, answer in told.answers] == [5000, 0]
+    assert "at least 2" in str(guard.failure)
 
 
 def test_a_text_where_tokens_are_asked_for_fails_the_run(tmp_path: Path) -> None:

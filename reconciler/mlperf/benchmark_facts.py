@@ -42,9 +42,10 @@ class SourceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalFacts:
-    """``samples`` to generate; what a spec says of the benchmark and of each scenario, so that a pass takes minutes.
-    ``tests``: what it says of the compliance tests that generated answers can pass, "{data}" for the generated data;
-    where some cannot, the benchmark is rehearsed in the open division, with these. Empty: all of them can."""
+    """``samples`` to generate; what a spec says of the benchmark and of each scenario, so that a pass takes minutes:
+    "{data}" for the generated data, "{python}" for the interpreter that has this project.
+    ``tests``: what it says of the compliance tests that generated answers can pass; where some cannot, the benchmark is
+    rehearsed in the open division, with these. Empty: all of them can."""
 
     samples: int
     tests: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -145,6 +146,23 @@ def test_a_benchmark_of_one_category_alone_is_rehearsed_on_a_system_of_it(tmp_pa
     both = {"this-machine": "datacenter,edge", "this-machine-datacenter": "datacenter"}
     assert found == (both if name == "resnet" else {"this-machine": "datacenter"})
     assert list(declared["divisions"]["closed"][list(found)[-1]]) == ["wan-2.2-t2v-a14b"]
+
+
+def test_a_server_of_a_rehearsal_is_started_by_the_interpreter_that_has_this_project(tmp_path: Path) -> None:
+    facts = load_benchmark_facts()["qwen3_vl"]
+    text = rehearsal_spec.render_rehearsal_spec(
+        round_name="v6.1",
+        division="closed",
+        benchmarks=[Rehearsed(name="qwen3-vl", facts=facts)],
+        generated={"qwen3_vl": Generated(code="qwen3_vl", data="g/data", model="g/m", samples=4, made=True)},
+        machine=Proposal({}, {}, ()),
+        schema="x",
+    )
+    (cell, *others) = load_texts(tmp_path, main=text).cells
+    assert {other.cell.scenario for other in (cell, *others)} == {"Offline", "Server", "Interactive"}
+    service = yaml.load(text)["spec"]["benchmarks"]["qwen3-vl-235b-a22b"]["harness"]["service"]
+    assert service["command"][0] == sys.executable
+    assert service["command"][-2:] == ["{model}", "{port}"]  # left for the pass
 
 
 def test_an_unknown_benchmark_gets_the_nearest() -> None:

@@ -210,6 +210,13 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         rehearsed=True,
         libraries=(_OPENCV, ("onnx",)),
     ),
+    "rgat": BuiltInBenchmark(
+        "rgat",
+        1,
+        "kinds of papers in a graph: R-GAT on IGB-Heterogeneous",
+        rehearsed=True,
+        libraries=(("torch",),),
+    ),
     "command": BuiltInBenchmark("command", 1, "the code of a harness command, which prepares model and data itself"),
     "external": BuiltInBenchmark("", 1, "code outside this project; its runs are imported", elsewhere=True),
 }

@@ -48,4 +48,5 @@ def make_load_plan(
         precision=str(settings.get("precision", "fp32")),
         pipeline=benchmark.pipeline,
         shared=benchmark.load_shared(Path(asked.inputs["dataset"])),
+        collate=benchmark.load_collate(Path(asked.inputs["dataset"])),
     )

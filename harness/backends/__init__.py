@@ -45,6 +45,10 @@ Token = list[int]
 Outputs = Sequence[np.ndarray]
 """One array per output of the engine, on the host, one row per sample. Valid until the completion callback returns."""
 
+Collate = Callable[[Arrays], Arrays]
+"""Some samples -> what the engine is given for them, by name, each array as long as it comes out. Output rows are those
+of the samples, in their order; more may follow."""
+
 Completed = Callable[[Token, Outputs], None]
 Failed = Callable[[Token, BaseException], None]
 
@@ -130,6 +134,9 @@ class LoadPlan:
     For a backend that reads a checkpoint as it runs: ``model``, the folder of the Model artifact; ``source``, what the
     spec names as its path; ``precision``; and of the benchmark ``pipeline``, how its pipeline runs, and ``shared``, the
     arrays that all samples have in common.
+
+    ``collate``: what makes the inputs of a batch as it runs, on the thread of a stream; None where the resident samples
+    are the inputs.
     """
 
     engine: Path | None
@@ -147,6 +154,7 @@ class LoadPlan:
     precision: str = "fp32"
     pipeline: Mapping[str, Any] = field(default_factory=dict)
     shared: Mapping[str, np.ndarray] = field(default_factory=dict)
+    collate: Collate | None = None
 
     def require_engine(self, library: str) -> Path:
         """The folder of what ``library`` computes with. Raises HarnessError where there is none."""

@@ -6,9 +6,12 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from harness.backends import BackendEngine, LoadPlan, Outputs, Token, match_samples
+from harness.backends.collating import CollatedBatches
 from harness.backends.staging import Staging
 from harness.numa import stay_beside
 from harness.placement import place_workers
@@ -16,31 +19,43 @@ from harness.pool import Pool
 from harness.qsl import Arrays, Rows
 
 
+class Batches(Protocol):
+    """Puts batches together, one at a time."""
+
+    def batch(self, rows: Rows) -> list[np.ndarray]:
+        """In the order of the engine's inputs."""
+
+
 class StreamSession(ABC):
     """The threads start with the first batch, each beside its NUMA node where there are several (``_places``). A
     backend says how one of them computes: ``_run``, over the staging of its stream."""
 
-    def __init__(self, plan: LoadPlan, engine: BackendEngine) -> None:
+    def __init__(self, plan: LoadPlan, engine: BackendEngine, *, workers: int = 0) -> None:
+        """``workers``: threads, where there are more than streams, as for several devices."""
         self._plan, self._engine = plan, engine
+        self._workers = workers or plan.streams
         self.batch_size = min(plan.batch_size, engine.batch_size)
         self.sizes: Sequence[int] = engine.batch_sizes
-        self._places = place_workers(plan.streams, plan.threads)
+        self._places = place_workers(self._workers, plan.threads)
         self.notes: Mapping[str, Any] = {
             "threads": max(place.threads for place in self._places),
             "streams": plan.streams,
             "precision": engine.precision,
             **({"numa_nodes": [place.node for place in self._places]} if self._places[0].node >= 0 else {}),
         }
-        self._staging: list[Staging] = []
+        self._staging: Sequence[Batches] = []
         self._work: SimpleQueue[tuple[Rows, Token] | None] = SimpleQueue()
         self._room: Pool[None] = Pool()
-        self._room.fill([None] * plan.depth)
+        self._room.fill([None] * (plan.depth // plan.streams * self._workers))
         self._threads: list[threading.Thread] = []
 
     def place(self, samples: Arrays) -> None:
+        if self._plan.collate is not None:
+            self._staging = [CollatedBatches(self._plan.collate, samples, self._engine.inputs)] * self._workers
+            return
         arrays = match_samples(samples, self._engine.inputs)
         sizes = (self._engine.batch_size, self._engine.batch_sizes)
-        self._staging = [Staging(arrays, *sizes) for _ in range(self._plan.streams)]
+        self._staging = [Staging(arrays, *sizes) for _ in range(self._workers)]
 
     def compute(self, rows: Rows) -> Outputs:
         return self._run(0, rows)
@@ -70,7 +85,7 @@ class StreamSession(ABC):
         """On the thread of each stream, before its first batch."""
 
     def _start_threads(self) -> None:
-        for stream in range(self._plan.streams):
+        for stream in range(self._workers):
             thread = threading.Thread(target=self._serve, args=(stream,), name=self._engine.backend, daemon=True)
             self._threads.append(thread)
             thread.start()

@@ -36,6 +36,10 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
 - ``list_in_order(samples, expected)``: where the rules have an order of samples: their numbers without an end, in the
   order in which they are asked for, whichever LoadGen names. ``samples``: what was loaded; ``expected``: how many
   queries the run will probably have. Responses then name their samples, and ``score`` goes by those names.
+- ``load_collate(dataset)``: where the inputs of a batch are made as it runs, as by drawing the neighbours of nodes of a
+  graph: a function of some samples (input name -> rows) that gives the engine's inputs, each as long as it comes out
+  (harness.backends.Collate). It is called on several threads at once, and may be sent to other processes. Default:
+  None, the samples are the inputs.
 - ``PARTS: tuple[str, ...]`` (none): where the model is several networks, their names. Each has an engine of its own:
   ``build_model`` writes the folder NAME with model.onnx or model.pt2 for each, ``OUTPUTS`` is by name of the part, and
   ``loop`` yields (name, inputs).
@@ -62,7 +66,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.backends import LoadPlan, Outputs, Session, Tensor
+from harness.backends import Collate, LoadPlan, Outputs, Session, Tensor
 from harness.benchmarks.accuracy import AnswerLog, write_top1
 from harness.benchmarks.command import note_source
 from harness.contract import BENCHMARKS, Benchmark, Counter
@@ -103,6 +107,7 @@ class BenchmarkCode:
     load_performance_samples: Callable[[Path], Mapping[str, np.ndarray]]
     load_calibration: Callable[[Path], Mapping[str, np.ndarray]]
     load_shared: Callable[[Path], Mapping[str, np.ndarray]]
+    load_collate: Callable[[Path], Collate | None]
     postprocess: Callable[[Outputs, Sequence[int]], Responses]
     names_samples: bool
     loop: Loop | None
@@ -182,6 +187,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         "load_performance_samples": getattr(module, "load_samples", map_samples),
         "load_calibration": map_calibration,
         "load_shared": share_nothing,
+        "load_collate": collate_nothing,
         "postprocess": keep_answers if hasattr(module, "loop") or hasattr(module, "open_loop") else highest_class,
         "score": _top1(dtype),
     }
@@ -265,6 +271,10 @@ def map_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
 
 def share_nothing(_dataset: Path) -> Mapping[str, np.ndarray]:
     return {}
+
+
+def collate_nothing(_dataset: Path) -> None:
+    """The samples are what the engine is given."""
 
 
 def keep_answers(outputs: Outputs) -> Responses:

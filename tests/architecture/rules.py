@@ -125,6 +125,8 @@ LATE: dict[str, str] = {
     "harness.benchmarks.language.texts": "NLTK, only where sentences are told apart",
     "harness.benchmarks.qwen3_vl.catalogue": "Pillow and pyarrow, only where the dataset is prepared",
     "harness.benchmarks.pointpainting.model": "onnx or PyTorch, only in the child that writes the model",
+    "harness.benchmarks.rgat.igbh": "PyTorch, only where the list of papers is read that it saved",
+    "harness.benchmarks.rgat.model": "PyTorch, only in the child that writes a checkpoint as a program",
     "harness.benchmarks.rnnt.model": "onnx and PyTorch, only in the child that writes a checkpoint as a model",
     "harness.benchmarks.stable_diffusion_xl.coco2014": "PyTorch, only for latents that it saved itself",
     "harness.benchmarks.wan_2_2.prompts": "PyTorch, only for the latent that it saved itself",

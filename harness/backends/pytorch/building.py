@@ -31,14 +31,22 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
     sizes = parse_sizes(str(plan.options.get("batch_sizes", "")), plan.batch_size)
     half = bool(plan.options.get("half_inputs", False))
     samples = _describe_inputs(program, plan, half_inputs=half)
-    fixed = {size for size, _, _ in samples if size is not None}
+    collated = len({str(size) for size, _, _ in samples if not isinstance(size, int)}) > 1
+    if collated and sizes:
+        raise HarnessError(
+            f"{plan.model.name} takes batches whose inputs are of sizes of their own, and engine.options.batch_sizes "
+            "does not apply to it",
+            "input",
+            "leave batch_sizes out",
+        )
+    fixed = {size for size, _, _ in samples if isinstance(size, int)}
     if fixed and fixed != {plan.batch_size}:
         raise HarnessError(
             f"{plan.model.name} has a fixed batch of {sorted(fixed)}, not {plan.batch_size}",
             "input",
             "export the program with a dynamic batch axis, or set batch_size to its own",
         )
-    sizes = tuple(fixed) or sizes or ((1,) if plan.batch_size == 1 else ())
+    sizes = () if collated else tuple(fixed) or sizes or ((1,) if plan.batch_size == 1 else ())
     plan.counter.stage("building", max(len(sizes), 1))
     outputs: tuple[Tensor, ...] = ()
     with tempfile.TemporaryDirectory(dir=plan.output.parent) as cache:
@@ -46,7 +54,7 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
         for size in sizes or (0,):
             module = LoweredProgram(program, _DTYPES[plan.precision], kind)
             try:
-                traced = _trace(module, [(shape, dtype) for _, shape, dtype in samples], size, plan.batch_size, kind)
+                traced = _trace(module, samples, size, plan.batch_size, kind, collated=collated)
                 outputs = _describe_outputs(traced, program, size)
                 _compile(traced, plan.output / name_package(size), _settings(kind, plan.options))
             except HarnessError:
@@ -132,11 +140,11 @@ def _read_program(path: Path, kind: str) -> Any:
     return program if kind == "cpu" else move_to_device_pass(program, kind)
 
 
-Sample = tuple[int | None, tuple[int | Any, ...], torch.dtype]
+Sample = tuple[int | Any, tuple[int | Any, ...], torch.dtype]
 
 
 def _describe_inputs(program: Any, plan: BuildPlan, *, half_inputs: bool) -> list[Sample]:
-    """Of each input: its batch where that is fixed, the shape of a sample (symbols where free), its dtype."""
+    """Of each input: its batch, the shape of a sample (both symbols where free), its dtype."""
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     found: list[Sample] = []
     for name in program.graph_signature.user_inputs:
@@ -144,26 +152,32 @@ def _describe_inputs(program: Any, plan: BuildPlan, *, half_inputs: bool) -> lis
         if not isinstance(value, torch.Tensor) or not value.ndim:
             raise HarnessError(f"input {name} of {plan.model.name} is not a tensor with a batch axis", "input", _CHECK)
         dtype = torch.float16 if half_inputs and value.dtype == torch.float32 else value.dtype
-        batch = value.shape[0]
-        found.append((batch if isinstance(batch, int) else None, tuple(value.shape[1:]), dtype))
+        found.append((value.shape[0], tuple(value.shape[1:]), dtype))
     return found
 
 
 def _trace(
-    module: LoweredProgram, samples: Sequence[tuple[Any, Any]], size: int, largest: int, kind: str
+    module: LoweredProgram, samples: Sequence[Sample], size: int, largest: int, kind: str, *, collated: bool
 ) -> torch.export.ExportedProgram:
-    """``size``: of the batches, 0 for any up to ``largest``. Axes that the program leaves free stay so."""
-    batch = torch.export.Dim("batch", min=1, max=largest)
+    """``size``: of the batches, 0 for any up to ``largest``. Axes that the program leaves free stay so; ``collated``:
+    the first ones too, each for itself."""
+    batch = torch.export.Dim.AUTO if collated else torch.export.Dim("batch", min=1, max=largest)
     given, free = [], []
-    for shape, dtype in samples:
-        extents = [int(n.node.hint) if not isinstance(n, int) else n for n in shape]
-        given.append(torch.zeros(size or min(_LEAST, largest), *extents, dtype=dtype, device=kind))
+    for first, shape, dtype in samples:
+        extents = [_hint(n) for n in shape]
+        rows = _hint(first) if collated else size or min(_LEAST, largest)
+        given.append(torch.zeros(rows, *extents, dtype=dtype, device=kind))
         axes: dict[int, Any] = {
             axis + 1: torch.export.Dim.AUTO for axis, n in enumerate(shape) if not isinstance(n, int)
         }
-        free.append(axes if size else {0: batch, **axes})
+        free.append(axes if size or isinstance(first, int) else {0: batch, **axes})
     with torch.no_grad():
         return torch.export.export(module, tuple(given), dynamic_shapes={"flat": tuple(free)}, strict=False)
+
+
+def _hint(extent: int | Any) -> int:
+    """What a free axis had when the program was exported."""
+    return extent if isinstance(extent, int) else int(extent.node.hint)
 
 
 def _describe_outputs(traced: Any, program: Any, size: int) -> tuple[Tensor, ...]:

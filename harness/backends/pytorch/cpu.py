@@ -59,15 +59,14 @@ class PyTorchSession(StreamSession):
 
     def _run(self, stream: int, rows: Rows) -> Outputs:
         arrays = self._staging[stream].batch(rows)
-        size, count = len(arrays[0]), count_rows(rows)
-        model = self._models[size if self._engine.batch_sizes else 0]
+        model = self._models[len(arrays[0]) if self._engine.batch_sizes else 0]
         answers = model.run([(int(a.__array_interface__["data"][0]), a.shape, a.dtype.name) for a in arrays])
         try:
             outputs = []
             found = zip(answers.list_addresses(), self._engine.outputs, strict=True)
             for (address, elements), tensor in found:
-                shape = (size, *tensor.shape) if -1 not in tensor.shape else (size, -1)
-                outputs.append(read_host(address, elements, tensor.dtype, shape)[:count])
+                shape = (-1, *tensor.shape) if -1 not in tensor.shape else (len(arrays[0]), -1)
+                outputs.append(read_host(address, elements, tensor.dtype, shape)[: count_rows(rows)])
             return outputs
         finally:
             answers.release()

@@ -14,6 +14,7 @@ import torch
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Tensor
 from harness.backends.pytorch.building import build_engine
+from harness.backends.pytorch.collated import CollatedCudaSession
 from harness.backends.pytorch.cpu import read_engine
 from harness.backends.pytorch.packages import Blob, CompiledModel, describe_library, find_version, name_package
 from harness.contract import Fact
@@ -42,10 +43,12 @@ def build(plan: BuildPlan) -> BackendEngine:
     return build_engine(NAME, "cuda", plan)
 
 
-def load(plan: LoadPlan) -> CudaSession:
+def load(plan: LoadPlan) -> CudaSession | CollatedCudaSession:
     folder = plan.require_engine("PyTorch")
     if not torch.cuda.is_available():
         raise HarnessError("PyTorch finds no NVIDIA GPU here", "missing", "install a CUDA build of PyTorch")
+    if plan.collate is not None:
+        return CollatedCudaSession(plan, folder, NAME)
     engine = read_engine(folder, NAME)
     if plan.batch_size > engine.batch_size:
         raise HarnessError(

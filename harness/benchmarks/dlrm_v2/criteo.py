@@ -20,6 +20,7 @@ from numpy.lib import format as npy
 from harness.benchmarks.checking import FileRule, check_files
 from harness.benchmarks.dlrm_v2.grouping import count_evaluated, group_pairs
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, SPARSE
+from harness.benchmarks.mapped_arrays import NPY, map_npy
 from harness.benchmarks.sources import choose_dtype, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -30,7 +31,7 @@ ROWS = 178_274_637  # of the day
 CALIBRATED = 128_000  # rows
 DTYPES = ("float32", "float16")
 _AT_ONCE = 1 << 16  # rows that a thread copies: 60 MB
-_NPY, _ZIP = b"\x93NUMPY", b"PK\x03\x04"
+_ZIP = b"PK\x03\x04"
 _LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
 _FIX = "bring it again, as `reconcile fetch dlrm-v2-99` says; nothing was prepared"
 
@@ -85,10 +86,10 @@ def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
 
 def read_day(source: Path) -> Day:
     """Raises HarnessError naming the file that is missing, cut off, or not what it should be."""
-    rules = [FileRule(name, kind="npy file", start=_NPY) for name in (DENSE_FILE, LABELS_FILE)]
+    rules = [FileRule(name, kind="npy file", start=NPY) for name in (DENSE_FILE, LABELS_FILE)]
     check_files(source, [*rules, FileRule(SPARSE_FILE, kind="npz file", start=_ZIP)], fix=_FIX)
-    labels = _map(source / LABELS_FILE, "int32", 1)
-    dense = _map(source / DENSE_FILE, "float32", DENSE)
+    labels = map_npy(source / LABELS_FILE, ["int32"], 1, _FIX)
+    dense = map_npy(source / DENSE_FILE, ["float32"], DENSE, _FIX)
     sparse = list(_map_members(source / SPARSE_FILE))
     for number, array in enumerate((dense, *sparse)):
         name = f"{SPARSE_FILE}/{number - 1}.npy" if number else DENSE_FILE
@@ -96,25 +97,6 @@ def read_day(source: Path) -> Day:
             problem = f"{source / name} has {len(array):,} rows, {LABELS_FILE} has {len(labels):,}"
             raise HarnessError(problem, "input", _FIX)
     return Day(dense, labels.reshape(-1), sparse)
-
-
-def _map(path: Path, dtype: str, width: int, offset: int = 0, name: str = "") -> np.ndarray:
-    """The array that begins there, checked to be whole. ``name``: for messages, of a part of the file."""
-    shown = f"{path}{name}"
-    try:
-        with path.open("rb") as stream:
-            stream.seek(offset)
-            shape, _, found = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[
-                npy.read_magic(stream)
-            ](stream)
-            start = stream.tell()
-    except (ValueError, KeyError) as error:
-        raise HarnessError(f"{shown} is not a whole npy file: {error}", "input", _FIX) from error
-    if found.name != dtype or len(shape) != 2 or shape[1] != width:
-        raise HarnessError(f"{shown} holds {found.name} {list(shape)}, not {dtype} [rows, {width}]", "input", _FIX)
-    if start + shape[0] * width * found.itemsize > path.stat().st_size:
-        raise HarnessError(f"{shown} is cut off", "input", _FIX)
-    return np.memmap(path, found, "r", start, shape).view(np.ndarray)
 
 
 def _map_members(path: Path) -> Iterator[np.ndarray]:
@@ -134,7 +116,8 @@ def _map_members(path: Path) -> Iterator[np.ndarray]:
         with path.open("rb") as stream:
             stream.seek(item.header_offset + _LOCAL_HEADER - 4)
             name, extra = np.frombuffer(stream.read(4), "<u2").tolist()
-        yield _map(path, "int32", width, item.header_offset + _LOCAL_HEADER + name + extra, f"/{number}.npy")
+        begins = item.header_offset + _LOCAL_HEADER + name + extra
+        yield map_npy(path, ["int32"], width, _FIX, offset=begins, name=f"/{number}.npy")
 
 
 def _copy(

@@ -1,0 +1,20 @@
+"""R-GAT on IGB-Heterogeneous: of which of 2,983 classes a paper is, told by what it is joined to.
+
+Facts that planning needs are in ``benchmark.yaml``. What the graph is: ``graph``; its files and what becomes of them:
+``igbh``, ``adjacency``; whom a batch reaches: ``sampling``, ``blocks``. The model: ``checkpoint`` reads the published
+one, ``network`` writes it for torch.export. Drawing neighbours is part of a run, as in the reference.
+"""
+
+from harness.benchmarks.rgat.blocks import OUTPUTS, RESPONSE_DTYPE, load_collate, load_samples, postprocess
+from harness.benchmarks.rgat.igbh import build_dataset
+from harness.benchmarks.rgat.model import build_model
+
+__all__ = [
+    "OUTPUTS",
+    "RESPONSE_DTYPE",
+    "build_dataset",
+    "build_model",
+    "load_collate",
+    "load_samples",
+    "postprocess",
+]

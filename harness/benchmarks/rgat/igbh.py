@@ -1,0 +1,173 @@
+"""IGB-Heterogeneous as its authors publish it, checked as a whole, and what runs read of it.
+
+Paper's and author's features and the labels of the full set are bare values, of smaller sets npy files; either is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+from harness.benchmarks.checking import FileRule, check_files, find_extra
+from harness.benchmarks.mapped_arrays import NPY, map_array, map_npy
+from harness.benchmarks.rgat.adjacency import AT_ONCE, Edges, write_adjacency
+from harness.benchmarks.rgat.blocks import name_adjacency, name_features
+from harness.benchmarks.rgat.graph import (
+    CITES,
+    CLASSES,
+    FEATURES,
+    KINDS,
+    LABELLED,
+    NODES,
+    PUBLISHED,
+    REVERSED,
+    SAMPLES,
+    SEEDS,
+    Relation,
+)
+from harness.benchmarks.sources import choose_dtype, is_rehearsal, require_source
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+PROCESSED = "full/processed"
+FEATURES_FILE, LABELS_FILE, EDGES_FILE = "node_feat.npy", f"{SEEDS}/node_label_2K.npy", "edge_index.npy"
+SEEDS_FILE = "val_idx.pt"
+DTYPES = ("float32", "float16")
+_ROWS = 1 << 14  # nodes that a thread copies at a time: 64 MiB
+_FIX = "bring it again, as `reconcile fetch rgat` says; nothing was prepared"
+_SPLIT = f"write {SEEDS_FILE} with tools/split_seeds.py --dataset_size full of the reference; nothing was prepared"
+
+
+class Published(NamedTuple):
+    """Mapped: features [nodes, 1024] of each kind, labels [papers], edges [edges, 2] of each published relation; and
+    the papers that are asked for."""
+
+    folder: Path
+    features: Mapping[str, np.ndarray]
+    labels: np.ndarray
+    edges: Mapping[Relation, np.ndarray]
+    seeds: np.ndarray
+
+
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """features_KIND.npy [nodes, 1024], indptr_RELATION.npy and indices_RELATION.npy; nodes.npy, the papers that are
+    asked for, and labels.npy, both int64.
+
+    ``settings``: dtype ("float32" or "float16") of the features, count (the first so many samples), threads.
+    """
+    dtype = choose_dtype(settings, DTYPES)
+    source = require_source(source, "IGB-Heterogeneous")
+    found = read_published(source, real=not is_rehearsal(source))
+    count = int(settings.get("count", 0)) or len(found.seeds)
+    threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))
+    prepare(found._replace(seeds=found.seeds[:count]), dtype, threads, output, counter)
+
+
+def prepare(found: Published, dtype: str, threads: int, output: Path, counter: Counter) -> None:
+    np.save(output / "nodes.npy", found.seeds)
+    np.save(output / "labels.npy", found.labels[found.seeds].astype(np.int64))
+    rows, edges = sum(map(len, found.features.values())), sum(map(len, found.edges.values()))
+    counter.stage("building", rows + 4 * edges)  # each edge in both directions, in two passes
+    with ThreadPoolExecutor(threads) as pool:  # copying and sorting let go of the interpreter
+        work = [pool.submit(_write_edges, relation, found, output, counter) for relation in PUBLISHED]
+        for kind, features in found.features.items():
+            work.append(pool.submit(_copy, features, output / name_features(kind), dtype, counter))
+        for each in work:
+            each.result()
+
+
+def read_published(source: Path, *, real: bool) -> Published:
+    """Raises HarnessError naming the file that is missing, cut off, or not what it should be. ``real``: the full set,
+    whose counts are known."""
+    folder = source / PROCESSED if (source / PROCESSED).is_dir() else source
+    names = [*(f"{kind}/{FEATURES_FILE}" for kind in KINDS), LABELS_FILE]
+    edges = [FileRule(f"{relation.folder}/{EDGES_FILE}", kind="npy file", start=NPY) for relation in PUBLISHED]
+    check_files(folder, [*map(FileRule, names), *edges], fix=_FIX)
+    if extra := find_extra(folder, (relation.folder for relation in PUBLISHED), "*__*"):
+        raise HarnessError(f"{folder}: relations that the set does not have: {', '.join(extra)}", "input", _FIX)
+    features = {kind: map_array(folder / kind / FEATURES_FILE, "float32", FEATURES, _FIX) for kind in KINDS}
+    labels = map_array(folder / LABELS_FILE, "float32", 0, _FIX)
+    for kind, rows in features.items():
+        if real and len(rows) != NODES[kind]:
+            problem = f"{folder / kind / FEATURES_FILE} has {len(rows):,} rows, the full set has {NODES[kind]:,}"
+            raise HarnessError(problem, "input", _FIX)
+    if len(labels) != len(features[SEEDS]):
+        papers = len(features[SEEDS])
+        raise HarnessError(f"{folder / LABELS_FILE} has {len(labels):,} labels of {papers:,} papers", "input", _FIX)
+    pairs = {
+        relation: map_npy(folder / relation.folder / EDGES_FILE, ["int64", "int32"], 2, _FIX) for relation in PUBLISHED
+    }
+    return Published(folder, features, labels, pairs, _read_seeds(folder / SEEDS_FILE, labels, real=real))
+
+
+def _read_seeds(path: Path, labels: np.ndarray, *, real: bool) -> np.ndarray:
+    from harness.benchmarks.saved_tensors import load_saved
+
+    if not path.is_file():
+        raise HarnessError(f"{path} is missing", "missing", _SPLIT)
+    saved = load_saved(path, _SPLIT)
+    seeds = np.asarray(saved)
+    papers = LABELLED if real else len(labels)
+    if seeds.ndim != 1 or seeds.dtype.kind != "i" or not len(seeds):
+        raise HarnessError(f"{path} holds {seeds.dtype.name} {list(seeds.shape)}, no list of papers", "input", _SPLIT)
+    if real and len(seeds) != SAMPLES:
+        raise HarnessError(f"{path} names {len(seeds):,} papers, the round has {SAMPLES:,}", "input", _SPLIT)
+    if seeds.min() < 0 or seeds.max() >= papers or len(np.unique(seeds)) != len(seeds):
+        raise HarnessError(f"{path} names papers twice, or not below {papers:,}", "input", _SPLIT)
+    classes = labels[seeds]
+    if not np.isin(classes, np.arange(CLASSES)).all():
+        problem = (
+            f"{path.parent / LABELS_FILE} has labels that are no class of 0 to {CLASSES - 1} for papers of {path.name}"
+        )
+        raise HarnessError(problem, "input", _FIX)
+    return seeds.astype(np.int64)
+
+
+def _copy(rows: np.ndarray, path: Path, dtype: str, counter: Counter) -> None:
+    features = npy.open_memmap(path, "w+", np.dtype(dtype), rows.shape)
+    for start in range(0, len(rows), _ROWS):
+        part = rows[start : start + _ROWS]
+        features[start : start + len(part)] = part
+        counter.bump(len(part))
+    features.flush()
+
+
+def _write_edges(relation: Relation, found: Published, output: Path, counter: Counter) -> None:
+    """Both of its directions."""
+    pairs = found.edges[relation]
+    counts = len(found.features[relation.source]), len(found.features[relation.target])
+    path = found.folder / relation.folder / EDGES_FILE
+
+    def read(first: int) -> Edges:
+        """``first``: the column of the sources."""
+        for start in range(0, len(pairs), AT_ONCE):
+            part = np.asarray(pairs[start : start + AT_ONCE], np.int64)
+            wrong = np.flatnonzero(((part < 0) | (part >= counts)).any(axis=1))
+            if len(wrong):
+                edge = start + int(wrong[0])
+                problem = f"{path}: edge {edge:,} joins nodes {pairs[edge].tolist()} of {counts[0]:,} and {counts[1]:,}"
+                raise HarnessError(problem, "input", _FIX)
+            if relation == CITES:
+                part = part[part[:, 0] != part[:, 1]]
+            yield part[:, first], part[:, 1 - first]
+
+    def read_both() -> Edges:
+        yield from read(0)
+        yield from read(1)
+        for start in range(0, counts[0], AT_ONCE):
+            papers = np.arange(start, min(start + AT_ONCE, counts[0]))
+            yield papers, papers
+
+    if relation == CITES:
+        write_adjacency(read_both, counts[0], output, name_adjacency(relation), counter)
+    else:
+        backwards = REVERSED[relation]
+        write_adjacency(partial(read, 0), counts[1], output, name_adjacency(relation), counter)
+        write_adjacency(partial(read, 1), counts[0], output, name_adjacency(backwards), counter)

@@ -1,0 +1,24 @@
+"""The model: a program as it is, or the reference's checkpoint, written as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.benchmarks import copy_model
+from harness.contract import Counter
+
+CHECKPOINT = ".pt"
+
+
+def build_model(
+    source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
+) -> None:
+    if source is None or source.suffix != CHECKPOINT:
+        copy_model(source, settings, inputs, output, counter)
+        return
+    from harness.benchmarks.rgat.checkpoint import read_checkpoint
+    from harness.benchmarks.rgat.network import write_program
+
+    write_program(read_checkpoint(source), output, counter)

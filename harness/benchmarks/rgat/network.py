@@ -1,0 +1,152 @@
+"""R-GAT for torch.export: graph attention over each relation, summed by the kind of the targets, three times.
+
+Neighbours of a node come as a row of their places, so that softmax and sum go along it and nothing is scattered. What
+the projection of a relation is linear in is added up first and projected afterwards: that gives what the reference
+computes, which projects each neighbour, for a fraction of the work, since most nodes of a block are nobody's target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from harness.benchmarks.rgat.checkpoint import Weights, name_weight
+from harness.benchmarks.rgat.graph import (
+    FEATURES,
+    KINDS,
+    LAYERS,
+    RELATIONS,
+    SEEDS,
+    Relation,
+    list_inputs,
+    list_kinds,
+    name_inner,
+)
+from harness.contract import Counter
+
+MODEL = "model.pt2"
+_SLOPE = 0.2  # of the leaky ReLU of attention; between layers it is 0.01
+
+
+class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
+    def __init__(self, weights: Weights) -> None:
+        super().__init__()
+        _, self.heads, self.width = weights[name_weight(0, RELATIONS[0].name, "attn_l")].shape
+        for layer in range(LAYERS):
+            for relation in RELATIONS:
+                projection, left, right, bias = (
+                    weights[name_weight(layer, relation.name, part)]
+                    for part in ("fc.weight", "attn_l", "attn_r", "bias")
+                )
+                heads = projection.reshape(self.heads, self.width, -1)
+                self._keep("projection", layer, relation, heads.transpose(1, 2))
+                self._keep("left", layer, relation, torch.einsum("hwf,hw->fh", heads, left[0]))
+                self._keep("right", layer, relation, torch.einsum("hwf,hw->fh", heads, right[0]))
+                self._keep("bias", layer, relation, bias)
+        self.linear = torch.nn.Linear(self.heads * self.width, len(weights["linear.bias"]))
+        self.linear.load_state_dict({"weight": weights["linear.weight"], "bias": weights["linear.bias"]})
+        self.requires_grad_(False)
+
+    def forward(self, block: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """``block``: as ``list_inputs`` names it: features [nodes, 1024] of each kind; the places of neighbours
+        [targets, at most the fan-out], -1 for none, of each relation; of each kind one number for each node that is
+        still computed in the second layer; "seeds" [samples], their places. -> "classes" [samples, classes], scores."""
+        hidden = {kind: block[kind] for kind in KINDS}
+        targets = {relation.target: block[relation.name].shape[0] for relation in RELATIONS}
+        hidden = self._compute_layer(0, hidden, {kind: _Head(count) for kind, count in targets.items()}, block)
+        inner = {kind: _Head(block[name_inner(kind)].shape[0]) for kind in list_kinds(1)}
+        hidden = self._compute_layer(1, hidden, inner, block)
+        hidden = self._compute_layer(2, hidden, {SEEDS: _Rows(block["seeds"])}, block)
+        return {"classes": self.linear(hidden[SEEDS])}
+
+    def _compute_layer(
+        self,
+        layer: int,
+        hidden: dict[str, torch.Tensor],
+        chosen: Mapping[str, Callable[[torch.Tensor], torch.Tensor]],
+        block: dict[str, torch.Tensor],
+    ) -> dict[str, torch.Tensor]:
+        """``chosen``: of the kinds that are computed, which nodes. Each layer comes a hop nearer to the samples."""
+        found: dict[str, torch.Tensor] = {}
+        for kind, choose in chosen.items():
+            targets, total = choose(hidden[kind]), None
+            for relation in RELATIONS:
+                if relation.target == kind:
+                    told = self._attend(layer, relation, hidden[relation.source], targets, choose(block[relation.name]))
+                    total = told if total is None else total + told
+            found[kind] = functional.leaky_relu(total) if layer < LAYERS - 1 else total
+        return found
+
+    def _attend(
+        self,
+        layer: int,
+        relation: Relation,
+        sources: torch.Tensor,
+        targets: torch.Tensor,
+        neighbours: torch.Tensor,
+    ) -> torch.Tensor:
+        """[targets, heads * width]."""
+        projection, left, right, bias = (
+            self._weight(part, layer, relation) for part in ("projection", "left", "right", "bias")
+        )
+        there, places = neighbours >= 0, neighbours.clamp(min=0)
+        scores = functional.leaky_relu((sources @ left)[places] + (targets @ right)[:, None], _SLOPE).float()
+        shares = scores.masked_fill(~there[..., None], torch.finfo(torch.float32).min).softmax(1) * there[..., None]
+        gathered = (shares[..., None] * sources[places][:, :, None]).sum(1)
+        heads = torch.bmm(gathered.to(projection.dtype).transpose(0, 1), projection)
+        return heads.transpose(0, 1).flatten(1) + bias
+
+    def _keep(self, part: str, layer: int, relation: Relation, value: torch.Tensor) -> None:
+        kept = value.contiguous().clone()
+        self.register_parameter(f"{part}_{layer}_{relation.name}", torch.nn.Parameter(kept, requires_grad=False))
+
+    def _weight(self, part: str, layer: int, relation: Relation) -> torch.Tensor:
+        return getattr(self, f"{part}_{layer}_{relation.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The first nodes, which are reached first."""
+
+    count: int
+
+    def __call__(self, values: torch.Tensor) -> torch.Tensor:
+        return values.narrow(0, 0, self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    places: torch.Tensor
+
+    def __call__(self, values: torch.Tensor) -> torch.Tensor:
+        return values[self.places]
+
+
+def make_block(rng: np.random.Generator) -> dict[str, torch.Tensor]:
+    """Inputs for tracing, in which no two axes are of one size that need not be."""
+    block: dict[str, torch.Tensor] = {}
+    for number, kind in enumerate(KINDS):
+        block[kind] = torch.from_numpy(rng.standard_normal((100 + number, FEATURES), np.float32))
+        block[name_inner(kind)] = torch.arange(20 + number)
+    for number, relation in enumerate(RELATIONS):
+        shape = (40 + KINDS.index(relation.target), 3 + number)
+        block[relation.name] = torch.from_numpy(rng.integers(-1, 3, shape))
+    block["seeds"] = torch.tensor([1, 0, 2, 1, 0])
+    return {name: block[name] for name in list_inputs()}
+
+
+def write_program(weights: Weights, output: Path, counter: Counter) -> None:
+    """model.pt2, each of whose inputs has a length of its own; torch.export calls them by the argument and the key."""
+    counter.stage("building", 1)
+    block = make_block(np.random.default_rng(0))
+    drawn = {relation.name for relation in RELATIONS}
+    free = {name: dict.fromkeys(range(2 if name in drawn else 1), torch.export.Dim.AUTO) for name in block}
+    with torch.no_grad():
+        program = torch.export.export(RelationalGraphAttention(weights), (block,), dynamic_shapes={"block": free})
+    torch.export.save(program, output / MODEL)
+    counter.bump(1)

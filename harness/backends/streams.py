@@ -43,7 +43,7 @@ class StreamSession(ABC):
             "precision": engine.precision,
             **({"numa_nodes": [place.node for place in self._places]} if self._places[0].node >= 0 else {}),
         }
-        self._staging: Sequence[Batches] = []
+        self._staging: list[Batches] = []
         self._work: SimpleQueue[tuple[Rows, Token] | None] = SimpleQueue()
         self._room: Pool[None] = Pool()
         self._room.fill([None] * (plan.depth // plan.streams * self._workers))

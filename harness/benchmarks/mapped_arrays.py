@@ -33,8 +33,8 @@ def map_npy(path: Path, dtypes: Sequence[str], width: int, fix: str, *, offset: 
         raise HarnessError(f"{shown} holds {found.name} {list(shape)}, not {described}", "input", fix)
     if start + int(np.prod(shape)) * found.itemsize > path.stat().st_size:
         raise HarnessError(f"{shown} is cut off", "input", fix)
-    order = "F" if columns_first else "C"
-    return np.memmap(path, found, "r", start, shape, order).view(np.ndarray)
+    array: np.ndarray = np.memmap(path, found, "r", start, shape, "F" if columns_first else "C").view(np.ndarray)
+    return array
 
 
 def map_bare(path: Path, dtype: str, width: int, fix: str) -> np.ndarray:

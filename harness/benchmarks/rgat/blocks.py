@@ -37,18 +37,19 @@ class Blocks:
 
     def __init__(self, dataset: Path) -> None:
         def read(name: str) -> np.ndarray:
-            return np.load(dataset / name, mmap_mode="r").view(np.ndarray)
+            array: np.ndarray = np.load(dataset / name, mmap_mode="r").view(np.ndarray)
+            return array
 
         self._dataset = dataset
         self._features = {kind: read(name_features(kind)) for kind in KINDS}
-        self._sampler = Sampler({each: Adjacency(*map(read, name_adjacency(each))) for each in RELATIONS})
+        self.sampler = Sampler({each: Adjacency(*map(read, name_adjacency(each))) for each in RELATIONS})
 
     def __reduce__(self) -> tuple[Callable[[Path], Blocks], tuple[Path]]:
         """Another process maps the files itself."""
         return Blocks, (self._dataset,)
 
     def __call__(self, samples: Arrays) -> Arrays:
-        block = self._sampler.sample(samples["nodes"])
+        block = self.sampler.sample(samples["nodes"])
         features = {kind: self._features[kind][np.maximum(ids, 0)] for kind, ids in block.nodes.items()}
         return {name_input(name): array for name, array in {**features, **block.places}.items()}
 

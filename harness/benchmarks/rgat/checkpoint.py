@@ -12,7 +12,7 @@ from harness.benchmarks.saved_tensors import load_saved
 from harness.errors import HarnessError
 
 STATE = "model_state_dict"
-# The reference keeps the network in an object that names its layers once more.
+# The reference keeps the network in an object that names its layers once more, without this.
 PREFIXES = ("model.", "")
 _FIX = "bring the checkpoint of the reference again, as `reconcile fetch rgat` says"
 Weights = Mapping[str, torch.Tensor]

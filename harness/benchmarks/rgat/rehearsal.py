@@ -1,14 +1,9 @@
-"""A small graph of made-up papers in the files of the full set, and a checkpoint of a network as deep as the
-reference's that tells them apart.
-
-Papers, authors and topics belong to communities whose features are alike and whose edges mostly stay inside: what a
-paper is hardly depends on which neighbours are drawn, as in a real graph. Labels are the network's own answers in fp32.
-"""
+"""A small graph of made-up papers, and a checkpoint of a network as deep as the reference's that tells them apart: the
+labels are its own answers in fp32."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,72 +11,32 @@ import torch
 from numpy.typing import NDArray
 
 from harness.benchmarks.rgat.blocks import Blocks, name_input
-from harness.benchmarks.rgat.checkpoint import PREFIXES, STATE, Weights, list_shapes
-from harness.benchmarks.rgat.graph import CITES, CLASSES, FEATURES, KINDS, PUBLISHED, SEEDS, Relation, list_inputs
-from harness.benchmarks.rgat.igbh import (
-    EDGES_FILE,
-    FEATURES_FILE,
-    LABELS_FILE,
-    PROCESSED,
-    SEEDS_FILE,
-    prepare,
-    read_published,
-)
+from harness.benchmarks.rgat.checkpoint import STATE, Weights, list_shapes
+from harness.benchmarks.rgat.graph import CLASSES, list_inputs
+from harness.benchmarks.rgat.igbh import LABELS_FILE, PROCESSED, SEEDS_FILE, prepare, read_published
+from harness.benchmarks.rgat.made_graph import write_graph
 from harness.benchmarks.rgat.network import RelationalGraphAttention
 from harness.contract import Counter
 
 CHECKPOINT = "RGAT.pt"
-_BARE = ("paper", "author")  # features without a header
 _HEADS = 4
 _WIDTHS = {"small": 8, "full": 128}  # of a head
-_COMMUNITY = 12  # papers
-_NODES = {"paper": 12, "author": 18, "institute": 1, "fos": 3, "journal": 1, "conference": 1}  # of a community
-# Edges of a source: at most so many.
-_EDGES = {"cites": 6, "written_by": 3, "affiliated_to": 1, "topic": 3, "published": 1, "venue": 1}
-_STRAY = 0.01  # of edges lead anywhere
-_NOISE = 0.1  # of features, beside what a community has in common
 _BATCH = 64
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
     rng = np.random.default_rng(seed)
     folder = data / PROCESSED
-    communities = 1 + 4 * count // _COMMUNITY  # four papers for each that is asked for
-    nodes = {kind: each * communities for kind, each in _NODES.items()}
-    common = rng.standard_normal((communities, FEATURES), np.float32)
-    for kind in KINDS:
-        (folder / kind).mkdir(parents=True)
-        noise = rng.standard_normal((nodes[kind], FEATURES), np.float32)
-        features = common[np.arange(nodes[kind]) % communities] + np.float32(_NOISE) * noise
-        if kind in _BARE:
-            features.tofile(folder / kind / FEATURES_FILE)
-        else:
-            np.save(folder / kind / FEATURES_FILE, features)
-    for relation in PUBLISHED:
-        (folder / relation.folder).mkdir()
-        np.save(folder / relation.folder / EDGES_FILE, draw_edges(rng, relation, nodes, communities))
-    seeds = rng.permutation(nodes[SEEDS])[:count]
+    seeds = write_graph(rng, folder, count)
     torch.save(torch.from_numpy(seeds), folder / SEEDS_FILE)
-    labels = rng.integers(0, CLASSES, nodes[SEEDS]).astype(np.float32)
-    labels.tofile(folder / LABELS_FILE)
     weights = draw_weights(rng, _WIDTHS[size])
+    labels = np.fromfile(folder / LABELS_FILE, np.float32)
     labels[seeds] = _answer(weights, data, models, counter)
     labels.tofile(folder / LABELS_FILE)
-    state = {f"{prefix}{name}": weight for prefix in PREFIXES for name, weight in weights.items()}
+    # The reference keeps the network in an object that names its layers once more.
+    layers = {name: weight for name, weight in weights.items() if name.startswith("layers.")}
+    state = {**{f"model.{name}": weight for name, weight in weights.items()}, **layers}
     torch.save({STATE: state}, models / CHECKPOINT)
-
-
-def draw_edges(
-    rng: np.random.Generator, relation: Relation, nodes: Mapping[str, int], communities: int
-) -> NDArray[np.int64]:
-    """[edges, 2], in no order. Node n is of community n % communities."""
-    degrees = rng.integers(0 if relation != CITES else 1, _EDGES[relation.name] + 1, nodes[relation.source])
-    sources = np.repeat(np.arange(nodes[relation.source]), degrees)
-    members = rng.integers(0, nodes[relation.target] // communities, len(sources))
-    targets = members * communities + sources % communities
-    stray = rng.random(len(sources)) < _STRAY
-    targets[stray] = rng.integers(0, nodes[relation.target], int(stray.sum()))
-    return rng.permutation(np.stack([sources, targets], axis=1))
 
 
 def draw_weights(rng: np.random.Generator, width: int) -> Weights:

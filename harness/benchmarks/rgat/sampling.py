@@ -1,10 +1,9 @@
 """Neighbours of nodes, drawn as the reference draws them: each node of a batch once, with the fan-out of the hop at
 which it is reached first, so many of each relation, without replacement.
 
-Draws come from a hash of the node: they are the same in every run, and any number of threads draws at once. DGL, of
-which the reference takes its sampler, has no package for PyTorch later than 2.4; pyg-lib is in no package index, and
-torch-sparse is there as source of 2023 only. Each of them draws from a generator of the whole process besides, so that
-answers would differ from run to run.
+Draws come from a hash of the node: they are the same in every run, and any number of threads draws at once. No library
+of the field does: DGL, of which the reference takes its sampler, has packages for older versions of PyTorch alone,
+pyg-lib's wheels are not on PyPI, torch-sparse comes as source, the last of 2023; their draws differ from run to run.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install -e '.[pytorch]'")
 
-from harness.backends import BackendEngine, BuildPlan, LoadPlan, load_backend  # noqa: E402
+from harness.backends import BackendEngine, BuildPlan, Collate, LoadPlan, load_backend  # noqa: E402
 from harness.backends.pytorch.building import build_engine, parse_sizes  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
@@ -58,7 +58,9 @@ def build(model: Path, output: Path, precision: str = "fp32", **options: Any) ->
     return made
 
 
-def load(folder: Path, answers: dict[int, list[np.ndarray]], errors: list[BaseException]) -> Any:
+def load(
+    folder: Path, answers: dict[int, list[np.ndarray]], errors: list[BaseException], collate: Collate | None = None
+) -> Any:
     def completed(token: list[int], outputs: Any) -> None:
         answers.update((one, [output[row].copy() for output in outputs]) for row, one in enumerate(token))
 
@@ -73,6 +75,7 @@ def load(folder: Path, answers: dict[int, list[np.ndarray]], errors: list[BaseEx
             options={},
             completed=completed,
             failed=lambda _token, error: errors.append(error),
+            collate=collate,
         )
     )
 
@@ -122,6 +125,43 @@ def test_every_batch_gets_the_answers_of_the_program(engine: Any) -> None:
     assert (best == found.argmax(axis=1)).all()
 
 
+class Neighbours(torch.nn.Module):  # type: ignore[misc]
+    """Inputs of different lengths: of each place the sum of the values that it names."""
+
+    def forward(self, values: Any, places: Any) -> Any:
+        return (values[places.clamp(min=0)] * (places >= 0)[..., None]).sum(1)
+
+
+def test_inputs_have_lengths_of_their_own_where_a_batch_makes_them(tmp_path: Path) -> None:
+    free = torch.export.Dim.AUTO
+    given = (torch.ones(7, 4), torch.zeros(5, 3, dtype=torch.int64))
+    shapes = ({0: free}, {0: free, 1: free})
+    torch.export.save(torch.export.export(Neighbours(), given, dynamic_shapes=shapes), tmp_path / "model.pt2")
+    made = build(tmp_path / "model.pt2", tmp_path / "engine" / "made")
+    assert [(tensor.name, tensor.shape) for tensor in made.inputs] == [("values", (4,)), ("places", (-1,))]
+    assert "does not apply to it" in refused(tmp_path / "model.pt2", tmp_path / "b", batch_sizes="1,8")
+
+    def collate(given: Any) -> dict[str, np.ndarray]:
+        """Each sample names that many of the values, of which there are as many as the largest asks for."""
+        counts = given["counts"]
+        columns = np.arange(max(counts.max(), 2))
+        values = np.repeat(columns[:, None] + 1.0, 4, axis=1)
+        return {"values": values, "places": np.where(columns < counts[:, None], columns, -1)}
+
+    answers: dict[int, list[np.ndarray]] = {}
+    errors: list[BaseException] = []
+    session = load(tmp_path / "engine" / "made", answers, errors, collate)
+    counts = np.arange(1, 25)
+    session.place({"counts": counts})
+    assert len(session.compute(slice(3, 5))[0]) == 2
+    for start in range(0, 24, 4):
+        session.submit(slice(start, start + 4), list(range(start, start + 4)))
+    session.drain()
+    session.close()
+    assert not errors
+    assert [answers[n][0].tolist() for n in range(24)] == [[n * (n + 1) / 2] * 4 for n in counts.tolist()]
+
+
 def test_an_engine_of_another_version_or_a_damaged_one_is_refused(engine: Any, tmp_path: Path) -> None:
     folder, made, _ = engine
     for path in folder.iterdir():
@@ -147,14 +187,14 @@ def test_children_run_every_scenario(scenario: str, children: Children, artifact
     assert ended.result.facts["backend.version"].value == version("torch")
 
 
-def refused(model: Path, folder: Path, batch_size: int = 8) -> str:
+def refused(model: Path, folder: Path, batch_size: int = 8, **options: Any) -> str:
     folder.mkdir()
     plan = BuildPlan(
         model=model,
         output=folder,
         batch_size=batch_size,
         precision="fp32",
-        options={},
+        options=options,
         counter=Counter(folder / "counter"),
     )
     with pytest.raises(HarnessError) as caught:

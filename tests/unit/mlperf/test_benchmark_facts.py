@@ -105,17 +105,17 @@ def test_every_benchmark_of_the_rounds_is_listed() -> None:
 
 def test_a_benchmark_that_does_not_run_here_says_why_and_what_does(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
-        declare(tmp_path, "rgat", "{engine: {backend: onnxruntime}}")
+        declare(tmp_path, "e2e-rag-qna", "{engine: {backend: onnxruntime}}")
     (problem,) = caught.value.problems
-    assert "rgat does not run here by itself: sampling neighbours takes DGL" in problem.message
-    assert "`reconcile benchmarks show rgat`" in problem.fix
+    assert "e2e-rag-qna does not run here by itself: it is " in problem.message
+    assert "`reconcile benchmarks show e2e-rag-qna`" in problem.fix
 
 
 def test_a_harness_command_runs_what_does_not_run_here(tmp_path: Path) -> None:
     harness = "{command: [run, '{run_dir}', '{user_conf}'], code: harness, score: {command: [score, '{accuracy_log}']}}"
-    settings = declare(tmp_path, "rgat", f"{{harness: {harness}}}")
+    settings = declare(tmp_path, "e2e-rag-qna", f"{{harness: {harness}}}")
     assert settings["benchmark.code"] == "command"
-    assert settings["benchmark.official"] == "rgat"
+    assert settings["benchmark.official"] == "e2e-rag-qna"
 
 
 def test_the_official_script_may_score_what_runs_here(tmp_path: Path) -> None:

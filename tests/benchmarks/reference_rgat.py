@@ -1,0 +1,169 @@
+"""R-GAT beside the reference's own code: edges, logits of one small network, and the printed accuracy.
+
+    python -m tests.benchmarks.reference_rgat CHECKOUT
+
+CHECKOUT is one of mlcommons/inference with the folder graph/R-GAT. Graph and weights are a rehearsal's. The reference
+opens the graph; its sampler is then given those edges alone that ours drew, so that it draws the same, and its network
+computes its blocks. Needs DGL 2.1 and SciPy; what of DGL is compiled for older versions of PyTorch is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+
+from harness.benchmarks.accuracy import read_accuracy_log, write_top1
+from harness.benchmarks.mapped_arrays import NPY
+from harness.benchmarks.rgat import build_dataset, load_samples
+from harness.benchmarks.rgat.blocks import Blocks, name_adjacency, name_input
+from harness.benchmarks.rgat.checkpoint import STATE, read_checkpoint
+from harness.benchmarks.rgat.graph import CLASSES, FEATURES, KINDS, LAYERS, RELATIONS, SEEDS, list_inputs
+from harness.benchmarks.rgat.igbh import FEATURES_FILE, LABELS_FILE, PROCESSED
+from harness.benchmarks.rgat.network import RelationalGraphAttention
+from harness.benchmarks.rgat.rehearsal import CHECKPOINT, write_rehearsal
+from harness.benchmarks.sources import REHEARSAL
+from harness.contract import Counter
+
+COUNT = 96
+SIZE = "tiny"  # the reference reads npy files of its smaller sets; the full one's are bare values
+_UNUSED = ("dgl.graphbolt", "dgl.distributed", "pandas")  # imported, and not needed
+TOLERANCE = 1e-5  # of logits between -10 and 10: sums of 1,024 products, in another order
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("checkout", type=Path)
+    reference = parser.parse_args(arguments).checkout / "graph/R-GAT"
+    for name in _UNUSED:
+        sys.modules[name] = mock.MagicMock()
+    sys.path.insert(0, str(reference))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        dataset = make(folder)
+        same = [compare_networks(folder, dataset), compare_scores(reference, folder, dataset)]
+    return 0 if all(same) else 1
+
+
+def make(folder: Path) -> Path:
+    """data/ and models/ of a rehearsal, data/ also as the reference reads it, and what is prepared of it."""
+    data, models, dataset = (folder / name for name in ("data", "models", "dataset"))
+    for path in (data, models, dataset):
+        path.mkdir()
+    counter = Counter(folder / "counter")
+    write_rehearsal(data, models, count=COUNT, seed=1, size="small", counter=counter)
+    (data / REHEARSAL).write_text("{}")
+    build_dataset(data, {}, dataset, counter)
+    (data / SIZE).mkdir()
+    (data / PROCESSED).rename(data / SIZE / "processed")
+    for name, width in [*((f"{kind}/{FEATURES_FILE}", FEATURES) for kind in KINDS), (LABELS_FILE, 0)]:
+        path = data / SIZE / "processed" / name
+        if not path.read_bytes().startswith(NPY):
+            values = np.fromfile(path, np.float32)
+            np.save(path, values.reshape(-1, width) if width else values)
+    return dataset
+
+
+def open_graph(data: Path) -> tuple[Any, Any, Any]:
+    """The reference's graph with every edge, its features, and its classes' module. Its counts of nodes, which it does
+    not read from the files, are those of the generated ones."""
+    fetching = importlib.import_module("dgl_utilities.feature_fetching")
+    components = importlib.import_module("dgl_utilities.components")
+    features = fetching.Features(str(data), SIZE, in_memory=True, use_fp16=False)
+    features.build_features(use_journal_conference=True)
+    structure = object.__new__(fetching.IGBHeteroGraphStructure)
+    structure.dir, structure.dataset_size, structure.in_memory = str(data), SIZE, True
+    structure.use_journal_conference, structure.multithreading = True, False
+    structure.separate_sampling_aggregation, structure.label_file = False, Path(LABELS_FILE).name
+    structure.num_nodes = {kind: len(values) for kind, values in features.feature.items()}
+    structure.edge_dict, structure.label = structure.load_edge_dict(), structure.load_labels()
+    return components.build_graph(structure, "dgl", features=features), features, components
+
+
+def compare_networks(folder: Path, dataset: Path) -> bool:
+    import dgl
+
+    graph, features, components = open_graph(folder / "data")
+    edges = all(same_edges(graph, relation, dataset) for relation in RELATIONS)
+    print(f"edges of {len(RELATIONS)} relations, {graph.num_edges():,} in all: {'same' if edges else 'DIFFERENT'}")
+    weights = read_checkpoint(folder / "models" / CHECKPOINT)
+    ours = RelationalGraphAttention(weights)
+    theirs = components.RGAT(
+        backend="dgl",
+        device="cpu",
+        graph=graph,
+        in_feats=FEATURES,
+        h_feats=weights["linear.weight"].shape[1],
+        num_classes=CLASSES,
+        num_layers=LAYERS,
+        n_heads=ours.heads,
+    ).eval()
+    theirs.load_state_dict(torch.load(folder / "models" / CHECKPOINT)[STATE])
+    collate, papers = Blocks(dataset), load_samples(dataset)["nodes"]
+    worst, largest = 0.0, 0.0
+    for size in (1, 7, 64):
+        seeds = papers[:size]
+        given = {name: torch.from_numpy(array) for name, array in collate({"nodes": seeds}).items()}
+        drawn = dgl.heterograph(draw_edges(collate, seeds), {kind: graph.num_nodes(kind) for kind in KINDS})
+        drawn.nodes[SEEDS].data["label"] = graph.nodes[SEEDS].data["label"]
+        with torch.no_grad():
+            batch = components.PyGSampler([5, 10, 15]).sample(drawn, {SEEDS: torch.from_numpy(seeds)})
+            expected, _ = theirs(batch, torch.device("cpu"), features)
+            found = ours({name: given[name_input(name)] for name in list_inputs()})["classes"][:size]
+        worst = max(worst, float((found - expected).abs().max()))
+        largest = max(largest, float(expected.abs().max()))
+    print(f"logits of batches of 1, 7 and 64: differ by {worst:.1e} at most, the largest is {largest:.1f}")
+    return edges and worst <= TOLERANCE
+
+
+def same_edges(graph: Any, relation: Any, dataset: Path) -> bool:
+    """Whether the prepared ones are the reference's, each as often."""
+    indptr, indices = (np.load(dataset / name) for name in name_adjacency(relation))
+    targets = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    ours = np.stack([targets, indices[: indptr[-1]]])
+    theirs = np.stack([edge.numpy() for edge in graph.edges(etype=tuple(relation))[::-1]])
+    return np.array_equal(ours[:, np.lexsort(ours)], theirs[:, np.lexsort(theirs)])
+
+
+def draw_edges(collate: Blocks, seeds: np.ndarray) -> Mapping[Any, Any]:
+    """What a batch draws, as edges of the whole graph."""
+    block = collate.sampler.sample(seeds)
+    found = {}
+    for relation in RELATIONS:
+        rows, columns = np.nonzero(block.places[relation.name] >= 0)
+        sources = block.nodes[relation.source][block.places[relation.name][rows, columns]]
+        found[tuple(relation)] = (torch.from_numpy(sources), torch.from_numpy(block.nodes[relation.target][rows]))
+    return found
+
+
+def compare_scores(reference: Path, folder: Path, dataset: Path) -> bool:
+    """The official script's line beside ours: for right, half right and random answers."""
+    labels, rng = np.load(dataset / "labels.npy"), np.random.default_rng(3)
+    half = np.where(np.arange(COUNT) % 2, labels, (labels + 1) % CLASSES)
+    log, lines = folder / "mlperf_log_accuracy.json", []
+    for answers in (labels, half, rng.permutation(labels)):
+        entries = [
+            {"seq_id": n, "qsl_idx": n, "data": np.int64(answer).tobytes().hex()} for n, answer in enumerate(answers)
+        ]
+        log.write_text(json.dumps(entries))
+        command = [sys.executable, "tools/accuracy_igbh.py", "--mlperf-accuracy-file", str(log), "--dtype", "int64"]
+        where = ["--dataset-path", str(folder / "data"), "--dataset-size", SIZE, "--output-file", str(folder / "line")]
+        subprocess.run([*command, *where], cwd=reference, check=True)
+        write_top1(read_accuracy_log(log), np.int64, labels, folder)
+        lines.append(((folder / "line").read_text(), (folder / "accuracy.txt").read_text().strip()))
+        print(f"official: {lines[-1][0]}   ours: {lines[-1][1]}")
+    return all(theirs == ours for theirs, ours in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

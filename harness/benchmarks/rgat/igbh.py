@@ -45,7 +45,7 @@ _FIX = "bring it again, as `reconcile fetch rgat` says; nothing was prepared"
 _SPLIT = f"write {SEEDS_FILE} with tools/split_seeds.py --dataset_size full of the reference; nothing was prepared"
 
 
-class Published(NamedTuple):
+class PublishedGraph(NamedTuple):
     """Mapped: features [nodes, 1024] of each kind, labels [papers], edges [edges, 2] of each published relation; and
     the papers that are asked for."""
 
@@ -70,7 +70,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     prepare(found._replace(seeds=found.seeds[:count]), dtype, threads, output, counter)
 
 
-def prepare(found: Published, dtype: str, threads: int, output: Path, counter: Counter) -> None:
+def prepare(found: PublishedGraph, dtype: str, threads: int, output: Path, counter: Counter) -> None:
     np.save(output / "nodes.npy", found.seeds)
     np.save(output / "labels.npy", found.labels[found.seeds].astype(np.int64))
     rows, edges = sum(map(len, found.features.values())), sum(map(len, found.edges.values()))
@@ -83,7 +83,7 @@ def prepare(found: Published, dtype: str, threads: int, output: Path, counter: C
             each.result()
 
 
-def read_published(source: Path, *, real: bool) -> Published:
+def read_published(source: Path, *, real: bool) -> PublishedGraph:
     """Raises HarnessError naming the file that is missing, cut off, or not what it should be. ``real``: the full set,
     whose counts are known."""
     folder = source / PROCESSED if (source / PROCESSED).is_dir() else source
@@ -104,7 +104,7 @@ def read_published(source: Path, *, real: bool) -> Published:
     pairs = {
         relation: map_npy(folder / relation.folder / EDGES_FILE, ["int64", "int32"], 2, _FIX) for relation in PUBLISHED
     }
-    return Published(folder, features, labels, pairs, _read_seeds(folder / SEEDS_FILE, labels, real=real))
+    return PublishedGraph(folder, features, labels, pairs, _read_seeds(folder / SEEDS_FILE, labels, real=real))
 
 
 def _read_seeds(path: Path, labels: np.ndarray, *, real: bool) -> np.ndarray:
@@ -139,7 +139,7 @@ def _copy(rows: np.ndarray, path: Path, dtype: str, counter: Counter) -> None:
     features.flush()
 
 
-def _write_edges(relation: Relation, found: Published, output: Path, counter: Counter) -> None:
+def _write_edges(relation: Relation, found: PublishedGraph, output: Path, counter: Counter) -> None:
     """Both of its directions."""
     pairs = found.edges[relation]
     counts = len(found.features[relation.source]), len(found.features[relation.target])

@@ -46,7 +46,7 @@ def test_both_say_what_is_missing_on_this_machine(tmp_path: Path, monkeypatch: p
     }
 
 
-@pytest.mark.parametrize("name", ["wan-2.2-t2v-a14b", "stable-diffusion-xl", "deepseek-r1", "rgat"])
+@pytest.mark.parametrize("name", ["wan-2.2-t2v-a14b", "stable-diffusion-xl", "deepseek-r1", "mixtral-8x7b"])
 def test_the_command_of_a_page_can_be_pasted_into_a_spec(name: str) -> None:
     told = CliRunner().invoke(command, ["show", name], standalone_mode=False).output
     (line,) = [line for line in told.splitlines() if line.lstrip().startswith("in a spec  harness:")]

@@ -65,7 +65,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def published(made: Path) -> igbh.Published:
+def published(made: Path) -> igbh.PublishedGraph:
     features = {
         kind: igbh.map_array(made / igbh.PROCESSED / kind / igbh.FEATURES_FILE, "float32", FEATURES, "")
         for kind in KINDS
@@ -76,11 +76,11 @@ def published(made: Path) -> igbh.Published:
         for relation in PUBLISHED
     }
     seeds = np.random.default_rng(2).permutation(len(labels))[:COUNT]
-    return igbh.Published(made / igbh.PROCESSED, features, labels, edges, seeds)
+    return igbh.PublishedGraph(made / igbh.PROCESSED, features, labels, edges, seeds)
 
 
 @pytest.fixture(scope="module")
-def dataset(published: igbh.Published, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dataset(published: igbh.PublishedGraph, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
     igbh.prepare(published, "float16", 2, folder, Counter(folder.with_name("counter")))
     return folder
@@ -95,7 +95,7 @@ def open_graph(dataset: Path) -> dict[Relation, Adjacency]:
     return {relation: Adjacency(*(np.load(dataset / name) for name in pair)) for relation, pair in names.items()}
 
 
-def test_each_relation_is_there_in_both_directions(dataset: Path, published: igbh.Published) -> None:
+def test_each_relation_is_there_in_both_directions(dataset: Path, published: igbh.PublishedGraph) -> None:
     graph = open_graph(dataset)
     for relation in PUBLISHED[1:]:
         pairs = published.edges[relation]
@@ -105,7 +105,7 @@ def test_each_relation_is_there_in_both_directions(dataset: Path, published: igb
             assert sources_of(graph[REVERSED[relation]], node) == sorted(pairs[pairs[:, 0] == node, 1].tolist())
 
 
-def test_citations_go_both_ways_and_each_paper_cites_itself_once(dataset: Path, published: igbh.Published) -> None:
+def test_citations_go_both_ways_and_each_paper_cites_itself_once(dataset: Path, published: igbh.PublishedGraph) -> None:
     cites, pairs = open_graph(dataset)[CITES], published.edges[CITES]
     for node in range(0, len(published.labels), 7):
         told = pairs[(pairs[:, 1] == node) & (pairs[:, 0] != node), 0]
@@ -141,7 +141,9 @@ def test_different_neighbours_are_chosen_each_as_often() -> None:
     assert not np.array_equal(chosen, choose(nodes, np.full(len(nodes), 10), 3, salt=5))
 
 
-def test_a_block_holds_the_fan_out_of_each_hop_and_each_node_once(dataset: Path, published: igbh.Published) -> None:
+def test_a_block_holds_the_fan_out_of_each_hop_and_each_node_once(
+    dataset: Path, published: igbh.PublishedGraph
+) -> None:
     graph, seeds = open_graph(dataset), published.seeds[:8]
     block = Sampler(graph).sample(seeds)
     assert block.nodes[SEEDS][block.places["seeds"]].tolist() == seeds.tolist()
@@ -181,7 +183,7 @@ def reach(block: Any, graph: dict[Relation, Adjacency]) -> dict[str, dict[int, i
     return first
 
 
-def test_nodes_come_in_the_order_in_which_they_are_reached(dataset: Path, published: igbh.Published) -> None:
+def test_nodes_come_in_the_order_in_which_they_are_reached(dataset: Path, published: igbh.PublishedGraph) -> None:
     graph = open_graph(dataset)
     block = Sampler(graph).sample(published.seeds[:8])
     hops = reach(block, graph)
@@ -193,7 +195,7 @@ def test_nodes_come_in_the_order_in_which_they_are_reached(dataset: Path, publis
         assert max(within) < len(block.places[name_inner(kind)])
 
 
-def test_draws_are_the_same_whenever_they_are_made(dataset: Path, published: igbh.Published) -> None:
+def test_draws_are_the_same_whenever_they_are_made(dataset: Path, published: igbh.PublishedGraph) -> None:
     collate = load_collate(dataset)
     again: Blocks = pickle.loads(pickle.dumps(collate))  # as another process gets it
     samples = {"nodes": published.seeds[:5]}
@@ -202,7 +204,7 @@ def test_draws_are_the_same_whenever_they_are_made(dataset: Path, published: igb
 
 
 def test_inputs_are_those_of_the_network_with_the_features_of_their_nodes(
-    dataset: Path, published: igbh.Published
+    dataset: Path, published: igbh.PublishedGraph
 ) -> None:
     collate = load_collate(dataset)
     given = collate({"nodes": published.seeds[:3]})
@@ -212,13 +214,13 @@ def test_inputs_are_those_of_the_network_with_the_features_of_their_nodes(
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_no_axis_of_an_input_is_one(dataset: Path, published: igbh.Published, count: int) -> None:
+def test_no_axis_of_an_input_is_one(dataset: Path, published: igbh.PublishedGraph, count: int) -> None:
     """A compiled program may take such an axis for one that never changes."""
     given = load_collate(dataset)({"nodes": published.seeds[:count]})
     assert min(itertools.chain.from_iterable(array.shape for array in given.values())) > 1
 
 
-def test_a_paper_that_is_asked_for_twice_is_drawn_once(dataset: Path, published: igbh.Published) -> None:
+def test_a_paper_that_is_asked_for_twice_is_drawn_once(dataset: Path, published: igbh.PublishedGraph) -> None:
     collate, (paper, other) = load_collate(dataset), published.seeds[:2]
     twice, once = (collate({"nodes": np.array(nodes)}) for nodes in ([paper, other, paper], [paper, other]))
     places = twice[name_input("seeds")]
@@ -292,7 +294,7 @@ def test_without_the_list_of_papers_the_script_that_writes_it_is_named(made: Pat
     assert "split_seeds.py" in caught.value.fix
 
 
-def test_an_edge_to_a_node_that_is_not_there_is_named(published: igbh.Published, tmp_path: Path) -> None:
+def test_an_edge_to_a_node_that_is_not_there_is_named(published: igbh.PublishedGraph, tmp_path: Path) -> None:
     wrong = np.array(published.edges[CITES])
     wrong[5] = [3, 10**6]
     broken = published._replace(edges={**published.edges, CITES: wrong})
@@ -337,7 +339,7 @@ def test_a_checkpoint_that_lacks_a_weight_is_refused_by_its_name(tmp_path: Path)
         read_checkpoint(path)
 
 
-def test_the_network_computes_attention_edge_by_edge(dataset: Path, published: igbh.Published) -> None:
+def test_the_network_computes_attention_edge_by_edge(dataset: Path, published: igbh.PublishedGraph) -> None:
     """Beside plain loops over the nodes and their edges, each layer over the edges of the hops that it still has."""
     torch = pytest.importorskip("torch", reason=WITHOUT)
     from harness.benchmarks.rgat.network import RelationalGraphAttention

@@ -1,7 +1,8 @@
 """Passes that end badly, at every step that leaves a trace on disk. A process of its own, so that it may fork.
 
-``python -m tests.passes.crashing FAULT EVERY START SCRATCH`` prints one JSON line for each step at which a pass over a
-copy of START was stopped: what it left, and how the next, ordinary pass ended.
+``python -m tests.passes.crashing FAULT EVERY IN_TREE START SCRATCH`` prints one JSON line for each step at which a pass
+over a copy of START was stopped: what it left, and how the next, ordinary pass ended. Of the steps that write files of
+the tree, each IN_TREE-th is one, of all others each EVERY-th.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ NEVER = 1 << 30
 REFUSED, BUG = 4, 5
 
 
-def install(fault: str, at: int) -> list[int]:
-    """Count the steps of this process from here on, and strike before step number ``at``. Gives the counter."""
-    count = [0]
+def install(fault: str, at: int) -> list[str]:
+    """Note the steps of this process from here on, and strike before step number ``at``. Gives the file of each."""
+    steps: list[str] = []
 
     def wrap(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*arguments: Any, **named: Any) -> Any:
-            count[0] += 1
-            if fault == "kill" and count[0] == at:
+        def step(path: Any, *arguments: Any, **named: Any) -> Any:
+            steps.append(str(Path(f"/proc/self/fd/{path}").readlink()) if isinstance(path, int) else os.fsdecode(path))
+            if fault == "kill" and len(steps) == at:
                 os.kill(os.getpid(), signal.SIGKILL)
-            if fault == "full" and count[0] >= at and name in _GROW:
+            if fault == "full" and len(steps) >= at and name in _GROW:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return real(*arguments, **named)
+            return real(path, *arguments, **named)
 
         return step
 
     for name in STEPS:
         setattr(os, name, wrap(name, getattr(os, name)))
-    return count
+    return steps
 
 
 def in_child(work: Callable[[], int]) -> int:
@@ -73,19 +74,20 @@ def _leave(work: Callable[[], int]) -> NoReturn:
         os._exit(status)
 
 
-def count_steps(repository: Repository) -> int:
-    read, write = os.pipe()
+def list_steps(repository: Repository) -> list[bool]:
+    """Of each step, whether it writes a file of the tree."""
+    noted = repository.root / ".steps"
 
     def work() -> int:
-        count = install("none", NEVER)
+        steps = install("none", NEVER)
         repository.reconcile()
-        os.write(write, str(count[0]).encode())
+        tree = str(repository.paths.tree)
+        noted.write_text(json.dumps([path.startswith(tree) for path in steps]), encoding="utf-8")
         return 0
 
     assert in_child(work) == 0
-    os.close(write)
-    with os.fdopen(read) as stream:
-        return int(stream.read())
+    found: list[bool] = json.loads(noted.read_text(encoding="utf-8"))
+    return found
 
 
 def struck(repository: Repository, fault: str, at: int) -> int:
@@ -145,14 +147,15 @@ def finish(repository: Repository) -> dict[str, Any]:
     }
 
 
-def main(fault: str, every: int, start: Path, scratch: Path, warm: Warm) -> None:
+def main(fault: str, every: int, in_tree: int, start: Path, scratch: Path, warm: Warm) -> None:
     """A child of a pass that is killed must end with it: that one is no fork of another process."""
     warm.start()
     Repository(start).copy(scratch / "loaded").reconcile()  # what every pass loads, this process has for its forks
     gc.freeze()
     whole = Repository(start).copy(scratch / "whole")
-    steps = count_steps(whole)
-    for at in range(1, steps + 1, every):
+    steps = list_steps(whole)
+    inside, outside = ([at for at, there in enumerate(steps, 1) if there is wanted] for wanted in (True, False))
+    for at in sorted([*inside[::in_tree], *outside[::every]]):
         repository = Repository(start).copy(scratch / str(at))
         with warm.off() if fault == "kill" else contextlib.nullcontext():
             status = struck(repository, fault, at)
@@ -166,10 +169,13 @@ def main(fault: str, every: int, start: Path, scratch: Path, warm: Warm) -> None
         ended = in_child(ordinary)
         if ended == 0:
             report = json.loads((repository.root / ".after").read_text(encoding="utf-8"))
-        print(json.dumps({"at": at, "of": steps, "status": status, "left": left, "ended": ended, **report}), flush=True)
+        print(
+            json.dumps({"at": at, "of": len(steps), "status": status, "left": left, "ended": ended, **report}),
+            flush=True,
+        )
         shutil.rmtree(repository.root)
 
 
 if __name__ == "__main__":
     with warm_children() as warm:
-        main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]), warm)
+        main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), Path(sys.argv[5]), warm)

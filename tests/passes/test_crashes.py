@@ -26,6 +26,7 @@ need("mlperf_loadgen")
 
 TOP = HERE.parent.parent
 SCORE = "Score:open/box/tiny/Offline"
+SOME = (11, 151)  # every 11th step, and every 151st of the hundreds that write one file of the tree after another
 
 
 def start_pass(repository: Repository, *words: str) -> subprocess.Popen[str]:
@@ -48,9 +49,10 @@ def unscored(whole: Repository, tmp_path_factory: pytest.TempPathFactory) -> Rep
     return repository
 
 
-def strike_everywhere(fault: str, every: int, start: Repository, scratch: Path) -> list[dict[str, Any]]:
+def strike_everywhere(fault: str, every: tuple[int, ...], start: Repository, scratch: Path) -> list[dict[str, Any]]:
     """A pass over a copy of ``start`` for each n-th durable step, struck there, and what came of it."""
-    command = [sys.executable, "-m", "tests.passes.crashing", fault, str(every), str(start.root), str(scratch)]
+    words = [fault, *map(str, every), str(start.root), str(scratch)]
+    command = [sys.executable, "-m", "tests.passes.crashing", *words]
     done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [{**json.loads(line), "stderr": done.stderr} for line in done.stdout.splitlines()]
@@ -66,8 +68,8 @@ def check_recovered(report: dict[str, Any], whole: Repository) -> None:
     assert report["in_sync"], where
 
 
-def check_all(fault: str, every: int, start: Repository, whole: Repository, scratch: Path, statuses: set[int]) -> None:
-    reports = strike_everywhere(fault, every, start, scratch)
+def check_all(fault: str, start: Repository, whole: Repository, scratch: Path, statuses: set[int], *every: int) -> None:
+    reports = strike_everywhere(fault, every or (1, 1), start, scratch)
     assert len(reports) >= 8
     for report in reports:
         assert report["status"] in statuses, report["stderr"]
@@ -75,13 +77,13 @@ def check_all(fault: str, every: int, start: Repository, whole: Repository, scra
 
 
 def test_kill_before_some_durable_steps(unscored: Repository, whole: Repository, tmp_path: Path) -> None:
-    check_all("kill", 17, unscored, whole, tmp_path, {-signal.SIGKILL})
+    check_all("kill", unscored, whole, tmp_path, {-signal.SIGKILL}, *SOME)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_kill_before_each_durable_step(unscored: Repository, whole: Repository, tmp_path: Path) -> None:
-    check_all("kill", 1, unscored, whole, tmp_path, {-signal.SIGKILL})
+    check_all("kill", unscored, whole, tmp_path, {-signal.SIGKILL})
 
 
 @pytest.mark.slow
@@ -89,18 +91,18 @@ def test_kill_before_each_durable_step(unscored: Repository, whole: Repository, 
 def test_kill_before_each_third_step_of_a_first_pass(whole: Repository, tmp_path: Path) -> None:
     fresh = make_repository(tmp_path / "fresh")
     (tmp_path / "scratch").mkdir()
-    check_all("kill", 3, fresh, whole, tmp_path / "scratch", {-signal.SIGKILL})
+    check_all("kill", fresh, whole, tmp_path / "scratch", {-signal.SIGKILL}, 3, 3)
 
 
 def test_full_disk_at_some_steps(unscored: Repository, whole: Repository, tmp_path: Path) -> None:
     """It is an error that names the file and says what to do, never a bug; with space again, the next pass goes on."""
-    check_all("full", 17, unscored, whole, tmp_path, {0, REFUSED})
+    check_all("full", unscored, whole, tmp_path, {0, REFUSED}, *SOME)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_full_disk_at_each_step(unscored: Repository, whole: Repository, tmp_path: Path) -> None:
-    check_all("full", 1, unscored, whole, tmp_path, {0, REFUSED})
+    check_all("full", unscored, whole, tmp_path, {0, REFUSED})
 
 
 def kill_at_random_instants(count: int, seed: int, whole: Repository, folder: Path) -> None:

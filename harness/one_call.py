@@ -32,7 +32,8 @@ class OneCall:
 
 
 class OneCallSession:
-    """``batch_size``: the most samples that any batch could hold; ``fit`` says how many of some a batch does hold."""
+    """``batch_size``: the most samples that any batch could hold; ``fit`` says how many of some a batch does hold, and
+    ``surely_fit`` how many of any."""
 
     sizes: Sequence[int] = ()
 
@@ -40,6 +41,7 @@ class OneCallSession:
         self._plan, self._one_call = plan, one_call
         self._engine = load(replace(plan, completed=self._arrived, failed=self._lost))
         self.batch_size = max(1, self._engine.batch_size // one_call.least_rows)
+        self.surely_fit = max(1, self._engine.batch_size // one_call.most_rows)
         self._bounds = np.zeros(1, np.intp)
         self._others: dict[str, np.ndarray] = {}
         self._batches: dict[int, tuple[Rows, NDArray[np.intp]]] = {}  # their rows, and of each sample how many

@@ -116,7 +116,7 @@ def _describe(session: Session, plan: LoadPlan) -> WorkerLoaded:
     """A session with loops, or with lanes on a device, says itself how many it takes at a time."""
     notes = dict(session.notes)
     return WorkerLoaded(
-        batch_size=session.batch_size,
+        batch_size=getattr(session, "surely_fit", session.batch_size),  # nobody asks here what fits
         sizes=session.sizes,
         depth=int(notes.get("samples_at_once", notes.get("lanes", plan.depth))),
         notes=notes,

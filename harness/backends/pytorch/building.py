@@ -161,7 +161,9 @@ def _trace(
 ) -> torch.export.ExportedProgram:
     """``size``: of the batches, 0 for any up to ``largest``. Axes that the program leaves free stay so; ``collated``:
     the first ones too, each for itself."""
-    batch = torch.export.Dim.AUTO if collated else torch.export.Dim("batch", min=1, max=largest)
+    batch = torch.export.Dim.AUTO
+    if not collated:
+        batch = None if size else torch.export.Dim("batch", min=1, max=largest)  # it refuses a range of one
     given, free = [], []
     for first, shape, dtype in samples:
         extents = [_hint(n) for n in shape]

@@ -216,6 +216,19 @@ def test_programs_that_do_not_fit_are_refused_with_a_reason(tmp_path: Path) -> N
     assert "has no batch axis" in refused(save(tmp_path / "summed.pt2", Summed(), given), tmp_path / "c")
 
 
+def test_batches_of_one_are_compiled(program: Path, tmp_path: Path) -> None:
+    plan = BuildPlan(
+        model=program,
+        output=tmp_path,
+        batch_size=1,
+        precision="fp32",
+        options={},
+        counter=Counter(tmp_path / "counter"),
+    )
+    assert build_engine("pytorch", "cpu", plan).batch_sizes == (1,)
+    assert (tmp_path / "model-1.pt2").is_file()
+
+
 def test_without_a_compiler_a_build_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "C++ compiler" in refused(tmp_path / "none.pt2", tmp_path / "a")

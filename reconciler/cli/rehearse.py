@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from harness.catalog import BACKENDS, installing
 from harness.contract import BENCHMARKS, Progress
 from reconciler import git
 from reconciler.cli.shared.new_repository import (
@@ -24,9 +25,10 @@ from reconciler.cli.shared.repository import find_root
 from reconciler.cli.shared.run_pass import carry_out, choose_pass_code, render_pass_part, say_pass
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.files import RepositoryPaths, replace
-from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.mlperf.benchmark_facts import BenchmarkFacts, load_benchmark_facts
+from reconciler.observed.installed import find_backend_version, find_missing_libraries, list_installed
 from reconciler.planning import Options
-from reconciler.quantities import show_count
+from reconciler.quantities import join_listing, show_count
 from reconciler.reconcile import PassReport
 from reconciler.rehearsals.generated_data import FOLDER, Generated, Size, generate
 from reconciler.rehearsals.rehearsal_check import RehearsalCheck, judge_rehearsal
@@ -93,12 +95,12 @@ def command(
     busy: bool,
     as_json: bool,
 ) -> int:
-    """Rehearse the submission of BENCHMARK, or of all that can be rehearsed, without any data.
+    """Rehearse the submission of BENCHMARK, or of all whose libraries are installed, without any data.
 
     Makes datasets and networks of the published formats, and drives engines, all scenarios of the round, compliance
     tests, the tree and its check. Interrupted or repeated, it goes on where it was. Nothing of it can be packed.
     """
-    chosen = _choose(benchmarks)
+    chosen = _choose(benchmarks, as_json=as_json)
     round_name = round_name or choose_round(chosen)
     root = (output or _default_folder(chosen)).resolve()
     with explain_unwritable(root, "reconcile rehearse --output DIR"):
@@ -125,14 +127,38 @@ def command(
     return _report(pass_report, options, generated, chosen, round_name, as_json=as_json)
 
 
-def _choose(words: Sequence[str]) -> list[Rehearsed]:
-    """By any name of the benchmarks; all that have a rehearsal where none is named."""
+def _choose(words: Sequence[str], *, as_json: bool) -> list[Rehearsed]:
+    """By any name of the benchmarks; where none is named, all that have a rehearsal and what it needs here."""
     facts = [
         found for code, found in load_benchmark_facts().items() if code in BENCHMARKS and BENCHMARKS[code].rehearsed
     ]
-    names = [name for word in words for name in word.split(",") if name] or [next(iter(found.names)) for found in facts]
+    names = [name for word in words for name in word.split(",") if name] or _list_ready(facts, as_json=as_json)
     found = (find_rehearsed(name, facts) for name in names)
     return list({item.entry: item for item in found}.values())
+
+
+def _list_ready(facts: Sequence[BenchmarkFacts], *, as_json: bool) -> list[str]:
+    """Their names; the others are told of. ReconcilerError where none is left."""
+    installed = list_installed()
+    missing = {item.code: needed for item in facts if (needed := _find_missing(item, installed))}
+    if missing:
+        names = {item.code: next(iter(item.names)) for item in facts}
+        left_out = ", ".join(f"{names[code]} ({join_listing(needed)})" for code, needed in missing.items())
+        fix = installing(",".join(dict.fromkeys(BENCHMARKS[code].extra or code for code in missing)))
+        if len(missing) == len(facts):
+            raise ReconcilerError(f"no benchmark can be rehearsed here; what is missing: {left_out}", fix=fix)
+        say(f"Left out, since packages are missing: {left_out}.\n    fix: {fix}", err=as_json)
+    return [next(iter(item.names)) for item in facts if item.code not in missing]
+
+
+def _find_missing(facts: BenchmarkFacts, installed: Mapping[str, str]) -> list[str]:
+    """Packages that its rehearsal needs and this interpreter does not have, each by its usual name."""
+    assert facts.rehearsal is not None, f"{facts.code} has no rehearsal"
+    backend = str(facts.rehearsal.benchmark["engine"]["backend"])
+    missing = find_missing_libraries(BENCHMARKS[facts.code], installed)
+    if find_backend_version(backend, installed) is None:
+        missing.append(BACKENDS[backend].distributions[0])
+    return list(dict.fromkeys(missing))
 
 
 def _default_folder(chosen: Sequence[Rehearsed]) -> Path:

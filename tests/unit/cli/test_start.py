@@ -158,7 +158,7 @@ def test_a_loadgen_of_another_round_is_told_before_anything_runs(
     out = reconcile("plan")[1]
     assert "does not carry the seeds of round v6.1" in out
     assert "Not committed: specs/acme.yaml" in out
-    assert "that a submission needs is missing" in out
+    assert "3 things that a submission needs are missing" in out
 
 
 def test_each_round_has_a_release_or_none_that_can_be_had() -> None:

@@ -11,7 +11,7 @@ from reconciler.errors import LogError
 from reconciler.foreign import strange_entries, walk_files
 from reconciler.importing.loadgen_run import LoadgenRun
 from reconciler.importing.run_reader import TakenCell
-from reconciler.mlperf.accuracy import parse_accuracy
+from reconciler.mlperf.accuracy import is_digest, parse_accuracy
 from reconciler.mlperf.loadgen.compare import read_logged_settings
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
@@ -177,7 +177,12 @@ def _original(log: Path, text: Path | None) -> str:
             f"{log} is truncated, and no accuracy.txt with a hash line is beside it",
             fix="import the untruncated log, or provide its accuracy.txt",
         )
-    return digest
+    if not is_digest(digest):
+        raise LogError(
+            f"{log} is truncated, and hash={digest} in its {ACCURACY_TEXT} is not a SHA-256",
+            fix="import the untruncated log, or provide the accuracy.txt with its hash",
+        )
+    return digest.lower()
 
 
 def _is_truncated(log: Path) -> bool:

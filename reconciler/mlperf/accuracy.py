@@ -11,6 +11,7 @@ from functools import lru_cache
 from reconciler.mlperf.rules.values import Bar
 
 _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
+_SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
 # NumPy 2 writes its scalars into a printed dict as np.float64(80.2); the official checkers do not read that.
@@ -105,14 +106,21 @@ def parse_accuracy(text: str, metrics: Iterable[str], file: str = "accuracy.txt"
 def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measured, ...]], str, int]:
     """What the named metrics are, the hash and its line."""
     found: dict[str, list[Measured]] = {name: [] for name in names}
-    digest, digest_line = "", 0
+    stated: list[tuple[str, int]] = []
     for number, line in enumerate(_lines(text), start=1):
         for name in names:
             if match := METRIC_LINES[name].match(line):
                 found[name].append(Measured(Decimal(match["value"]), number, bool(match.groupdict().get("numpy"))))
-        if not digest and line.startswith("hash=") and (match := _HASH.match(line)):
-            digest, digest_line = match[1], number
+        if line.startswith("hash=") and (match := _HASH.match(line)):
+            stated.append((match[1], number))
+    # Some files name the log by another digest first.
+    digest, digest_line = next((item for item in stated if is_digest(item[0])), stated[0] if stated else ("", 0))
     return {name: tuple(values) for name, values in found.items()}, digest, digest_line
+
+
+def is_digest(text: str) -> bool:
+    """Whether it can be a SHA-256, in letters of either size."""
+    return _SHA256.fullmatch(text) is not None
 
 
 def check_bars(report: AccuracyReport, bars: Iterable[Bar]) -> tuple[BarCheck, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from decimal import Decimal
 
-from reconciler.mlperf.accuracy import METRIC_LINES, WHOLE_SET, check_bars, parse_accuracy
+from reconciler.mlperf.accuracy import METRIC_LINES, WHOLE_SET, check_bars, is_digest, parse_accuracy
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, log_hash, truncate_text
 from reconciler.mlperf.rules.values import Bar
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, soften
@@ -147,7 +147,7 @@ def hash_of_log(view: CellView) -> Complaints:
     elif report.hash.lower() == own:
         cause = "the truncation script ran a second time, after the hash line was lost"
         yield Complaint(place, "the hash of the truncated log", "that of the whole log", cause=cause, other=log)
-    elif len(report.hash) != 64 or not set(report.hash.lower()) <= set("0123456789abcdef"):
+    elif not is_digest(report.hash):
         yield Complaint(place, f"hash={_short(report.hash)}", "a SHA-256: 64 hexadecimal digits")
     elif view.original is not None:
         yield from _archived(view, report.hash.lower(), data, place, log)

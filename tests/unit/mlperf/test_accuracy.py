@@ -66,6 +66,12 @@ def test_parse_accuracy_finds_the_hash_on_its_own_line() -> None:
     assert parse_accuracy("50%\raccuracy=1\r\nhash=c3\r\n", ["acc"]).hash_line == 3
 
 
+def test_parse_accuracy_takes_a_sha256_before_other_digests() -> None:
+    sha256 = "AB" * 32
+    report = parse_accuracy(f"accuracy=1\nhash={'9' * 40}\nhash={sha256}\nhash={'0' * 64}\n", ["acc"])
+    assert (report.hash, report.hash_line) == (sha256, 3)
+
+
 def test_parse_accuracy_refuses_a_metric_that_no_one_described() -> None:
     with pytest.raises(ValueError, match="vibes"):
         parse_accuracy("", ["vibes"])

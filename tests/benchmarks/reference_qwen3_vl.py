@@ -27,6 +27,7 @@ from harness.benchmarks.qwen3_vl.rehearsal import write_rehearsal
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.tokens import MESSAGES
+from tests.benchmarks.comparing import tell
 
 COUNT = 40
 _READ = """
@@ -169,11 +170,6 @@ def run(python: Path, source: Path, program: str, folder: Path, *words: str) -> 
     if ended.returncode:
         raise SystemExit(f"{script} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
     return ended.stderr + ended.stdout
-
-
-def tell(said: str, same: bool) -> tuple[str, bool]:
-    print(said + ("" if same else "  DIFFERS"), flush=True)
-    return said, same
 
 
 if __name__ == "__main__":

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.backends import LoadPlan, load_backend
 from harness.benchmarks import load_benchmark
 from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.stable_diffusion_xl import clip_tokens, coco2014
 from harness.benchmarks.stable_diffusion_xl.rehearsal import MODEL, write_rehearsal
 from harness.contract import Benchmark, Counter
+from tests.benchmarks.comparing import paint_samples, tell
 
 COUNT = 12
 NAME = "stable_diffusion_xl"
@@ -85,7 +85,7 @@ def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
     asked = [{"input_tokens": one, "input_tokens_2": two, "latents": latents} for one, two in zip(*tokens, strict=True)]
     painted = sys.modules["coco"].PostProcessCoco()(theirs.predict(asked), list(range(COUNT)))
     for batch in (1, 8):
-        ours = paint(models / MODEL, dataset, batch)
+        ours = paint_samples(NAME, models / MODEL, dataset, count=COUNT, batch=batch)
         difference = np.abs(ours.astype(np.int16) - np.stack(painted))
         said = (
             f"images in batches of {batch}: {(difference > 0).mean():.2e} of all values differ, by {difference.max()}"
@@ -106,37 +106,6 @@ def make_coco() -> Any:
     import coco  # type: ignore[import-not-found]
 
     return object.__new__(coco.Coco)
-
-
-def paint(model: Path, dataset: Path, batch: int) -> np.ndarray:
-    """[captions, height, width, 3] by the backend of this project, at the reference's number of steps."""
-    import torch
-
-    benchmark = load_benchmark(Benchmark(name=NAME))
-    plan = LoadPlan(
-        engine=None,
-        scenario="Offline",
-        batch_size=batch,
-        streams=1,
-        threads=torch.get_num_threads(),
-        outputs=benchmark.outputs,
-        options={"device": "cpu"},
-        completed=lambda *_: None,
-        failed=lambda *_: None,
-        source=model,
-        pipeline=benchmark.pipeline,
-        shared=benchmark.load_shared(dataset),
-    )
-    session = load_backend("diffusers").load(plan)
-    session.place(benchmark.load_samples(dataset))
-    found = [session.compute(slice(row, min(row + batch, COUNT)))[0] for row in range(0, COUNT, batch)]
-    session.close()
-    return np.concatenate(found)
-
-
-def tell(what: str, same: bool) -> tuple[str, bool]:
-    print(f"{what}{'' if same else '  DIFFERS'}", flush=True)
-    return what, same
 
 
 if __name__ == "__main__":

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.backends import LoadPlan, load_backend
 from harness.benchmarks import load_benchmark
 from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.wan_2_2 import prompts, videos, words
 from harness.benchmarks.wan_2_2.rehearsal import MODEL, write_rehearsal
 from harness.benchmarks.wan_2_2.shapes import SHAPES
 from harness.contract import Benchmark, Counter
+from tests.benchmarks.comparing import paint_samples, tell
 
 COUNT = 20
 NAME = "wan_2_2"
@@ -95,7 +95,7 @@ def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
     yield tell("negative prompt", words.clean_prompt(theirs.negative_prompt) == prompts.AGAINST)
     frames = answer(theirs)
     for batch in (1, 4):
-        found = film(models / MODEL, dataset, batch)
+        found = paint_samples(NAME, models / MODEL, dataset, count=COUNT, batch=batch, precision="bf16")
         difference = np.abs(found.astype(np.int16) - frames)
         said = f"videos in batches of {batch}: {(difference > 0).mean():.2e} of all values differ, by"
         yield tell(f"{said} {difference.max()}", batch > 1 or not difference.any())
@@ -135,33 +135,6 @@ def answer(theirs: Any) -> np.ndarray:
     return (np.stack(answers).reshape(-1, SHAPE.frames, SHAPE.height, SHAPE.width, 3) * 255).astype(np.uint8)
 
 
-def film(model: Path, dataset: Path, batch: int) -> np.ndarray:
-    """[prompts, frames, height, width, 3] by the backend of this project, at the reference's number of steps."""
-    import torch
-
-    benchmark = load_benchmark(Benchmark(name=NAME))
-    plan = LoadPlan(
-        engine=None,
-        scenario="Offline",
-        batch_size=batch,
-        streams=1,
-        threads=torch.get_num_threads(),
-        outputs=benchmark.outputs,
-        options={"device": "cpu"},
-        completed=lambda *_: None,
-        failed=lambda *_: None,
-        source=model,
-        precision="bf16",
-        pipeline=benchmark.pipeline,
-        shared=benchmark.load_shared(dataset),
-    )
-    session = load_backend("diffusers").load(plan)
-    session.place(benchmark.load_samples(dataset))
-    found = [session.compute(slice(row, min(row + batch, COUNT)))[0] for row in range(0, COUNT, batch)]
-    session.close()
-    return np.concatenate(found)
-
-
 def compare_files(folder: Path, frames: np.ndarray) -> tuple[str, bool]:
     """The same frames as the library's own function writes them; it takes the package imageio besides."""
     from diffusers.utils import export_to_video
@@ -170,11 +143,6 @@ def compare_files(folder: Path, frames: np.ndarray) -> tuple[str, bool]:
     export_to_video([frame.astype(np.float64) / 255 + 1e-9 for frame in frames], str(path), fps=videos.FPS)
     data = videos.encode_video(frames)
     return tell(f"a video of {len(data)} bytes", data == path.read_bytes())
-
-
-def tell(what: str, same: bool) -> tuple[str, bool]:
-    print(f"{what}{'' if same else '  DIFFERS'}", flush=True)
-    return what, same
 
 
 if __name__ == "__main__":

@@ -10,9 +10,8 @@ from reconciler.cli.shared.curve_standing import list_curves
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.cli.shared.trial_words import propose_points
+from reconciler.cli.shared.trial_words import patch_option, propose_points, write_patch
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.files import write_output
 from reconciler.planning import compute_plan
 from reconciler.render.curves import CurveStanding, render_denser_text
 from reconciler.render.documents import render_document
@@ -21,16 +20,10 @@ _CURVE = click.Argument(["curve"], required=False, metavar="[CURVE]")
 _COUNT = click.Option(
     ["--count"], type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="Add at most this many."
 )
-_OUTPUT = click.Option(
-    ["-o", "--output"],
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the patch there too, for `git apply FILE`.",
-)
 
 
 @click.command("densify")
-@takes([_CURVE, _COUNT, _OUTPUT, spec_option(), json_option()])
+@takes([_CURVE, _COUNT, patch_option(), spec_option(), json_option()])
 def command(curve: str | None, count: int, output: Path | None, specs: tuple[str, ...], as_json: bool) -> int:
     """Propose further points of CURVE (DIVISION/SYSTEM/BENCHMARK) beside the sharpest bends of what was measured.
 
@@ -40,15 +33,14 @@ def command(curve: str | None, count: int, output: Path | None, specs: tuple[str
     paths, options = find_asked_cells(specs)
     found = _find_curve(list_curves(compute_plan(paths, options), count), curve)
     patch = propose_points(paths, options, found.curve, found.denser) if found.denser else ""
-    if output is not None and patch:
-        write_output(output.absolute(), patch.encode())
+    written = write_patch(patch, output)
     if as_json:
         told = {"curve": found.curve, "points": found.denser, "seconds": found.seconds, "patch": patch}
         say_json(render_document("densify", **told))
         return IN_SYNC
     say(render_denser_text(found, patch))
-    if output is not None and patch:
-        say(f"Written to {output}; apply it with: git apply {output}")
+    if written:
+        say(written)
     return IN_SYNC
 
 

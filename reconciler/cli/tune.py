@@ -14,9 +14,8 @@ from reconciler.cli.shared.options import busy_option, cell_argument, json_optio
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import choose_view, stop_cleanly
-from reconciler.cli.shared.trial_words import find_trial_cell, parse_settings, propose_patch
+from reconciler.cli.shared.trial_words import find_trial_cell, parse_settings, patch_option, propose_patch, write_patch
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
-from reconciler.files import write_output
 from reconciler.planning import PlanResult
 from reconciler.render.documents import render_document
 from reconciler.render.tuning import render_asked_text, render_trial, render_tuned_part, render_tuned_text
@@ -52,13 +51,7 @@ _TRIALS = click.Option(
     ["--trials"], type=click.IntRange(min=1), default=40, show_default=True, metavar="N", help="Make at most this many."
 )
 _ANEW = click.Option(["--anew"], is_flag=True, help="Do not start from trials that were recorded before.")
-_OUTPUT = click.Option(
-    ["-o", "--output"],
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the patch there too, for `git apply FILE`.",
-)
-_ALL = [_VARY, _FOR, _TOLERANCE, _TRIALS, quick_option(), _ANEW, _OUTPUT]
+_ALL = [_VARY, _FOR, _TOLERANCE, _TRIALS, quick_option(), _ANEW, patch_option()]
 
 
 @click.command("tune")
@@ -104,14 +97,13 @@ def command(
         say(f"Interrupted: {len(made)} trials are kept. Run the same command again to go on from there.", err=True)
         return INTERRUPTED
     patch = propose_patch(paths, options, Trial(chosen, tuned.settings)) if tuned.settings else ""
-    if output is not None and patch:
-        write_output(output.absolute(), patch.encode())
+    written = write_patch(patch, output)
     if as_json:
         say_json(render_document("tune", **render_tuned_part(tuned, patch, made)))
     else:
         say(render_tuned_text(tuned, patch))
-        if output is not None and patch:
-            say(f"Written to {output}; apply it with: git apply {output}")
+        if written:
+            say(written)
     return NOT_IN_SYNC if tuned.why or isinstance(tuned.best, NotFound) else IN_SYNC
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -10,7 +11,7 @@ from reconciler.cli.shared.cells import find_cell
 from reconciler.desired_cache import list_spec_paths
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import ReconcilerError
-from reconciler.files import RepositoryPaths
+from reconciler.files import RepositoryPaths, write_output
 from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import Trial
@@ -19,6 +20,15 @@ from reconciler.spec.files import Source, read_sources
 from reconciler.tuning.trials import find_run
 
 Settings = tuple[tuple[str, str], ...]
+
+
+def patch_option() -> click.Option:
+    return click.Option(
+        ["-o", "--output"],
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Write the patch there too, for `git apply FILE`.",
+    )
 
 
 def parse_settings(words: Sequence[str]) -> Settings:
@@ -53,6 +63,14 @@ def propose_points(paths: RepositoryPaths, options: Options, curve: str, points:
     """The edit of the specs that adds ``points`` to a curve."""
     sources = _read(paths, options)
     return render_patch(sources, add_points(sources, curve, points))
+
+
+def write_patch(patch: str, output: Path | None) -> str:
+    """What there is to say of the file, "" where none is written."""
+    if output is None or not patch:
+        return ""
+    write_output(output.absolute(), patch.encode())
+    return f"Written to {output}; apply it with: git apply {output}"
 
 
 def _read(paths: RepositoryPaths, options: Options) -> list[Source]:

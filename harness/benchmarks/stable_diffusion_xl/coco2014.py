@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.benchmarks import painted_samples
+from harness.benchmarks.painted_samples import find_file, load_tokens, save_shared
 from harness.benchmarks.sources import is_rehearsal, require_source
 from harness.benchmarks.stable_diffusion_xl.clip_tokens import CaptionTokenizer, read_tokenizer
 from harness.contract import Counter
@@ -40,10 +42,10 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     """
     folder = require_source(source, CAPTIONS[0])
     generated = is_rehearsal(folder)
-    captions = read_captions(find_file(folder, CAPTIONS))
+    captions = read_captions(find_file(folder, CAPTIONS, _FIX))
     if len(captions) != COUNT and not generated:
         raise HarnessError(f"{folder} has {len(captions)} captions, the set has {COUNT}", "input", _FIX)
-    latents = read_latents(find_file(folder, LATENTS))
+    latents = read_latents(find_file(folder, LATENTS, _FIX))
     if not generated:
         check_latents(latents, folder)
     captions = captions[: int(settings.get("count", 0)) or None]
@@ -52,30 +54,18 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         tokenizer = read_tokenizer(find_tokenizer(folder, part), _FIX)
         np.save(output / f"{name}.npy", encode_all(tokenizer, captions, counter))
         against[name] = tokenizer.encode([AGAINST])
-    np.savez(output / "negative.npz", **against)
-    np.save(output / "latents.npy", latents)
+    save_shared(output, latents, against)
     if generated:
         shutil.copyfile(folder / REFERENCES, output / REFERENCES)
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:
-    return {name: np.load(dataset / f"{name}.npy", mmap_mode="r") for name in TOKENIZERS}
+    return load_tokens(dataset, tuple(TOKENIZERS))
 
 
 def load_shared(dataset: Path) -> Mapping[str, np.ndarray]:
     """ "latents" [1, channels, height, width], and the tokens of the words that images are drawn against."""
-    against = np.load(dataset / "negative.npz")
-    return {
-        "latents": np.load(dataset / "latents.npy"),
-        **{f"negative_{name}": against[name] for name in TOKENIZERS},
-    }
-
-
-def find_file(folder: Path, names: Sequence[str]) -> Path:
-    found = next((folder / name for name in names if (folder / name).is_file()), None)
-    if found is None:
-        raise HarnessError(f"{folder} has no {names[0]}", "missing", _FIX)
-    return found
+    return painted_samples.load_shared(dataset, tuple(TOKENIZERS))
 
 
 def find_tokenizer(folder: Path, part: str) -> Path:

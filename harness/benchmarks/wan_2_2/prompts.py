@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.benchmarks import painted_samples
+from harness.benchmarks.painted_samples import find_file, load_tokens, save_shared
 from harness.benchmarks.sources import is_rehearsal, require_source
 from harness.benchmarks.wan_2_2.words import FILE, read_tokenizer
 from harness.contract import Counter
@@ -48,7 +50,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     """
     folder = require_source(source, PROMPTS[0])
     generated = is_rehearsal(folder)
-    found, latent = find_file(folder, PROMPTS), find_file(folder, LATENT)
+    found, latent = (find_file(folder, names, _FIX) for names in (PROMPTS, LATENT))
     prompts = read_prompts(found)
     if not generated:
         check_prompts(prompts, found)
@@ -59,8 +61,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     for name, rows in zip(TOKENS, tokenizer.encode(prompts), strict=True):
         np.save(output / f"{name}.npy", rows)
     against: dict[str, Any] = dict(zip(TOKENS, tokenizer.encode([AGAINST]), strict=True))
-    np.savez(output / "negative.npz", **against)
-    np.save(output / "latents.npy", start)
+    save_shared(output, start, against)
     (output / WRITTEN).write_text("\n".join([*prompts, ""]), encoding="utf-8")
     if generated:
         shutil.copytree(folder / REFERENCES, output / REFERENCES)
@@ -68,23 +69,12 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:
-    return {name: np.load(dataset / f"{name}.npy", mmap_mode="r") for name in TOKENS}
+    return load_tokens(dataset, TOKENS)
 
 
 def load_shared(dataset: Path) -> Mapping[str, np.ndarray]:
     """ "latents" [1, channels, frames, height, width], and the tokens of the words that videos are drawn against."""
-    against = np.load(dataset / "negative.npz")
-    return {
-        "latents": np.load(dataset / "latents.npy"),
-        **{f"negative_{name}": against[name] for name in TOKENS},
-    }
-
-
-def find_file(folder: Path, names: Sequence[str]) -> Path:
-    found = next((folder / name for name in names if (folder / name).is_file()), None)
-    if found is None:
-        raise HarnessError(f"{folder} has no {names[0]}", "missing", _FIX)
-    return found
+    return painted_samples.load_shared(dataset, TOKENS)
 
 
 def find_tokenizer(folder: Path) -> Path:

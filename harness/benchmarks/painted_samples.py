@@ -1,0 +1,41 @@
+"""Samples of the pipelines that paint: tokens of each, and what all of them share.
+
+Every picture or video begins with the same latents, and is drawn against the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import HarnessError
+
+_LATENTS, _AGAINST = "latents.npy", "negative.npz"
+
+
+def save_shared(output: Path, latents: NDArray[np.float32], against: Mapping[str, Any]) -> None:
+    """``against``: tokens of the words to draw against, by the names of those of samples."""
+    np.savez(output / _AGAINST, **against)
+    np.save(output / _LATENTS, latents)
+
+
+def load_tokens(dataset: Path, names: Sequence[str]) -> Mapping[str, Any]:
+    return {name: np.load(dataset / f"{name}.npy", mmap_mode="r") for name in names}
+
+
+def load_shared(dataset: Path, names: Sequence[str]) -> Mapping[str, np.ndarray]:
+    """ "latents", and "negative_…" for each of the names of tokens."""
+    against = np.load(dataset / _AGAINST)
+    return {"latents": np.load(dataset / _LATENTS), **{f"negative_{name}": against[name] for name in names}}
+
+
+def find_file(folder: Path, names: Sequence[str], fix: str) -> Path:
+    """The first that is there. Raises HarnessError naming the usual one."""
+    found = next((folder / name for name in names if (folder / name).is_file()), None)
+    if found is None:
+        raise HarnessError(f"{folder} has no {names[0]}", "missing", fix)
+    return found

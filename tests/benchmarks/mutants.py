@@ -3,7 +3,8 @@
 ``--sample 200 --seed 1``; ``--only PART`` for some modules, ``--list`` to see what would run, ``--again REPORT`` for
 the survivors of an earlier ``--json`` report. ``--results FILE`` keeps each verdict as soon as it is known, and takes
 those that are there already: with ``--minutes`` a large sample is done in parts, and with ``--survivors`` and more
-``--files`` the survivors of the likeliest tests meet others. ``--begin N`` leaves out those before the Nth.
+``--files`` the survivors of the likeliest tests meet others. ``--begin N`` and ``--end M`` leave
+out those before the Nth and after the Mth.
 
 A mutant is killed when a test fails or hangs that passes without it, and survives when all tests that reach its
 function pass, or their time is up. Those of ``equivalent_mutants.yaml`` behave as the original does; they are not
@@ -70,7 +71,7 @@ class Verdict:
 def main() -> int:
     options = _arguments()
     mutants = _again(options.again) if options.again else _sample(options.sample, options.seed, options.only)
-    mutants = mutants[options.begin - 1 :]
+    mutants = mutants[options.begin - 1 : options.end]
     if options.list:
         print("\n".join(map(str, mutants)))
         return 0
@@ -132,6 +133,7 @@ def _arguments() -> argparse.Namespace:
         "--begin", type=int, default=1, metavar="N", help="of the sample, where others are judged already"
     )
     parser.add_argument("--only", default="", metavar="PART", help="modules whose path contains this")
+    parser.add_argument("--end", type=int, metavar="M", help="the last one of the sample")
     parser.add_argument("--seconds", type=int, default=60, help="of the processor for one mutant (default %(default)s)")
     parser.add_argument("--results", type=Path, metavar="FILE", help="where each verdict is kept, a line of JSON each")
     parser.add_argument("--survivors", action="store_true", help="judge those of --results anew")

@@ -221,7 +221,8 @@ def _cell(
     records = chosen[cell]
     timed = load_record(records.performance)
     performance, accuracy, score = map(_refs, (timed, load_record(records.accuracy), load_record(records.score)))
-    shown = find_recorded_format(timed).SHOWN
+    form = find_recorded_format(timed)
+    shown = form.SHOWN
     result = Address(Kind.RESULT, str(cell))
     source = _source(desired, result)
     settings = _measured_with(desired.detail(result).settings, accepted.get(source or cell))
@@ -240,6 +241,7 @@ def _cell(
         accuracy_text=load_bytes(score[shown.score]).decode("utf-8", "surrogateescape") if shown.score else "",
         compliance={**_compliance(records, load_record), **_brought_tests(performance, shown.tests)},
         configuration=performance[shown.configuration] if shown.configuration else None,
+        format=form.NAME,
         code=_code(settings),
         power=_power(settings, performance, sources),
         inferred_from=source,

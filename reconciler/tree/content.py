@@ -21,6 +21,7 @@ class LogRef:
 
 Content = bytes | LogRef
 Files = Mapping[str, Content]
+Rendered = tuple[str, Content]  # a path in the tree with "/", and what is there
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,9 @@ class CellContent:
     the fields of measurements.json. ``user_conf``: the conf of the very run that is published. ``performance`` and
     ``accuracy``: the logs of run_1 and of the accuracy run by file name, without the accuracy log itself.
     ``accuracy_text``: the scorer's output, without a hash line. ``settings``: resolved settings for README.md, as text.
-    Results of the endpoints harness have neither user.conf nor accuracy log; their ``configuration`` is config.yaml of
-    the performance run, ``performance`` and ``accuracy`` hold its JSON, and ``compliance`` {"audit": its tests' files}.
+    ``format``: of its results. Those of the endpoints harness have neither user.conf nor accuracy log; their
+    ``configuration`` is config.yaml of the performance run, ``performance`` and ``accuracy`` hold its JSON, and
+    ``compliance`` {"audit": its tests' files}.
     ``code``: where the code is, one line of Markdown. ``compliance``: {test: {path below it: content}}.
     ``power``: files of a power measurement by their path below performance/. ``inferred_from``: the cell whose
     runs these are. ``rehearsal``: these runs are no result, and the cell's files say so. ``point``: of a cell that is a
@@ -82,6 +84,7 @@ class CellContent:
     power: Files = field(default_factory=dict)
     inferred_from: Cell | None = None
     configuration: Content | None = None
+    format: str = "loadgen"
     rehearsal: bool = False
     point: PointFacts | None = None
     requirements: tuple[str, ...] = ()

@@ -71,16 +71,9 @@ def encode_json(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, indent=2, ensure_ascii=True) + "\n").encode("ascii")
 
 
-_OF_LOADGEN = """\
-- performance run: `performance/run_1/`, with the settings in `user.conf`, which are those of this very run
-- accuracy run: `accuracy/`; `accuracy.txt` carries the SHA-256 of the untruncated accuracy log"""
-_OF_ENDPOINTS = """\
-- performance run: `performance/`, with the configuration in `config.yaml`, which is that of this very run
-- accuracy run: `accuracy/`, scored by the endpoints harness"""
-
-
-def render_cell_readme(content: CellContent, ruleset: Ruleset) -> bytes:
-    """README.md of a scenario folder: what it is, how to run it again, how to audit it, and the settings of the run."""
+def render_cell_readme(content: CellContent, ruleset: Ruleset, runs: str) -> bytes:
+    """README.md of a scenario folder: what it is, how to run it again, how to audit it, and the settings of the run.
+    ``runs``: which files its runs left there, as Markdown."""
     cell = content.cell
     selectors = " ".join(
         f"{name}={value}"
@@ -100,7 +93,6 @@ def render_cell_readme(content: CellContent, ruleset: Ruleset) -> bytes:
     )
     rehearsal = "\n**Rehearsal**: these runs are not a result, and cannot be submitted.\n" if content.rehearsal else ""
     tests = "".join(f"- compliance test {name}: `{name}/`\n" for name in sorted(content.compliance))
-    runs = _OF_ENDPOINTS if content.configuration is not None else _OF_LOADGEN
     text = f"""# {cell.benchmark}, {cell.scenario}
 
 {cell.division} division, system {cell.system}, benchmark {cell.benchmark}{entered}, MLPerf Inference {ruleset.round}.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from reconciler.errors import ReconcilerError
@@ -78,6 +78,10 @@ LAYOUTS: Mapping[str, Layout] = {
         endpoints=f"{_CELL}/{{file}}",
     ),
 }
+
+
+# The path of a cell that a template of a layout gives, with the names that the template wants beside the cell's.
+MakePath = Callable[..., str]
 
 
 def choose_layout(ruleset: Ruleset) -> Layout:

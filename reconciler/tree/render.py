@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.accuracy import add_hash, parse_accuracy
 from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, CONFIG
 from reconciler.mlperf.nameplate import CAPACITY
 from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.mlperf.rules.ruleset import Ruleset
-from reconciler.resource.kinds import Cell
 from reconciler.resource.records import REHEARSAL
 from reconciler.tree.code import join_declared_code, place_kept_code
-from reconciler.tree.content import AccuracyLog, CellCode, CellContent, Content, LogRef, SubmissionContent, hash_content
+from reconciler.tree.content import CellCode, CellContent, Content, Rendered, SubmissionContent
 from reconciler.tree.curve.render import render_endpoints
 from reconciler.tree.curves import collect_curves
 from reconciler.tree.documents import (
     collect_measurements_fields,
     encode_json,
-    render_built_in_conf,
     render_cell_readme,
     render_description,
     render_source_readme,
 )
+from reconciler.tree.formats.rendering import FORMATS_RENDERED
 from reconciler.tree.layout import Layout, choose_layout, make_cell_path, make_path, name_folders
-
-_OURS = (ACCURACY_LOG, ACCURACY_TEXT)
-
-Rendered = tuple[str, Content]
 
 
 def render(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered]:
@@ -75,60 +68,13 @@ def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset
         return make_cell_path(template, submitter, place, **names)
 
     yield at(layout.measurements), encode_json(collect_measurements_fields(_marked(content), ruleset))
-    yield at(layout.readme), render_cell_readme(content, ruleset)
-    if content.configuration is not None:
-        yield from _endpoints(content, content.configuration, layout, at)
-        return
-    assert content.user_conf is not None
-    assert content.accuracy_log is not None
-    yield at(layout.user_conf), content.user_conf
-    rules = ruleset.find_rules(content.cell.division, content.official)
-    if BUILT_IN_CONF in ruleset.cell_documents and rules is not None:
-        yield at(layout.built_in_conf), render_built_in_conf(rules, content.cell.scenario)
-    for name, log in content.performance.items():
-        yield at(layout.performance, file=name), log
-    for name, log in content.accuracy.items():
-        if name not in _OURS:
-            yield at(layout.accuracy, file=name), log
-    _check_size(content.cell, content.accuracy_log, ruleset)
-    text = _hashed(content.accuracy_text, content.accuracy_log.original.sha256)
-    yield at(layout.accuracy, file=ACCURACY_LOG), content.accuracy_log.kept
-    yield at(layout.accuracy, file=ACCURACY_TEXT), text.encode("utf-8", "surrogateescape")
-    for test, files in content.compliance.items():
-        for name, log in files.items():
-            yield at(layout.compliance, test=test, file=name), log
-    yield from _power(content, layout, at)
+    yield at(layout.readme), render_cell_readme(content, ruleset, FORMATS_RENDERED[content.format].DESCRIBED)
+    yield from FORMATS_RENDERED[content.format].render_runs(content, ruleset, layout, at)
 
 
 def _marked(content: CellContent) -> dict[str, Any]:
     """With the word by which everybody who checks the tree knows a rehearsal."""
     return {**content.measurements, **({REHEARSAL: True} if content.rehearsal else {})}
-
-
-def _endpoints(
-    content: CellContent, configuration: Content, layout: Layout, at: Callable[..., str]
-) -> Iterator[Rendered]:
-    """Results of the endpoints harness, byte for byte: the checker reads them beside the measurements."""
-    yield at(layout.endpoints, file=CONFIG), configuration
-    for folder, files in (("performance", content.performance), ("accuracy", content.accuracy)):
-        for name, file in files.items():
-            yield at(layout.endpoints, file=f"{folder}/{name}"), file
-    for folder, files in content.compliance.items():
-        for name, file in files.items():
-            yield at(layout.endpoints, file=f"{folder}/{name}"), file
-
-
-def _power(content: CellContent, layout: Layout, at: Callable[..., str]) -> Iterator[Rendered]:
-    """Byte for byte as measured: a power session proves its files by their digests, LoadGen's own logs among them."""
-    for name, file in content.power.items():
-        log = content.performance.get(name.removeprefix("run_1/")) if name.startswith("run_1/") else None
-        if log is None:
-            yield at(layout.power, file=name), file
-        elif hash_content(log) != hash_content(file):
-            raise ReconcilerError(
-                f"{content.cell}: {name} of the power measurement is not the log of the published run",
-                fix="publish the run that was measured: `reconcile import` its folder, or take `power` out",
-            )
 
 
 def _division(division: str, submission: SubmissionContent, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
@@ -167,18 +113,3 @@ def _model_mapping(cells: list[CellContent]) -> dict[str, str]:
         if mapping.setdefault(folder, content.official) != content.official:
             raise ReconcilerError(f"{folder} is entered as {mapping[folder]} and as {content.official}")
     return {folder: official for folder, official in mapping.items() if folder != official}
-
-
-def _hashed(text: str, digest: str) -> str:
-    """An imported accuracy.txt has its hash line already: then not a byte of it changes."""
-    return text if parse_accuracy(text, ()).hash == digest else add_hash(text, digest)
-
-
-def _check_size(cell: Cell, log: AccuracyLog, ruleset: Ruleset) -> None:
-    kept, limit = log.kept, ruleset.accuracy_log.limit
-    size = kept.size if isinstance(kept, LogRef) else len(kept)
-    if size > limit:
-        raise ReconcilerError(
-            f"{cell}: the accuracy log has {size} bytes, {ruleset.round} allows {limit}",
-            fix="truncate it first; the original stays in storage",
-        )

@@ -10,7 +10,7 @@ from reconciler.diff.timeline import Side
 from reconciler.mlperf.endpoints_accuracy import show_plain
 from reconciler.resource.kinds import Cell, name_point
 from reconciler.tree.curve.reading import find_implementation, find_submissions, is_endpoints_submission
-from reconciler.tree.reading.facts import read_metric
+from reconciler.tree.formats.format import choose_cell_format
 from reconciler.tree.reading.survey import survey_tree
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
 
@@ -29,7 +29,7 @@ def read_tree_sides(path: Path) -> dict[Cell, Side]:
             for place in submitter.cells():
                 system = files.system(place.cell.system)
                 view = tree.view(submitter, place, system, tree.official(files, place.cell.benchmark))
-                value, unit = read_metric(view)
+                value, unit = choose_cell_format(view).read_metric(view)
                 if value is not None:
                     validity = view.performance.log.validity if view.performance else ""
                     named = system.text("accelerator_model_name") or ""

@@ -100,7 +100,7 @@ def is_reader_of(folder: Path) -> bool:
 
 
 def is_reader_of_cell(files: CellFiles) -> bool:
-    return files.endpoints
+    return files.format.NAME == endpoints_results.NAME
 
 
 def read_cell(cell: TakenCell, files: CellFiles, _: BenchmarkRules) -> TakenCell:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
@@ -123,6 +123,12 @@ def score_results(left: Left, rules: RuleContext) -> RecordValues:
     assert rules.endpoints is not None
     single = rules.endpoints.single_score
     return judge_accuracy_scores(left.results.scores, list(rules.bars), single=single, binds=rules.bars_bind)
+
+
+def is_shown(has: Callable[[str], bool]) -> bool:
+    """By any file that no other harness leaves."""
+    signs = (CONFIG, "config.yml", f"performance/{RESULT_SUMMARY}", f"accuracy/{ACCURACY_RESULTS}")
+    return any(map(has, signs))
 
 
 def list_asked(mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:

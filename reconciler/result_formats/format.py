@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -107,6 +107,9 @@ class ResultFormat(Protocol):
     TIES_ACCURACY: bool
     SCORED_BY: str
     SHOWN: ShownFiles
+
+    def is_shown(self, has: Callable[[str], bool]) -> bool:
+        """Whether a scenario folder of a tree shows results of this format. ``has``: whether it has a path below it."""
 
     def list_asked(self, mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
         """The settings that a run is asked for, of the spec and of the round. ``declared``: those in the spec."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from decimal import Context, Decimal
 from pathlib import Path
@@ -56,6 +56,11 @@ SHOWN = ShownFiles(
     score=ACCURACY_TEXT,
 )
 _SAMPLED = "audit.accuracy_log_sampling_target"
+
+
+def is_shown(has: Callable[[str], bool]) -> bool:
+    """By either log alone: what else the folder has is then an addition."""
+    return has(f"performance/run_1/{DETAIL}") or has(f"accuracy/{DETAIL}")
 
 
 def list_asked(mode: str, scenario: str, _: Container[str]) -> tuple[str, ...]:

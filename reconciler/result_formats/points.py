@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -50,6 +50,11 @@ SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), 
 EVENTS = "outputs/events.jsonl"  # every request of a run, as the client logged it
 _MILLISECONDS, _NANOSECONDS = 1000, 10**9
 _FILES = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
+
+
+def is_shown(_: Callable[[str], bool]) -> bool:
+    """Points have no scenario folder, but a tree of their own."""
+    return False
 
 
 def list_asked(mode: str, _: str, declared: Container[str]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
@@ -23,6 +23,11 @@ def find_declared_format(settings: Mapping[str, Value]) -> ResultFormat:
     """The same of settings that know where they were set."""
     found = settings.get(RESULTS)
     return FORMATS[USUAL if found is None else str(found.value)]
+
+
+def find_shown_format(has: Callable[[str], bool]) -> ResultFormat:
+    """That of a scenario folder, by which paths below it it has."""
+    return next((item for item in FORMATS.values() if item.is_shown(has)), FORMATS[USUAL])
 
 
 def find_recorded_format(record: Record) -> ResultFormat:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
 from reconciler.tree.check import listing
@@ -36,9 +36,18 @@ def check_extra_files(view: CellView) -> Complaints:
 
 
 def check_documents(view: CellView) -> Complaints:
-    """Those of the round, none of them empty; of endpoints runs README.md alone, since no LoadGen was configured."""
+    """Those of the round."""
+    yield from _find_empty(view, view.ruleset.cell_documents)
+
+
+def check_readme(view: CellView) -> Complaints:
+    """README.md alone: the endpoints harness configures no LoadGen."""
+    yield from _find_empty(view, (README,))
+
+
+def _find_empty(view: CellView, names: Iterable[str]) -> Complaints:
     folder = view.files.measurements_folder
-    for name in (README,) if view.files.endpoints else view.ruleset.cell_documents:
+    for name in names:
         size = folder.size(name)
         if size is None:
             yield Complaint(Place(f"{folder.shown}/{name}"), "missing", "a file that is not empty")
@@ -68,23 +77,25 @@ def check_measurements_fields(view: CellView) -> Complaints:
             yield Complaint(place, said, "a value that says something", severity=mild)
 
 
-def check_readable(view: CellView) -> Complaints:
+def check_readable_logs(view: CellView) -> Complaints:
     """Every file that is there can be read."""
-    for found in _read(view):
+    files = view.files
+    logs = (log for run in files.runs() for log in (run.detail, run.summary))
+    yield from _find_broken((*logs, files.user_conf, files.measurements, files.accuracy_text))
+
+
+def check_readable_results(view: CellView) -> Complaints:
+    """The same of the endpoints harness."""
+    files = view.files
+    yield from _find_broken((files.config, files.result_summary, files.accuracy_results, files.measurements))
+
+
+def _find_broken(reads: Iterable[Read[object]]) -> Complaints:
+    for found in reads:
         if found.problem:
             yield Complaint(
                 Place(found.file, found.line), found.problem, "a file that can be read", cause=_broken(found)
             )
-
-
-def _read(view: CellView) -> Iterator[Read[object]]:
-    files = view.files
-    if files.endpoints:
-        yield from (files.config, files.result_summary, files.accuracy_results, files.measurements)
-        return
-    for run in files.runs():
-        yield from (run.detail, run.summary)
-    yield from (files.user_conf, files.measurements, files.accuracy_text)
 
 
 def _broken(found: Read[object]) -> str:
@@ -131,6 +142,10 @@ def check_scenario_name(view: CellView) -> Complaints:
         )
 
 
+_READABLE = Rule("files.readable", "every file can be read", (NEW, OURS))
+_DOCUMENT = Rule("files.document", "user.conf and README.md", (f"{NEW}: measurements check", OLD))
+LOADGEN_READING_RULES = ((_READABLE, check_readable_logs), (_DOCUMENT, check_documents))
+ENDPOINTS_READING_RULES = ((_READABLE, check_readable_results), (_DOCUMENT, check_readme))
 LOADGEN_FILE_RULES = (
     (Rule("files.missing", "the logs are there", (f"{NEW}: loader", f"{OLD}: file lists")), check_run_files),
     (Rule("files.extra", "no other files beside the logs", (f"{OLD}: file lists",)), check_extra_files),
@@ -139,8 +154,6 @@ LOADGEN_FILE_RULES = (
     (Rule("files.runs", "only run_1 is read", (OURS,), Severity.NOTE), check_further_runs),
 )
 FILE_RULES = (
-    (Rule("files.readable", "every file can be read", (NEW, OURS)), check_readable),
-    (Rule("files.document", "user.conf and README.md", (f"{NEW}: measurements check", OLD)), check_documents),
     (Rule("files.scenario-name", "the scenario folder's name", (OURS,), Severity.WARNING), check_scenario_name),
     (Rule("measurements.missing", "the measurements file", (f"{NEW}: measurements check", OLD)), check_measurements),
     (

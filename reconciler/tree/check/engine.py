@@ -6,39 +6,31 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reconciler.collector import pause_collector
-from reconciler.tree.check.accuracy import ACCURACY_RULES
-from reconciler.tree.check.cell_files import FILE_RULES, LOADGEN_FILE_RULES
-from reconciler.tree.check.compliance import COMPLIANCE_RULES, list_compliance_runs
-from reconciler.tree.check.endpoints import ENDPOINTS_RULES
 from reconciler.tree.check.presence import BENCHMARK_RULES
-from reconciler.tree.check.runs import PERFORMANCE_RULES, RUN_RULES
 from reconciler.tree.check.structure import ROOT_RULES, SUBMITTER_RULES
 from reconciler.tree.check.systems import SYSTEM_RULES
 from reconciler.tree.curve.check import check_endpoints
 from reconciler.tree.curve.reading import is_endpoints_submission
+from reconciler.tree.facts import read_facts
 from reconciler.tree.findings import Facts, Rule, TreeFinding, TreeReport
-from reconciler.tree.reading.facts import read_facts
+from reconciler.tree.formats import endpoints_cells, loadgen_cells
+from reconciler.tree.formats.format import choose_cell_format
 from reconciler.tree.reading.survey import Progress, survey_tree
 from reconciler.tree.reading.view import CellView, FindOriginal
-from reconciler.tree.rule_engine import About, apply_rules
+from reconciler.tree.rule_engine import About
 from reconciler.tree.walk import LevelRules, Origin, TreeWalk
 
 # Every rule that `check` applies, in the order of its findings.
 ALL_RULES: tuple[Rule, ...] = tuple(
-    rule
-    for table in (
-        ROOT_RULES,
-        SUBMITTER_RULES,
-        SYSTEM_RULES,
-        BENCHMARK_RULES,
-        FILE_RULES,
-        LOADGEN_FILE_RULES,
-        PERFORMANCE_RULES,
-        ACCURACY_RULES,
-        COMPLIANCE_RULES,
-        ENDPOINTS_RULES,
+    dict.fromkeys(
+        rule
+        for table in (
+            *(ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES),
+            *loadgen_cells.CHECK_TABLES,
+            *endpoints_cells.CHECK_TABLES,
+        )
+        for rule, _ in table
     )
-    for rule, _ in table
 )
 
 
@@ -79,14 +71,4 @@ def check_tree(
 
 def check_cell(view: CellView, about: About) -> Iterator[TreeFinding]:
     """Everything about one scenario folder."""
-    yield from apply_rules(FILE_RULES, view, about)
-    if view.files.endpoints:
-        yield from apply_rules(ENDPOINTS_RULES, view, about)
-        return
-    yield from apply_rules(LOADGEN_FILE_RULES, view, about)
-    if view.performance is not None:
-        yield from apply_rules(PERFORMANCE_RULES, view.performance, about)
-    yield from apply_rules(ACCURACY_RULES, view, about)
-    yield from apply_rules(COMPLIANCE_RULES, view, about)
-    for run in list_compliance_runs(view):
-        yield from apply_rules(RUN_RULES, run, about)
+    return choose_cell_format(view).check(view, about)

@@ -16,6 +16,8 @@ from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.loadgen.text_log import is_text_log, parse_text_log
 from reconciler.mlperf.loadgen.user_conf import UserConf, parse_user_conf
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY, is_truncated
+from reconciler.result_formats.format import ResultFormat
+from reconciler.result_formats.table import find_shown_format
 from reconciler.tree.reading.files import (
     LOG_LIMIT,
     Read,
@@ -166,13 +168,9 @@ class CellFiles:
         return {name: RunFolder(name, folder / "performance" / "run_1") for name, folder in self.tests.items()}
 
     @cached_property
-    def endpoints(self) -> bool:
-        """Whether this is output of the endpoints harness: neither run has a LoadGen log (v6.1), and there is a sign of
-        the other harness."""
-        if any(run.folder.has(DETAIL) for run in (self.performance, self.accuracy)):
-            return False
-        signs = ("config.yaml", "config.yml", "performance/result_summary.json", "accuracy/accuracy_results.json")
-        return any(map(self.results.has, signs))
+    def format(self) -> ResultFormat:
+        """That of the results it shows."""
+        return find_shown_format(self.results.has)
 
     @cached_property
     def user_conf(self) -> Read[UserConf]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -28,6 +29,12 @@ def parse_number(found: Any) -> Decimal | None:
     if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)):
         return None
     return parse_decimal(Decimal(found))
+
+
+def make_finite(value: Decimal | float | None) -> float | None:
+    """None for a figure that no float holds, such as 1e400: anybody may have written it."""
+    exact = None if value is None else float(value)
+    return exact if exact is not None and math.isfinite(exact) else None
 
 
 def show_value(found: Any) -> str:

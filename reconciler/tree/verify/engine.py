@@ -12,50 +12,42 @@ from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.tree.curve.check import verify_endpoints
 from reconciler.tree.curve.reading import is_endpoints_submission
+from reconciler.tree.facts import read_facts
 from reconciler.tree.findings import Facts, Gap, Rule, TreeFinding, TreeReport
+from reconciler.tree.formats import endpoints_cells, loadgen_cells
+from reconciler.tree.formats.format import choose_cell_format
 from reconciler.tree.reading.cell import USER_CONF
-from reconciler.tree.reading.facts import read_facts
 from reconciler.tree.reading.files import TEXT_LIMIT
 from reconciler.tree.reading.survey import Progress, survey_tree
 from reconciler.tree.reading.view import CellView, FindOriginal
-from reconciler.tree.rule_engine import About, apply_rules
+from reconciler.tree.rule_engine import About
 from reconciler.tree.verify.across import SAME_LOG, add_causes, verify_copied_logs, verify_edited_copies
-from reconciler.tree.verify.answers import ANSWER_RULES
-from reconciler.tree.verify.conf import CONF_RULES, read_conf, read_target
-from reconciler.tree.verify.endpoints import ENDPOINTS_CONTRADICTIONS
-from reconciler.tree.verify.gaps import find_gaps
+from reconciler.tree.verify.conf import read_conf, read_target
 from reconciler.tree.verify.overlaps import OVERLAP, Span, list_spans, verify_overlaps
-from reconciler.tree.verify.placement import PLACEMENT_RULES
-from reconciler.tree.verify.runs import RUN_CONTRADICTIONS, list_runs
+from reconciler.tree.verify.runs import list_runs
 from reconciler.tree.verify.sources import SOURCES, LoadGenBuild, find_build, verify_sources
-from reconciler.tree.verify.summary import SUMMARY_RULES
 from reconciler.tree.verify.systems import (
     BENCHMARK_CONTRADICTIONS,
-    MEASUREMENTS_CONTRADICTIONS,
     SYSTEM_CONTRADICTIONS,
 )
-from reconciler.tree.verify.verdicts import VERDICT_RULES
 from reconciler.tree.walk import LevelRules, TreeWalk
 
-_CELL_TABLES = (
-    RUN_CONTRADICTIONS,
-    CONF_RULES,
-    MEASUREMENTS_CONTRADICTIONS,
-    SUMMARY_RULES,
-    PLACEMENT_RULES,
-    VERDICT_RULES,
-    ANSWER_RULES,
-)
 # Every contradiction that is looked for, in the order of the findings.
-ALL_RULES: tuple[Rule, ...] = (
-    *(
-        rule
-        for table in (SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS, *_CELL_TABLES, ENDPOINTS_CONTRADICTIONS)
-        for rule, _ in table
-    ),
-    SAME_LOG,
-    OVERLAP,
-    SOURCES,
+ALL_RULES: tuple[Rule, ...] = tuple(
+    dict.fromkeys(
+        (
+            *(
+                rule
+                for table in (
+                    *(SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS),
+                    *loadgen_cells.VERIFY_TABLES,
+                    *endpoints_cells.VERIFY_TABLES,
+                )
+                for rule, _ in table
+            ),
+            *(SAME_LOG, OVERLAP, SOURCES),
+        )
+    )
 )
 
 
@@ -107,7 +99,7 @@ class _Memory:
 
     def add(self, view: CellView) -> None:
         self.facts.append(_facts(view))
-        self.gaps += find_gaps(view)
+        self.gaps += choose_cell_format(view).find_gaps(view)
         self.spans += list_spans(view)
         if (build := find_build(view)) is not None:
             self.builds.append(build)
@@ -121,12 +113,7 @@ class _Memory:
 
 def verify_cell(view: CellView, about: About) -> Iterator[TreeFinding]:
     """Everything that contradicts itself within one scenario folder."""
-    if view.files.endpoints:
-        yield from apply_rules(ENDPOINTS_CONTRADICTIONS, view, about)
-        yield from apply_rules(MEASUREMENTS_CONTRADICTIONS, view, about)
-        return
-    for table in _CELL_TABLES:
-        yield from apply_rules(table, view, about)
+    return choose_cell_format(view).verify(view, about)
 
 
 def _facts(view: CellView) -> Facts:

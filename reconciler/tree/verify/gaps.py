@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.mlperf.log_files import DETAIL, VERIFY_PERFORMANCE
+from reconciler.mlperf.log_files import CONFIG, DETAIL, RESULT_SUMMARY, VERIFY_PERFORMANCE
 from reconciler.tree.findings import Gap, Place
 from reconciler.tree.reading.cell import RunFolder
 from reconciler.tree.reading.files import Read
@@ -12,12 +12,8 @@ from reconciler.tree.reading.view import CellView
 from reconciler.tree.verify.conf import read_conf
 
 
-def find_gaps(view: CellView) -> Iterator[Gap]:
+def find_log_gaps(view: CellView) -> Iterator[Gap]:
     """One for each file that a comparison needs and that is of no use; ``reason`` is the same text for all alike."""
-    if view.files.endpoints:
-        reads = (("config.yaml", view.files.config), ("result_summary.json", view.files.result_summary))
-        yield from (gap for name, read in reads for gap in _gap(view, read, name, blind=True))
-        return
     if not view.official:
         place = Place(view.files.results.shown)
         yield _of(view, place, f"{view.ruleset.round} has no such benchmark, whose rules could be applied")
@@ -29,6 +25,12 @@ def find_gaps(view: CellView) -> Iterator[Gap]:
     yield from _gap(view, view.files.accuracy_text, "accuracy.txt")
     for test, run in view.files.test_runs.items():
         yield from _test(view, test, run)
+
+
+def find_result_gaps(view: CellView) -> Iterator[Gap]:
+    """The same where the endpoints harness filled the folder."""
+    for name, read in ((CONFIG, view.files.config), (RESULT_SUMMARY, view.files.result_summary)):
+        yield from _gap(view, read, name, blind=True)
 
 
 def _gap(view: CellView, read: Read[object], name: str, *, blind: bool = False) -> Iterator[Gap]:

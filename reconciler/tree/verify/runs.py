@@ -198,8 +198,6 @@ def verify_readable(view: CellView) -> Complaints:
     """Files that are there and cannot be compared with anything."""
     files = view.files
     reads: list[Read[object]] = [files.user_conf, files.measurements, files.accuracy_text]
-    if files.endpoints:
-        reads = [files.config, files.result_summary, files.accuracy_results, files.measurements]
     for run in files.runs():
         reads += [run.detail, run.summary]
     for read in reads:

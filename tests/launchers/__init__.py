@@ -14,8 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from tests.warm.forks import ForkedProcess, Forks
+from tests.warm.server import LOADED
 
 HERE = Path(__file__).parent
+_forks = Forks("tests.launchers.daemon", "tests.launchers.child", *LOADED)  # it ends with this process
 PROGRAMS = ("srun", "docker", "podman", "ssh")
 
 
@@ -46,14 +51,20 @@ class Cluster:
 def installed(folder: Path) -> Iterator[Cluster]:
     """The programs in ``folder/bin``, for PATH, and the daemon behind them; two nodes, n0 and n1, without GPUs."""
     cluster = _install(folder)
-    command = [sys.executable, str(HERE / "daemon.py"), str(folder / "daemon")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as daemon:
+    with _start_daemon(folder / "daemon") as daemon:
         assert daemon.stdout is not None
         assert daemon.stdout.readline() == b"ready\n"
         try:
             yield cluster
         finally:
             daemon.terminate()
+
+
+def _start_daemon(path: Path) -> subprocess.Popen[bytes]:
+    named: dict[str, Any] = {"stdout": subprocess.PIPE, "cwd": HERE.parents[1]}
+    if _forks.on:
+        return ForkedProcess(_forks, [str(path)], env=dict(os.environ), **named)
+    return subprocess.Popen([sys.executable, "-m", "tests.launchers.daemon", str(path)], **named)
 
 
 def _install(folder: Path) -> Cluster:
@@ -63,7 +74,7 @@ def _install(folder: Path) -> Cluster:
     for name in PROGRAMS:
         module = "docker" if name == "podman" else name
         code = f"import sys; sys.path.insert(0, {str(HERE)!r}); import {module}; {module}.main({str(folder)!r})"
-        _script(cluster.bin / name, f'exec {sys.executable} -P -c "{code}" "$0" "$@"')
+        _script(cluster.bin / name, f'exec {sys.executable} -P -S -c "{code}" "$0" "$@"')
     image = folder / "image"
     image.mkdir()
     _script(image / "python3", f'exec {sys.executable} "$@"')

@@ -74,7 +74,10 @@ def _client(folder, command):
 def _line(client):
     data = b""
     while not data.endswith(b"\n"):
-        data += client.recv(64)
+        read = client.recv(64)
+        if not read:
+            sys.exit("the daemon is gone")
+        data += read
     return data
 
 

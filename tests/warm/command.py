@@ -8,16 +8,14 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import socket
 import sys
 
-from harness.orphan import die_with_parent
 from reconciler import process
 from reconciler.cli import main as cli
 from reconciler.mlperf.benchmark_facts import load_benchmark_facts
 from reconciler.mlperf.rules.rounds import load_ruleset
 from tests.warm.children import Warm
-from tests.warm.server import CHILD, serve
+from tests.warm.server import CHILD, fork_server
 
 # What is loaded late by passes, looks and the watch.
 LOADED = (
@@ -43,32 +41,9 @@ def main(words: list[str]) -> None:
     del os.environ["RECONCILE_PARENT"]
     sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in os.environ
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    process.subprocess = fork_server().stand_in()
+    warm = Warm()
+    warm.use(fork_server(CHILD))
+    process.subprocess = warm.stand_in()
     status = cli.main(words)
     atexit._run_exitfuncs()
     sys.exit(status)
-
-
-def fork_server() -> Warm:
-    warm = Warm()
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    os.environ["RECONCILE_PARENT"] = str(os.getpid())
-    if os.fork() == 0:
-        ours.close()
-        _serve(theirs)
-    del os.environ["RECONCILE_PARENT"]
-    theirs.close()
-    warm.use(ours)
-    return warm
-
-
-def _serve(asked: socket.socket) -> None:
-    try:
-        die_with_parent()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for number in range(3):
-            os.dup2(nowhere, number)
-        serve(asked, CHILD)
-    finally:
-        os._exit(0)

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from reconciler import process
 
@@ -94,3 +95,34 @@ class Fork:
                 break
             self._said += data
         return True
+
+
+class ForkedProcess(subprocess.Popen):  # type: ignore[type-arg]
+    """One of them as a ``Popen``: overrides where that starts and waits for its process, which is none of this one's.
+    ``named``: the environment, and what else that takes of folder and streams."""
+
+    def __init__(self, forks: Forks, words: Sequence[str], **named: Any) -> None:
+        self._forks = forks
+        super().__init__(list(words), **named)
+
+    def _execute_child(self, args: Any, _executable: Any, _before: Any, _close: Any, *rest: Any) -> None:
+        _, cwd, env, *_, p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite = rest[:12]
+        streams = [own if end == -1 else end for own, end in enumerate((p2cread, c2pwrite, errwrite))]
+        try:
+            self._fork = Fork(self._forks, args, Path(cwd), env, streams)
+        finally:
+            self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
+        self.pid = self._fork.pid
+        self._child_created = True
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._fork.wait(0)
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        if self.returncode is None:
+            self.returncode = self._fork.wait(timeout)
+            if self.returncode is None:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        return self.returncode

@@ -56,6 +56,32 @@ def serve(asked: socket.socket, main: str) -> None:
             watched.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, files[0]))
 
 
+def fork_server(main: str) -> socket.socket:
+    """Where forks are asked for of a process that is forked from this one, and ends with it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    os.environ["RECONCILE_PARENT"] = str(os.getpid())
+    if os.fork() == 0:
+        ours.close()
+        _serve_alone(theirs, main)
+    del os.environ["RECONCILE_PARENT"]
+    theirs.close()
+    return ours
+
+
+def _serve_alone(asked: socket.socket, main: str) -> NoReturn:
+    from harness.orphan import die_with_parent
+
+    try:
+        die_with_parent()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nowhere, number)
+        serve(asked, main)
+    finally:
+        os._exit(0)
+
+
 def become(main: str, request: dict[str, Any], files: list[int]) -> NoReturn:
     """What a new process would be: a session, a folder, an environment and standard streams of its own."""
     status = 1

@@ -1,19 +1,20 @@
 """Frames of pandas that other people pickled, read without pandas and without running anything of theirs.
 
-A pickle is a program. This reader knows the few names that a frame is made of, puts a stand-in of its own in the place
-of each class of pandas, and refuses a file that names anything else, before it has any effect.
+This reader knows the few names that a frame is made of, puts a stand-in of its own in the place of each class of
+pandas, and refuses a file that names anything else, before it has any effect.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.benchmarks.plain_pickles import PlainUnpickler, refuse_repeated
 from harness.errors import HarnessError
 
 
@@ -55,54 +56,30 @@ class _IndexKind:
     """Which class of index one is; all are read alike."""
 
 
-def _encode(text: str, encoding: str) -> bytes:
-    """How old protocols write bytes."""
-    if encoding != "latin1":
-        raise pickle.UnpicklingError(f"bytes in {encoding}")
-    return text.encode(encoding)
-
-
-_CORE: Any = getattr(np, "_core", None) or np.core  # the second until NumPy 2
-
-
-def _array_door(name: str) -> Callable[..., Any]:
-    """What numpy itself has pickled arrays made with, under the module's name of this version."""
-    found: Callable[..., Any] = getattr(_CORE.multiarray, name)
-    return found
-
-
-_MULTIARRAY, _NUMERIC = ("numpy.core.multiarray", "numpy._core.multiarray"), ("numpy.core.numeric",)
 _KNOWN: dict[tuple[str, str], Any] = {
     ("pandas.core.frame", "DataFrame"): _Frame,
     ("pandas.core.internals.managers", "BlockManager"): _Manager,
     ("pandas._libs.internals", "_unpickle_block"): _Block,
     ("pandas.core.indexes.base", "_new_Index"): _Index,
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
     ("builtins", "slice"): slice,
     ("__builtin__", "slice"): slice,
-    ("_codecs", "encode"): _encode,
-    **{(module, name): _array_door(name) for module in _MULTIARRAY for name in ("_reconstruct", "scalar")},
-    **{(module, "_frombuffer"): _CORE.numeric._frombuffer for module in (*_NUMERIC, "numpy._core.numeric")},
 }
 _INDEXES = "pandas.core.indexes."
 
 
-class _Reader(pickle.Unpickler):
+class _Reader(PlainUnpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith(_INDEXES) and name.endswith("Index") and name != "_new_Index":
             return _IndexKind
-        try:
-            return _KNOWN[module, name]
-        except KeyError:
-            raise pickle.UnpicklingError(f"it names {module}.{name}, and a frame of pandas does not") from None
+        return super().find_class(module, name)
 
 
 def read_frame(path: Path, fix: str) -> dict[str, list[Any]]:
     """Column → its values, in the order of the rows. Raises HarnessError for what is no such frame."""
     try:
-        frame = _Reader(io.BytesIO(path.read_bytes())).load()
-        return _collect_columns(frame)
+        data = path.read_bytes()
+        frame = _Reader(io.BytesIO(data), "a frame of pandas", _KNOWN).load()
+        return _collect_columns(frame, len(data))
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
     except (EOFError, pickle.UnpicklingError) as error:
@@ -113,13 +90,14 @@ def read_frame(path: Path, fix: str) -> dict[str, list[Any]]:
         raise HarnessError(f"{path} holds no frame of pandas: {error}", "input", fix) from error
 
 
-def _collect_columns(frame: Any) -> dict[str, list[Any]]:
+def _collect_columns(frame: Any, size: int) -> dict[str, list[Any]]:
     if not isinstance(frame, _Frame):
         raise ValueError(f"it holds {type(frame).__name__.strip('_').lower()}")
     state = frame.state
     manager = state.get("_mgr", state.get("_data")) if isinstance(state, dict) else state
     axes, blocks = _open_manager(manager)
-    names = [str(name) for name in _list_index(axes[0])]
+    refuse_repeated([axes[0].facts, *([block.values, block.placement] for block in blocks)], size)
+    names = [str(name) for name in _list_index(axes[0], size)]
     columns: dict[str, list[Any]] = {}
     for block in blocks:
         values = np.asarray(block.values)
@@ -140,8 +118,10 @@ def _open_manager(manager: Any) -> tuple[Any, list[_Block]]:
     return axes, list(blocks)
 
 
-def _list_index(index: Any) -> list[Any]:
+def _list_index(index: Any, size: int) -> list[Any]:
     facts = index.facts
     if "data" in facts:
         return list(np.asarray(facts["data"]).tolist())
-    return list(range(facts["start"], facts["stop"], facts["step"]))
+    numbers = range(facts["start"], facts["stop"], facts["step"])
+    refuse_repeated([numbers[: size + 1]], size)
+    return list(numbers)

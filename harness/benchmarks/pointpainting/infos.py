@@ -1,13 +1,10 @@
 """The list of frames as the reference's preparation writes it: a pickle of dicts and NumPy arrays.
 
-A pickle can run anything while it is read. Of this one nothing but plain values and arrays is taken.
+Nothing but plain values and arrays is taken of it.
 """
 
 from __future__ import annotations
 
-import codecs
-import pickle
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.benchmarks.plain_pickles import PlainUnpickler, refuse_repeated
 from harness.errors import HarnessError
 
 CAMERAS = 5  # front, front left, front right, side left, side right
@@ -24,22 +22,6 @@ CLASSES = ("Pedestrian", "Cyclist", "Car")  # in the order of the network's
 TOLERATED = {"Person_sitting": 3, "Van": 4}
 OTHER = 5
 FIX = "bring kitti_format again, as `reconcile fetch pointpainting` says; nothing was prepared"
-_ARRAY = np.zeros(1)
-# The functions that arrays and their numbers are put together with; modules were renamed in NumPy 2.
-_ALLOWED: Mapping[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("_codecs", "encode"): codecs.encode,
-    **{
-        (f"numpy.{core}.{module}", name): made
-        for core in ("core", "_core")
-        for module, name, made in (
-            ("multiarray", "_reconstruct", _ARRAY.__reduce__()[0]),
-            ("multiarray", "scalar", _ARRAY[0].__reduce__()[0]),
-            ("numeric", "_frombuffer", _ARRAY.__reduce_ex__(5)[0]),
-        )
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +43,12 @@ class Frame:
         return [f"training/image_{camera}/{self.number}.jpg" for camera in range(CAMERAS)]
 
 
-class _PlainUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _ALLOWED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which a list of frames does not hold")
-        return _ALLOWED[module, name]
-
-
 def read_frames(path: Path) -> list[Frame]:
     """Raises HarnessError that says whether the file is missing, cut off, or something else."""
     try:
         with path.open("rb") as stream:
-            found = _PlainUnpickler(stream).load()
+            found = PlainUnpickler(stream, "a list of frames").load()
+            refuse_repeated([found], path.stat().st_size)
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}", "missing", FIX) from error
     except Exception as error:  # a damaged pickle fails in any way

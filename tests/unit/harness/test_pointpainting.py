@@ -120,7 +120,7 @@ class Evil:
         ),
         pytest.param(lambda data: (data / waymo.INFOS).unlink(), "waymo_infos_val.pkl: No such file", id="no infos"),
         pytest.param(cut(waymo.INFOS, 40), "is cut off, or not a list of frames", id="infos cut off"),
-        pytest.param(change_infos(lambda found: [*found, Evil()]), "it asks for builtins.print", id="runs code"),
+        pytest.param(change_infos(lambda found: [*found, Evil()]), "it names builtins.print", id="runs code"),
         pytest.param(
             change_infos(lambda found: found[0].pop("calib") and None), "entry 0 is not a frame", id="no calibration"
         ),

@@ -1,0 +1,151 @@
+"""Pickles that other people made, read as plain values and arrays.
+
+A pickle is a program, and refusing what it names is not enough: with NumPy's own functions it describes an array of
+numbers that are taken for addresses, and whoever looks at one runs what the sender wrote there. So types and arrays are
+put together here, of numbers, texts and plain objects alone, and nothing of NumPy's is handed out.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from math import prod
+from types import MappingProxyType
+from typing import IO, Any
+
+import numpy as np
+
+_PLAIN_TYPE = re.compile(r"[biufcSUO]\d{1,9}")
+_ORDERS = ("<", ">", "=", "|")
+_HOLDING = (list, tuple, dict, set, frozenset, np.ndarray)
+
+
+class _PlainType:
+    """Stands for numpy.dtype. What holds fields, other types or objects in disguise is refused."""
+
+    def __init__(self, name: str, *_: Any) -> None:
+        if not isinstance(name, str) or not _PLAIN_TYPE.fullmatch(name):
+            raise pickle.UnpicklingError(f"it has an array of {str(name)[:20]!r}")
+        self._name, self._order = name, "="
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, order, *fields = state[:5]
+        if order not in _ORDERS or fields != [None, None, None]:
+            raise pickle.UnpicklingError("it has an array of records")
+        self._order = order
+
+    def read(self) -> np.dtype[Any]:
+        return np.dtype(self._order + self._name)
+
+
+class _ArrayName:
+    """Stands for numpy.ndarray, where a pickle says that it wants one."""
+
+
+class _PlainArray(np.ndarray):
+    """An array that is filled only with as many values as it has room for."""
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, kind, columns_first, data = state
+        found = _fill(kind, shape, data)
+        super().__setstate__((1, shape, found, bool(columns_first), data))  # type: ignore[arg-type]  # a stub that is too narrow
+
+
+def _fill(kind: Any, shape: Any, data: Any) -> np.dtype[Any]:
+    """The type of the array. Raises UnpicklingError where its values are more or fewer than its shape says."""
+    if not isinstance(kind, _PlainType) or not isinstance(shape, tuple):
+        raise pickle.UnpicklingError("it has an array without a type or shape")
+    whole = all(type(size) is int and size >= 0 for size in shape)
+    found = kind.read()
+    has = len(data) if isinstance(data, list if found.hasobject else (bytes, bytearray)) else -1
+    if not whole or has != prod(shape) * (1 if found.hasobject else found.itemsize):
+        raise pickle.UnpicklingError("it has an array with more or fewer values than its shape says")
+    return found
+
+
+def _reconstruct(*_: Any) -> _PlainArray:
+    """An empty array; what it is comes with its state."""
+    return np.ndarray.__new__(_PlainArray, (0,), "b")
+
+
+def _read_buffer(data: Any, kind: Any, shape: Any, order: str) -> np.ndarray:
+    return np.frombuffer(data, _refuse_objects(_fill(kind, shape, data))).reshape(
+        shape, order="F" if order == "F" else "C"
+    )
+
+
+def _read_scalar(kind: Any, data: Any) -> Any:
+    return np.frombuffer(data, _refuse_objects(_fill(kind, (1,), data)))[0]
+
+
+def _refuse_objects(found: np.dtype[Any]) -> np.dtype[Any]:
+    if found.hasobject:
+        raise pickle.UnpicklingError("it has objects where numbers should be")
+    return found
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    """How old protocols write bytes."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"it has bytes in {str(encoding)[:20]}")
+    return text.encode(encoding)
+
+
+def _write_nothing() -> bytes:
+    """How old protocols write no bytes at all."""
+    return b""
+
+
+# Modules were renamed in NumPy 2.
+_KNOWN: Mapping[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): _ArrayName,
+    ("numpy", "dtype"): _PlainType,
+    ("_codecs", "encode"): _encode,
+    ("__builtin__", "bytes"): _write_nothing,
+    **{
+        (f"numpy.{core}.{module}", name): made
+        for core in ("core", "_core")
+        for module, name, made in (
+            ("multiarray", "_reconstruct", _reconstruct),
+            ("multiarray", "scalar", _read_scalar),
+            ("numeric", "_frombuffer", _read_buffer),
+        )
+    },
+}
+
+
+class PlainUnpickler(pickle.Unpickler):
+    """``also``: what else a pickle may name, by module and name; ``what``: it is, for messages."""
+
+    def __init__(
+        self, stream: IO[bytes], what: str, also: Mapping[tuple[str, str], Any] = MappingProxyType({})
+    ) -> None:
+        super().__init__(stream)
+        self._what, self._known = what, {**_KNOWN, **also}
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return self._known[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"it names {module}.{name}, and {self._what} does not") from None
+
+
+def refuse_repeated(value: Any, size: int) -> None:
+    """ValueError where it holds more than a pickle of so many bytes can: a list may hold another one a thousand times
+    over, or itself, and no memory is enough for whoever copies or prints it."""
+    waiting, left = [value], size
+    while waiting:
+        for item in _list_inside(waiting.pop()):
+            left -= 1
+            if left < 0:
+                raise ValueError("it holds more values than it has bytes")
+            if isinstance(item, _HOLDING):
+                waiting.append(item)
+
+
+def _list_inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, np.ndarray):
+        return value.flat if value.dtype.hasobject else ()
+    return chain(value, value.values()) if isinstance(value, dict) else value

@@ -26,11 +26,12 @@ from reconciler.spec.declared import Declared, DeclaredCell
 
 @dataclass(slots=True)
 class CellReaders:
-    """Makes a reader of each cell; keeps what cells share."""
+    """Makes a reader of each cell; keeps what cells share. ``noting``: its readers note what they are asked for."""
 
     declared: Declared
     ruleset: Ruleset
     pins: Pins
+    noting: bool = False
     settings_of_rules: dict[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
     contexts: dict[tuple[object, ...], RuleContext] = field(default_factory=dict)
 
@@ -50,7 +51,8 @@ class CellReaders:
             settings["rehearsal"] = self.declared.rehearsal
         if self.declared.trial:
             settings[TRIAL] = Value(self.declared.trial, Origin(TRIAL))
-        return Reader(settings, self.rules_of(rules, cell.cell.scenario) if rules else {}, self.pins)
+        ruled = self.rules_of(rules, cell.cell.scenario) if rules else {}
+        return Reader(settings, ruled, self.pins, set() if self.noting else None)
 
     def rules_of(self, rules: BenchmarkRules, scenario: str) -> Mapping[str, Value]:
         """Many cells are of one benchmark and scenario."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
 from harness.contract import BACKENDS
 from reconciler.desired.cell_settings import (
@@ -54,7 +55,16 @@ from reconciler.spec.declared import DeclaredCell
 
 INFERRED = "inferred"
 _ACCURACY_PIN = f"{ACCURACY_DATASET}.sha256"
-Commons = Mapping[str, tuple[str, str]]  # benchmark → the keys of dataset and model that most of its cells have
+SHARED = ("benchmark.", "dataset.", "model.")  # names of all that datasets and models are made from
+
+
+@dataclass(frozen=True, slots=True)
+class SharedKeys:
+    """``common``: benchmark → the keys of dataset and model that most of its cells have; ``cells``: those of each cell
+    with runs of its own."""
+
+    common: Mapping[str, tuple[str, str]]
+    cells: Mapping[Cell, CachedCell]
 
 
 class CellCompiler:
@@ -73,18 +83,17 @@ class CellCompiler:
         if not beside:
             making.begin(cell)
 
-    def own(self, commons: Commons) -> None:
+    def own(self, keys: SharedKeys) -> None:
         """A result of the cell's own runs."""
-        common_dataset, common_model = commons[self._cell.cell.benchmark]
-        dataset = self._dataset(common_dataset)
-        made_from = self._engine(self._model(common_model, dataset), dataset)
+        dataset = self._dataset(keys)
+        made_from = self._engine(self._model(keys, dataset), dataset)
         made_of = [made_from, dataset, *self._service(made_from, dataset)]
         ruled = select_tests(self._cell, self._readers.rules(self._cell), self._readers.ruleset)
         answers = any(ACCURACY in find_test(test.name).reads_answers for test in ruled)
         if find_declared_format(self._reader.settings).TIES_ACCURACY:
             self._tied(made_of)
             return
-        timed = [*made_of, *self._backgrounds(commons)]
+        timed = [*made_of, *self._backgrounds(keys)]
         sets = {PERFORMANCE: timed}
         runs = [self._run(mode, *sets.get(mode, made_of), answers=answers and mode == ACCURACY) for mode in MODES]
         ups = [*runs, self._score(runs[0], dataset)]
@@ -122,34 +131,32 @@ class CellCompiler:
         reader = self._fresh()
         self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations={})
 
-    def _backgrounds(self, commons: Commons) -> list[Input]:
+    def _backgrounds(self, keys: SharedKeys) -> list[Input]:
         """What computes beside its timed runs: engines and data of other cells, and how they are driven."""
         found: list[Input] = []
         for number, name in enumerate(self._settings.words(BACKGROUND)):
             benchmark, _, scenario = name.partition("/")
             at = replace(self._cell.cell, benchmark=benchmark, scenario=scenario)
             cell = next(cell for cell in self._readers.declared.cells if cell.cell == at)
-            found += CellCompiler(self._making, self._readers, cell, beside=True)._drive(number, commons)
+            found += CellCompiler(self._making, self._readers, cell, beside=True)._drive(number, keys)
         return found
 
-    def _drive(self, number: int, commons: Commons) -> list[Input]:
+    def _drive(self, number: int, keys: SharedKeys) -> list[Input]:
         """The same of one of them, under names that say so."""
-        common_dataset, common_model = commons[self._cell.cell.benchmark]
-        dataset = self._dataset(common_dataset)
-        made_from = self._engine(self._model(common_model, dataset), dataset)
+        dataset = self._dataset(keys)
+        made_from = self._engine(self._model(keys, dataset), dataset)
         own = [*collect_driving_inputs(self._fresh()), Input("scenario", self._scenario)]
         ups = (replace(up, name=f"{BACKGROUND}{number}_{up.name}") for up in (made_from, dataset))
         return [*ups, *(replace(item, name=f"{BACKGROUND}.{number}.{item.name}") for item in own)]
 
-    def _dataset(self, common: str) -> Input:
-        reader = self._fresh()
-        return self._put_shared(Kind.DATASET, collect_dataset_inputs(reader), reader, common)
+    def _dataset(self, keys: SharedKeys) -> Input:
+        common, _ = keys.common[self._cell.cell.benchmark]
+        return self._put_shared(Kind.DATASET, keys.cells[self._cell.cell].dataset, common, collect_dataset_inputs)
 
-    def _model(self, common: str, dataset: Input) -> Input:
-        reader = self._fresh()
-        return self._put_shared(
-            Kind.MODEL, collect_model_inputs(reader, dataset if is_trained(reader) else None), reader, common
-        )
+    def _model(self, keys: SharedKeys, dataset: Input) -> Input:
+        _, common = keys.common[self._cell.cell.benchmark]
+        collect = partial(_collect_own_model_inputs, dataset=dataset)
+        return self._put_shared(Kind.MODEL, keys.cells[self._cell.cell].model, common, collect)
 
     def _engine(self, model: Input, dataset: Input) -> Input:
         """The engine, or the model where neither a command of the user's nor the backend builds one."""
@@ -181,7 +188,7 @@ class CellCompiler:
             *service,
         ]
         rules = replace(self._rules, answers_compared=True) if self._rules and answers else self._rules
-        made = self._put(Kind.RUN, mode, inputs, reader, settings=self._effective(inputs), rules=rules)
+        made = self._put(Kind.RUN, mode, inputs, reader, settings=partial(self._effective, inputs), rules=rules)
         return Input(mode, made.value, made.origin, made.upstream)
 
     def _score(self, run: Input, dataset: Input) -> Input:
@@ -199,11 +206,9 @@ class CellCompiler:
             reader = use_own_dataset(self._reader, test.name)
             locations = collect_locations(reader)
             at = Address(Kind.DATASET, f"{self._cell.cell}/{test.name}")
-            common = {
-                **self._common(_of_kind(CellSettings(strip_origins(reader.settings)), Kind.DATASET)),
-                "locations": locations,
-            }
-            dataset = self._making.put(at, collect_dataset_inputs(reader), reader, None, **common)
+            settings = partial(_read_settings_of, CellSettings(strip_origins(reader.settings)), Kind.DATASET)
+            own = {"settings": settings, "locations": locations, "marks": self._marks}
+            dataset = self._making.put(at, collect_dataset_inputs(reader), reader, None, **own)
         audit = self._test(test, locations, made_from, dataset, *service)
         return self._verdict(test, audit, runs, dataset, locations)
 
@@ -214,7 +219,7 @@ class CellCompiler:
         reader.get(BACKGROUND)
         inputs = [*collect_test_inputs(reader, self._scenario, test, made_from, dataset), *service]
         rules = replace(self._rules, performance_checked=test.performance_checks) if self._rules else None
-        own = {"settings": self._effective(inputs), "locations": locations, "rules": rules}
+        own = {"settings": partial(self._effective, inputs), "locations": locations, "rules": rules}
         return self._put(Kind.COMPLIANCE_TEST, test.name, inputs, reader, **own)
 
     def _verdict(
@@ -240,43 +245,60 @@ class CellCompiler:
     def _put(self, kind: Kind, part: str, inputs: list[Input], reader: Reader, **extra: object) -> Input:
         """``part``: a run's mode or a test's name behind the cell."""
         address = Address(kind, f"{self._cell.cell}/{part}" if part else str(self._cell.cell))
-        return self._making.put(
-            address, inputs, reader, self._cell, **{**self._common(self._settings), "rules": self._rules, **extra}
-        )
+        own = {"settings": self._read_settings, "locations": self._locations, "rules": self._rules, **extra}
+        return self._making.put(address, inputs, reader, self._cell, marks=self._marks, **own)
 
-    def _put_shared(self, kind: Kind, inputs: list[Input], reader: Reader, common: str) -> Input:
+    def _put_shared(self, kind: Kind, key: str, common: str, collect: Callable[[Reader], list[Input]]) -> Input:
         """The key that most of a benchmark's cells share stands under the benchmark's name; one that differs under its
         cell's."""
-        cell = self._cell.cell
-        address = Address(kind, cell.benchmark if make_key(kind, inputs) == common else str(cell))
-        return self._making.put(address, inputs, reader, None, **self._common(_of_kind(self._settings, kind)))
+        cell, reader = self._cell.cell, self._fresh()
+        address = Address(kind, cell.benchmark if key == common else str(cell))
+        if reader.noted is None and self._making.share(address) is not None:
+            return make_upstream_input(str(kind).lower(), address, key)
+        settings = partial(_read_settings_of, self._settings, kind)
+        own = {"settings": settings, "locations": self._locations, "marks": self._marks}
+        return self._making.put(address, collect(reader), reader, None, **own)
 
-    def _common(self, settings: CellSettings) -> dict[str, object]:
-        return {"locations": self._locations, "marks": self._marks, "settings": settings}
+    def _read_settings(self) -> CellSettings:
+        return self._settings
 
 
-def _of_kind(settings: CellSettings, kind: Kind) -> CellSettings:
+def _read_settings_of(settings: CellSettings, kind: Kind) -> CellSettings:
     """The preprocessing of a dataset, the quantisation of a model: without its prefix."""
     return CellSettings(settings.below(f"{str(kind).lower()}.settings."))
 
 
-def find_common_keys(readers: CellReaders, kept: Mapping[Cell, CachedCell]) -> Commons:
-    """Of the cells with runs of their own. What is not kept of them is added."""
+def _collect_own_model_inputs(reader: Reader, dataset: Input) -> list[Input]:
+    return collect_model_inputs(reader, dataset if is_trained(reader) else None)
+
+
+def find_shared_keys(readers: CellReaders, kept: Mapping[Cell, CachedCell]) -> SharedKeys:
+    """Of the cells with runs of their own. What is not kept of them is added; the same values, written at the same
+    places, make the same keys."""
     counts: dict[str, tuple[Counter[str], Counter[str]]] = {}
+    made: dict[tuple[object, ...], tuple[str, str]] = {}
     for cell in readers.declared.cells:
         known = kept.get(cell.cell)
         if known is None:
             continue
         if not known.dataset:
-            reader = readers.reader(cell)
-            known.dataset = make_key(Kind.DATASET, collect_dataset_inputs(reader))
-            # The dataset's address does not matter to a key, only its key does.
-            data = make_upstream_input("dataset", Address(Kind.DATASET, cell.cell.benchmark), known.dataset)
-            known.model = make_key(Kind.MODEL, collect_model_inputs(reader, data if is_trained(reader) else None))
+            own = [(name, id(value)) for name, value in cell.settings.items() if name.startswith(SHARED)]
+            sources = (cell.cell.benchmark, cell.cell.division, cell.cell.scenario, *own)
+            if sources not in made:
+                made[sources] = _make_shared_keys(readers.reader(cell), cell.cell.benchmark)
+            known.dataset, known.model = made[sources]
         datasets, models = counts.setdefault(cell.cell.benchmark, (Counter(), Counter()))
         datasets[known.dataset] += 1
         models[known.model] += 1
-    return {name: (_most(datasets), _most(models)) for name, (datasets, models) in counts.items()}
+    common = {name: (_most(datasets), _most(models)) for name, (datasets, models) in counts.items()}
+    return SharedKeys(common, kept)
+
+
+def _make_shared_keys(reader: Reader, benchmark: str) -> tuple[str, str]:
+    dataset = make_key(Kind.DATASET, collect_dataset_inputs(reader))
+    # The dataset's address does not matter to a key, only its key does.
+    data = make_upstream_input("dataset", Address(Kind.DATASET, benchmark), dataset)
+    return dataset, make_key(Kind.MODEL, _collect_own_model_inputs(reader, data))
 
 
 def _most(keys: Counter[str]) -> str:

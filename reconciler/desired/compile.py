@@ -6,7 +6,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from reconciler.desired.cell_settings import CellReaders
-from reconciler.desired.cells import CellCompiler, Commons, find_common_keys
+from reconciler.desired.cells import CellCompiler, SharedKeys, find_shared_keys
 from reconciler.desired.detail import Detail
 from reconciler.desired.gaps import find_gaps
 from reconciler.desired.inputs import collect_submission_inputs, make_upstream_input
@@ -27,21 +27,20 @@ from reconciler.spec.declared import Declared, DeclaredCell
 
 
 def compile_desired(
-    declared: Declared, ruleset: Ruleset, pins: Pins, reuse: Reuse | None = None
+    declared: Declared, ruleset: Ruleset, pins: Pins, reuse: Reuse | None = None, *, noting: bool = False
 ) -> tuple[Desired, dict[str, set[str]]]:
-    """The desired state, and which settings each kind of resource read (for the printed reference).
+    """The desired state; and, where ``noting``, which settings each kind of resource read (for the printed reference).
 
-    ``reuse``: what earlier compilations of this process gave; it learns what this one gives. What cells
-    that it knows read is not told again.
+    ``reuse``: what earlier compilations of this process gave; it learns what this one gives.
     """
-    making, readers, reuse = ResourceBuilder(), CellReaders(declared, ruleset, pins), reuse or Reuse()
+    making, readers, reuse = ResourceBuilder(), CellReaders(declared, ruleset, pins, noting), reuse or Reuse()
     reuse.begin((ruleset, declared.rehearsal.value, declared.trial, dict(pins.values)))
     kept = {
         cell.cell: reuse.known(cell.cell, cell.settings) for cell in declared.cells if "infer_from" not in cell.settings
     }
-    commons = find_common_keys(readers, kept)
+    keys = find_shared_keys(readers, kept)
     own = [cell for cell in declared.cells if cell.cell in kept]
-    reuse.cells = {cell.cell: _own(making, readers, commons, cell, kept[cell.cell]) for cell in own}
+    reuse.cells = {cell.cell: _own(making, readers, keys, cell, kept[cell.cell]) for cell in own}
     for cell in declared.cells:
         if "infer_from" in cell.settings:
             CellCompiler(making, readers, cell).inferred()
@@ -66,8 +65,8 @@ def compile_desired(
     def detail(address: Address) -> Detail:
         cell = making.makers[address]
         if address not in making.details and cell is not None:
-            CellCompiler(making, readers, cell).own(commons)
-        return making.details[address]
+            CellCompiler(making, readers, cell).own(keys)
+        return making.details[address]()
 
     whole = Desired(
         digest=digest({"resources": named, "round": declared.round.value}),
@@ -85,14 +84,14 @@ def compile_desired(
 
 
 def _own(
-    making: ResourceBuilder, readers: CellReaders, commons: Commons, cell: DeclaredCell, known: CachedCell
+    making: ResourceBuilder, readers: CellReaders, keys: SharedKeys, cell: DeclaredCell, known: CachedCell
 ) -> CachedCell:
     """Gives what there is to keep of a cell with runs of its own."""
-    common = commons[cell.cell.benchmark]
+    common = keys.common[cell.cell.benchmark]
     if known.resources and known.commons == common:
         making.begin(cell)
         for resource in known.resources:
             making.take(resource)
         return known
-    CellCompiler(making, readers, cell).own(commons)
+    CellCompiler(making, readers, cell).own(keys)
     return replace(known, commons=common, resources=tuple(making.given))

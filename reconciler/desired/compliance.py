@@ -64,7 +64,7 @@ def use_test_settings(reader: Reader, test: str) -> Reader:
     own = {name: value for name in _OWN if (value := reader.settings.get(f"{ASKED}{test}.{name}")) is not None}
     if has_own_dataset(reader, test):
         own["performance_sample_count"] = Value(0)
-    return replace(reader, settings={**reader.settings, **own}, noted=reader.noted, ordered=[])
+    return reader.of({**reader.settings, **own}, reader.noted)
 
 
 def count_attempts(reader: Reader, address: Address) -> int:
@@ -82,7 +82,7 @@ def use_own_dataset(reader: Reader, test: str) -> Reader:
     own = {n.removeprefix(prefix): v for n, v in reader.settings.items() if n.startswith(f"{prefix}{_DATASET}")}
     kept = {n: v for n, v in reader.settings.items() if n not in (f"{_DATASET}path", f"{_DATASET}sha256")}
     named = {f"{_DATASET}name": Value(f"{reader.text('cell')}/{test}")}
-    return replace(reader, settings={**kept, **named, **own}, noted=set(), ordered=[])
+    return reader.of({**kept, **named, **own}, None if reader.noted is None else set())
 
 
 def collect_test_inputs(
@@ -90,7 +90,7 @@ def collect_test_inputs(
 ) -> list[Input]:
     """Those of the performance run, with the audit settings in place of what they override."""
     own = (*_OWN, f"{_DATASET}sha256", f"{_DATASET}settings")
-    reader.noted.update(f"{ASKED}{name}" for name in own if name != "attempts")
+    reader.note(*(f"{ASKED}{name}" for name in own if name != "attempts"))
     run = collect_run_inputs(use_test_settings(reader, rules.name), scenario, "performance", made_from, dataset)
     run += collect_command_inputs(reader)
     return [
@@ -104,7 +104,7 @@ def collect_verdict_inputs(
     reader: Reader, rules: TestRules, audit: Input, compared: list[Input], dataset: Input
 ) -> list[Input]:
     """The audit run, the runs it is compared with, the round's limits; and the scorer, which some verdicts ask."""
-    reader.noted.update(f"{ASKED}{name}" for name in _VERDICT)
+    reader.note(*(f"{ASKED}{name}" for name in _VERDICT))
     found = ((name, reader.settings.get(f"{ASKED}{rules.name}.{name}")) for name in _VERDICT)
     return [
         Input("test", rules.name),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from harness.catalog import read_slices
 from harness.contract import BACKENDS, BENCHMARKS
@@ -35,41 +36,64 @@ STALL_TIMEOUT = "run.stall_timeout"
 
 @dataclass(slots=True)
 class Reader:
-    """A cell's settings over the round's rules, and the pins. ``noted`` collects every name that was asked for."""
+    """A cell's settings over the round's rules, and the pins. ``noted`` collects every name that was asked for, where
+    somebody wants to know: None where nobody does, as of nearly every compilation."""
 
     settings: Mapping[str, Value]
     rules: Mapping[str, Value]
     pins: Pins
-    noted: set[str] = field(default_factory=set)
-    ordered: list[str] = field(default_factory=list)  # names of the settings, once for all readers of a cell
+    noted: set[str] | None = None
+    known: dict[str, Value] = field(default_factory=dict)  # both, once for all readers of a cell
+    ordered: list[str] = field(default_factory=list)  # names of the settings, likewise
+
+    def __post_init__(self) -> None:
+        if not self.known:
+            self.known.update(self.rules)
+            self.known.update(self.settings)
+
+    def note(self, *names: str) -> None:
+        if self.noted is not None:
+            self.noted.update(names)
 
     def get(self, name: str) -> Value | None:
-        self.noted.add(name)
-        return self.settings.get(name) or self.rules.get(name)
+        if self.noted is not None:
+            self.noted.add(name)
+        return self.known.get(name)
 
     def text(self, name: str, default: str = "") -> str:
-        self.noted.add(name)
-        found = self.settings.get(name) or self.rules.get(name)
+        if self.noted is not None:
+            self.noted.add(name)
+        found = self.known.get(name)
         return default if found is None or found.value is None else str(found.value)
 
     def fresh(self) -> Reader:
         """The same, which has noted nothing yet."""
-        return Reader(self.settings, self.rules, self.pins, set(), self.ordered)
+        if self.noted is None:
+            return self
+        return Reader(self.settings, self.rules, self.pins, set(), self.known, self.ordered)
+
+    def of(self, settings: Mapping[str, Value], noted: set[str] | None) -> Reader:
+        """The same rules and pins with other settings."""
+        return Reader(settings, self.rules, self.pins, noted)
 
     def take(self, *names: str) -> list[Input]:
         """The named settings that have a value, as inputs."""
-        found = ((name, self.get(name)) for name in names)
-        return [Input(name, v.value, v.origin) for name, v in found if v is not None and v.value is not None]
+        self.note(*names)
+        known = self.known
+        return [Input(n, v.value, v.origin) for n in names if n in known and (v := known[n]).value is not None]
 
     def under(self, prefix: str, *, but: Container[str] = ()) -> list[Input]:
         """Every setting below a prefix, sorted by name, ``but`` those that only say where something is, or how an
         attempt is watched."""
-        self.noted.add(f"{prefix}.*")
-        if not self.ordered:
-            self.ordered += sorted(self.settings)
+        self.note(f"{prefix}.*")
+        ordered = self.ordered
+        if not ordered:
+            ordered += sorted(self.settings)
         # "/" is the character behind ".".
-        begin, end = (bisect_left(self.ordered, f"{prefix}{mark}") for mark in "./")
-        below = ((name, self.settings[name]) for name in self.ordered[begin:end] if name not in but)
+        begin, end = bisect_left(ordered, f"{prefix}."), bisect_left(ordered, f"{prefix}/")
+        if begin == end:
+            return []
+        below = ((name, self.settings[name]) for name in ordered[begin:end] if name not in but)
         return [Input(name, value.value, value.origin) for name, value in below]
 
     def pinned(self, pin: Pin) -> list[Input]:
@@ -178,11 +202,16 @@ def _collect_generation_inputs(reader: Reader, mode: str) -> list[Input]:
     return [Input(f"generation.{at[2]}", value.value, value.origin) for at, value in ruled if at[1] in ("both", mode)]
 
 
-def _list_unread(reader: Reader) -> set[str]:
+def _list_unread(reader: Reader) -> frozenset[str]:
     """Settings of ``run`` that are no part of what a run measures."""
-    facts = BACKENDS.get(reader.text("engine.backend"))
+    return _list_unread_of(reader.text("engine.backend"))
+
+
+@cache
+def _list_unread_of(backend: str) -> frozenset[str]:
+    facts = BACKENDS.get(backend)
     options = facts.run.items() if facts is not None else ()
-    return {STALL_TIMEOUT, *(f"run.options.{name}" for name, option in options if not option.identity)}
+    return frozenset((STALL_TIMEOUT, *(f"run.options.{name}" for name, option in options if not option.identity)))
 
 
 def collect_driving_inputs(reader: Reader) -> list[Input]:

@@ -60,7 +60,11 @@ def encode_canonical_json(value: Any) -> bytes:
 def _simplify(value: Any) -> Any:
     """The normal form, but for the order of names, which the encoder sees to."""
     if type(value) is dict and _TEXT.issuperset(map(type, value)):
+        if _AS_THEY_ARE.issuperset(map(type, value.values())):
+            return value
         return {name: item if type(item) in _AS_THEY_ARE else _simplify(item) for name, item in value.items()}
+    if type(value) is list:
+        return [item if type(item) in _AS_THEY_ARE else _simplify(item) for item in value]
     return canonicalise(value)
 
 

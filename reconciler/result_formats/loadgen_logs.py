@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from decimal import Context, Decimal
+from functools import cache
 from pathlib import Path
 
 from reconciler.errors import ReconcilerError
@@ -64,6 +65,11 @@ def is_shown(has: Callable[[str], bool]) -> bool:
 
 
 def list_asked(mode: str, scenario: str, _: Container[str]) -> tuple[str, ...]:
+    return _list_asked(mode, scenario)
+
+
+@cache
+def _list_asked(mode: str, scenario: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*list_settings(mode, scenario), *list_ruled(scenario))))
 
 

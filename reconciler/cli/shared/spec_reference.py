@@ -142,7 +142,7 @@ def _list_kinds_of_cells() -> Iterator[dict[str, Value]]:
 
 def note_reads(declared: Declared, ruleset: Ruleset) -> Mapping[str, set[str]]:
     """Kind, as the reference names it → the settings that the keys of a spec's resources were made of."""
-    _, by_label = compile_desired(declared, ruleset, Pins())
+    _, by_label = compile_desired(declared, ruleset, Pins(), noting=True)
     noted: dict[str, set[str]] = {}
     for label, names in by_label.items():
         noted.setdefault(_LABELS.get(label, label), set()).update(names)

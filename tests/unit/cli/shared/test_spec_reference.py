@@ -1,6 +1,7 @@
 from pathlib import Path
 
 from reconciler.cli.shared.spec_reference import find_field_effects, note_reads, render_spec_reference
+from reconciler.desired.cells import SHARED
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.spec.loading import load
 
@@ -29,3 +30,10 @@ def test_effects_hold_for_other_specs_than_the_one_they_are_derived_from() -> No
 def test_reference_when_a_stall_timeout_changes_says_nothing_is_stale() -> None:
     row = next(line for line in render_spec_reference().splitlines() if line.startswith("| `stall_timeout`"))
     assert row.endswith("| nothing |")
+
+
+def test_datasets_and_models_are_made_from_what_keys_are_shared_by() -> None:
+    """Cells that have these settings in common have one dataset and one model, whatever else they declare."""
+    built = {name for name, kinds in find_field_effects().items() if {"Dataset", "Model"} & set(kinds)}
+    assert built
+    assert [name for name in built if not name.startswith(SHARED)] == []

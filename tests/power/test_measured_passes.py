@@ -70,6 +70,7 @@ def test_session_is_recorded_rendered_and_in_sync_afterwards(tmp_path: Path, dir
     (cell,) = [cell for cell in list_cells(repository.look()) if cell.efficiency]
     assert cell.efficiency == (efficiency["value"], "samples/J")
     names = {artifact.name for artifact in record.artifacts}
+    assert "power-check.txt" in names
     assert {"session/power/client.json", "session/ranging/spl.txt", "session/run_1/spl.txt"} <= names
     tree = {path: digest for path, digest in repository.tree().items() if "/performance/" in path}
     ends = {path.partition("/performance/")[2] for path in tree}

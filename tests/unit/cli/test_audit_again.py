@@ -215,17 +215,20 @@ def test_rerun_contradicts_a_result_that_the_system_does_not_reach(served: Path,
 
 
 def test_rerun_on_another_machine_is_refused_with_what_differs(served: Path, reconcile: Reconcile) -> None:
-    cpu = next(
-        fact.value
+    others = {"machine.cpu": "Abacus 9000", "machine.architecture": "abacus"}
+    here = {
+        name: fact.value
         for p in (served / "state/records/Run").glob("*.json")
         for name, fact in decode(p.read_bytes(), p.name).facts.items()
-        if name == "machine.cpu"
-    )
-    changed(served, f'"value": "{cpu}"', '"value": "Abacus 9000"')
+        if name in others
+    }
+    for name, other in others.items():
+        changed(served, f'"value": "{here[name]}"', f'"value": "{other}"')
     code, found = claims(reconcile, "--rerun", "digits")
     proof, detail = found[REPEATED]
     assert (code, proof) == (2, "missing")
-    assert f"machine.cpu was Abacus 9000, here it is {cpu}" in detail
+    for name, other in others.items():
+        assert f"{name} was {other}, here it is {here[name]}" in detail
     assert not (served / "state/audits").exists()
 
 

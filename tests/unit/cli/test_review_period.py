@@ -57,6 +57,8 @@ def test_a_response_holds_the_records_the_logs_and_what_the_audit_says(
     assert record is None or record.read_bytes() == kept
     assert json.loads(kept)["address"].endswith("/performance")
     assert (target / "performance/mlperf_log_detail.txt").stat().st_size
+    score = json.loads((target / "score/record.json").read_bytes())
+    assert score["address"].startswith("Score:")
     text = (target / "README.md").read_text()
     assert r"> user.conf is \*not\* its own" in text
     assert "**proven** performance: metric" in text

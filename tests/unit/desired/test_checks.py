@@ -58,3 +58,14 @@ def test_store_through_which_attempts_travel_is_a_declared_one() -> None:
     with pytest.raises(SpecError, match="no store 'lab' is declared"):
         check(apart, RULES)
     check(replace(apart, settings={"stores": Value({"lab": {"url": "s3://acme/objects", "options": {}}})}), RULES)
+
+
+def test_the_steps_of_a_system_are_jobs_of_one_queue() -> None:
+    declared = declare("Offline")
+    (cell,) = declared.cells
+    system = declared.systems[cell.cell.system]
+    queued = {**system.settings, "executor.slurm": Value(True), "executor.ray": Value(True)}
+    with pytest.raises(SpecError, match=r"jobs of one queue, not of .* and .*"):
+        check(replace(declared, systems={cell.cell.system: replace(system, settings=queued)}), RULES)
+    one = {name: value for name, value in queued.items() if name != "executor.ray"}
+    check(replace(declared, systems={cell.cell.system: replace(system, settings=one)}), RULES)

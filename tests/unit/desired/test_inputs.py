@@ -162,6 +162,7 @@ SERVED = {**COMMAND, "harness__service.command": ["serve"]}
         (COMMAND, {"harness__image": "lab@sha256:1"}, RUNS),
         (COMMAND, {"harness__env.THREADS": "2"}, RUNS),
         (COMMAND, {"harness__user_conf": "user.conf"}, RUNS),
+        (COMMAND, {"harness__audit_config": "audit.config"}, RUNS),
         (COMMAND, {"harness__score.command": ["score", "well"]}, {"Score", "Result"}),
         (COMMAND, {"harness__timeout": 60}, set()),
         (SERVED, {"harness__service.command": ["serve", "fast"]}, {"Service", *RUNS}),

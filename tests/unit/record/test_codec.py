@@ -157,6 +157,14 @@ def test_artifacts_that_no_outcome_has_are_refused(artifacts: list[Any], why: st
         decode(json.dumps(document).encode(), "here")
 
 
+@pytest.mark.parametrize("name", ["measured", "least", "most"])
+def test_a_bar_that_is_no_measured_number_is_refused(name: str) -> None:
+    bar = {"metric": "acc", "measured": "76.1", "met": True, "least": "75", "most": None}
+    assert decode(encode(run({"bars": [bar]})), "here").values["bars"] == [bar]
+    with pytest.raises(RecordError, match=f"{name} is 'plenty'"):
+        decode(encode(run({"bars": [{**bar, name: "plenty"}]})), "here")
+
+
 def test_a_record_with_values_of_other_types_is_an_error() -> None:
     with pytest.raises(RecordError, match="not a readable record"):
         summarize(replace(PLAIN, values={"metric": "fast"}), "here")

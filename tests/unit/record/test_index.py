@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reconciler.errors import RecordError
+from reconciler.errors import RecordError, StorageError
 from reconciler.files import RepositoryPaths
 from reconciler.record.index import Loaded, load, load_record, record_path
 from reconciler.record.repair import repair_record
@@ -96,6 +97,21 @@ def test_other_index_is_made_anew(paths: RepositoryPaths, text: str) -> None:
     expected = load(paths)
     index_file(paths).write_text(text, encoding="utf-8")
     assert same(load(paths), expected)
+
+
+def test_records_on_a_disk_that_fails_are_not_taken_for_none(
+    paths: RepositoryPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_entries = os.scandir
+
+    def fail(path: Path | str) -> object:
+        if Path(path) == paths.records:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return list_entries(path)
+
+    monkeypatch.setattr(os, "scandir", fail)
+    with pytest.raises(StorageError, match="EIO"):
+        load(paths)
 
 
 def test_index_that_cannot_be_written_is_done_without(paths: RepositoryPaths) -> None:

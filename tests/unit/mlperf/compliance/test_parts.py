@@ -12,7 +12,7 @@ import pytest
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
 from reconciler.mlperf.compliance.entries import Entry, read_entries
-from reconciler.mlperf.compliance.judging import choose_dtype, judge
+from reconciler.mlperf.compliance.judging import choose_dtype, collect_verdict_inputs, judge
 from reconciler.mlperf.compliance.legacy_tests import verify_test04_ab, verify_test05
 from reconciler.mlperf.compliance.test01 import Fallback, compare_accuracies
 from reconciler.mlperf.compliance.verdict import Part
@@ -188,3 +188,9 @@ def test_known_comparison_of_answers_stands_without_logs() -> None:
 )
 def test_answers_are_read_as_what_the_run_answered_with(declared: str, response: str, read_as: str) -> None:
     assert choose_dtype("TEST01", declared, response) == read_as
+
+
+def test_limits_of_a_verdict_are_those_of_its_inputs_by_the_rounds_names() -> None:
+    inputs = {"test": "TEST09", "limit.least_mean_tokens": "1147.8", "limit.most_mean_tokens": "1402.8", "other": 1}
+    question = collect_verdict_inputs(inputs, {}, "Offline", ())
+    assert question.limits == {"least_mean_tokens": "1147.8", "most_mean_tokens": "1402.8"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.endpoints_program.event_log import LoggedRun, find_untold, parse_events
+from reconciler.mlperf.endpoints_program.event_log import LoggedRequest, LoggedRun, find_untold, parse_events
 from reconciler.mlperf.endpoints_program.point import Distribution, MeasuredPoint
 from tests.unit.mlperf.endpoints_program.logs import make_events, write_lines
 
@@ -77,3 +77,16 @@ def test_a_line_that_is_no_event_is_named(line: bytes) -> None:
     lines = [*write_lines(make_events([10])), line]
     with pytest.raises(ValueError, match=f"line {len(lines)}"):
         parse_events(lines)
+
+
+@pytest.mark.parametrize(
+    ("request_", "nanoseconds"),
+    [
+        (LoggedRequest(issued=5, first=10, done=40, chunks=3), 10),
+        (LoggedRequest(issued=5, first=10, done=40), 0),  # one chunk, which came first
+        (LoggedRequest(issued=5, done=40, chunks=3), 0),  # nobody saw the first one
+        (LoggedRequest(issued=5, first=10, chunks=3), 0),  # it never ended
+    ],
+)
+def test_time_per_chunk_is_that_of_the_chunks_after_the_first(request_: LoggedRequest, nanoseconds: float) -> None:
+    assert request_.per_chunk == nanoseconds

@@ -101,6 +101,7 @@ def test_each_way_a_run_can_differ(
         ("server-valid", {"target_latency_percentile": "99.9"}, "99"),
         ("server-valid", {"coalesce_queries": True}, "False"),
         ("server-valid", {"ttft_latency": 2_000_000_000}, "nothing"),
+        ("server-valid", {"ttft_latency": 0}, "nothing"),
         ("server-valid", {"use_token_latencies": True}, "nothing"),
         ("offline-valid", {"min_duration": 600_000}, "0"),
         ("offline-valid", {"min_query_count": 24576}, "2000"),

@@ -17,6 +17,8 @@ from tests.unit.mlperf.conftest import Run
         ("1000.25", "1000.25", True),
         ("1000.25", "1000.254", True),  # two decimals of three
         ("1000.25", "1000.27", False),
+        ("0.12", "0.129", True),  # the last digit shown is cut or rounded
+        ("0.12", "0.131", False),
         ("1234567.89", "1.23457e+06", True),  # six digits are logged
         ("1234567.89", "1.2346e+06", False),
         ("512", "512", True),

@@ -40,6 +40,11 @@ def replaced(path: str, old: str, new: str, root: Path) -> None:
     write(target, text.replace(old, new, 1))
 
 
+def make_folder(path: str, root: Path) -> None:
+    (cell(root) / path).unlink()
+    (cell(root) / path).mkdir()
+
+
 def logged(key: str, value: object, folder: str, root: Path) -> None:
     set_log(run(root, "Offline", folder), key, value)
 
@@ -279,6 +284,10 @@ CASES = (
     Case("retraining", lambda root: measured(root, retraining="Yes"), "measurements.retraining", ("Yes",), WARNING),
     Case("rehearsal", lambda root: measured(root, rehearsal="true"), "measurements.rehearsal", ("a result",), WARNING),
     Case("broken", lambda root: write(cell(root) / "measurements.json", "{"), "files.readable", ("Expecting",)),
+    *(
+        Case(f"{name} that is no file", partial(make_folder, name), "files.readable", ("not a regular file",))
+        for name in ("user.conf", "accuracy/accuracy.txt", "performance/run_1/mlperf_log_summary.txt")
+    ),
 )
 
 

@@ -1,0 +1,28 @@
+"""What the shared files of a submission are a function of."""
+
+from __future__ import annotations
+
+from reconciler.diff.change import Chosen
+from reconciler.diff.fingerprint import compute_submission_fingerprint, same_but_for_code
+from tests.unit.diff.simulated import Wish, desire
+
+WISHES = (Wish(), Wish("other"))
+CELLS = {str(wish.cell) for wish in WISHES}
+
+
+def fingerprint(*codes: str, cells: set[str] = CELLS) -> str:
+    """Of results whose runs kept this code, by its digest; "" for one that kept none."""
+    chosen = {wish.cell: Chosen(code=code) for wish, code in zip(WISHES, codes, strict=True)}
+    return compute_submission_fingerprint(desire(WISHES), cells, chosen)
+
+
+def test_other_code_of_a_run_is_another_submission_that_differs_in_its_code_alone() -> None:
+    alike = [fingerprint("", ""), fingerprint("a", ""), fingerprint("a", "b"), fingerprint("b", "a")]
+    assert len(set(alike)) == len(alike)
+    assert all(same_but_for_code(one, other) for one in alike for other in alike)
+
+
+def test_code_of_a_cell_that_the_tree_does_not_hold_is_none_of_the_submission() -> None:
+    (held, _) = sorted(CELLS, key=str.__len__)
+    assert fingerprint("a", "b", cells={held}) == fingerprint("a", "", cells={held})
+    assert not same_but_for_code(fingerprint("a", "b", cells={held}), fingerprint("a", "b"))

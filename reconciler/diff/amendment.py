@@ -28,11 +28,10 @@ class Standing:
 
     def find_result(self, cell: Cell) -> str:
         """What stands for a published result and all it is made from; "" for one that is not published."""
-        resource = self.desired.by_address.get(Address(Kind.RESULT, str(cell)))
         chosen = self.difference.chosen.get(cell)
-        if resource is None or chosen is None or not is_published(chosen):
+        if chosen is None or not is_published(chosen):
             return ""
-        return compute_fingerprint(resource, list(chosen.all))
+        return compute_fingerprint(self.desired.by_address[Address(Kind.RESULT, str(cell))], list(chosen.all))
 
     @property
     def results(self) -> dict[Cell, str]:

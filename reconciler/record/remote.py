@@ -245,6 +245,6 @@ def _read_option(name: str, value: object) -> object:
 
 def _install(protocol: str, error: ImportError) -> str:
     extras = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
-    if (error.name or "").partition(".")[0] == "fsspec" or "fsspec" in str(error):
+    if "fsspec" in str(error):
         return f"pip install 'mlperf-reconciler[{extras.get(protocol, 'store')}]'"
     return f"pip install 'mlperf-reconciler[{extras[protocol]}]'" if protocol in extras else str(error)

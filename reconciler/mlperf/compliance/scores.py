@@ -103,8 +103,9 @@ def read_from_summary(log: SummaryLog, keys: Mapping[str, re.Pattern[str]] | Non
 
 
 def _number(value: object) -> float | None:
+    """None for anything but a number."""
     try:
-        return None if value is None or isinstance(value, bool) else float(str(value))
+        return float(str(value))
     except ValueError:
         return None
 

@@ -179,7 +179,8 @@ def _reproduced(paths: RepositoryPaths, tree: TakenTree | TakenCurves, seen: Pla
     if isinstance(tree, TakenTree):
         # The tree may have another layout than its round: what counts is what its files hold.
         ruleset = replace(ruleset, layout=tree.places[0].layout)
-    return compare_with(dict(render(content, ruleset)), tree.folders, lambda ref: stored(ref).read_bytes(), tree.holds)
+    files = dict(render(content, ruleset))
+    return compare_with(files, tree.folders, lambda ref: stored(ref).read_bytes(), tree.strange)
 
 
 def _text(adoption: Adoption, reproduced: Reproduced | None, paths: RepositoryPaths, target: Path) -> str:

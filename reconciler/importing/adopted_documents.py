@@ -11,7 +11,7 @@ from typing import Any
 from reconciler.files import copy
 from reconciler.importing.adopted_spec import name_power_folder
 from reconciler.importing.read_tree import TakenTree
-from reconciler.importing.sent_files import find_publishable
+from reconciler.importing.sent_files import find_publishable, is_readable
 from reconciler.tree.layout import is_portable
 
 _DOCUMENT = "documentation/calibration.md"
@@ -36,13 +36,13 @@ def find_documents(tree: TakenTree) -> AdoptedDocuments:
     """Reads nothing but names; ``copy`` brings the files into a repository."""
     files: dict[str, Path] = {}
     sources: dict[str, str] = {}
-    for place in filter(lambda place: tree.holds(place.path), tree.places):
+    for place in filter(lambda place: is_readable(place.path, tree.strange), tree.places):
         for name in (_DOCUMENT, "calibration.md"):
-            if tree.holds(place.path / name) and (place.path / name).is_file():
+            if is_readable(place.path / name, tree.strange) and (place.path / name).is_file():
                 files.setdefault(_DOCUMENT, place.path / name)
         for area in ("src", "code"):
             for benchmark in sorted({item.cell.benchmark for item in tree.cells} - sources.keys()):
-                if code := dict(find_publishable(place.path / area / benchmark, f"src/{benchmark}", tree.holds)):
+                if code := dict(find_publishable(place.path / area / benchmark, f"src/{benchmark}", tree.strange)):
                     files |= code
                     sources[benchmark] = f"src/{benchmark}"
     originals: dict[str, str] = {}
@@ -50,11 +50,11 @@ def find_documents(tree: TakenTree) -> AdoptedDocuments:
     for place in tree.places:
         for name in sorted(filter(is_portable, tree.systems)):
             described = place.path / "systems" / f"{name}.json"
-            if name not in originals and tree.holds(described) and described.is_file():
+            if name not in originals and is_readable(described, tree.strange) and described.is_file():
                 originals[name] = f"systems/{name}.json"
                 files[originals[name]] = described
             supplies = place.path / "systems" / f"{name}_power.yaml"
-            if name not in nameplates and tree.holds(supplies) and supplies.is_file():
+            if name not in nameplates and is_readable(supplies, tree.strange) and supplies.is_file():
                 nameplates[name] = f"systems/{name}_power.yaml"
                 files[nameplates[name]] = supplies
     for item in tree.cells:

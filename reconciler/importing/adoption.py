@@ -39,8 +39,9 @@ class Taken(Protocol):
     def folders(self) -> Mapping[str, Path]:
         """Where the submitter's folders are, by where a rendering has them."""
 
-    def holds(self, path: Path) -> bool:
-        """Whether a file of it may be read."""
+    @property
+    def strange(self) -> Mapping[Path, str]:
+        """What of it is not read, and what that is."""
 
 
 # (cells to declare, cell or file → why it is not) → the spec

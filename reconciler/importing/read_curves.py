@@ -82,21 +82,17 @@ class TakenCurves:
         """By where a rendering has it."""
         return {f"{self.submitter}/{PENDING}": self.path}
 
-    def holds(self, path: Path) -> bool:
-        """Whether a path of the folder, and all above it, may be read."""
-        return is_readable(path, self.strange)
-
     def find_files(self) -> dict[str, Path]:
         """What a repository keeps beside its spec, by where: code, documents, and the power of each system."""
         found: dict[str, Path] = {}
         for curve in self.curves:
             if curve.implementation:
                 own = self.path / SOURCES / curve.implementation
-                found |= find_publishable(own, f"{SOURCES}/{curve.benchmark}", self.holds)
+                found |= find_publishable(own, f"{SOURCES}/{curve.benchmark}", self.strange)
             power = self.path / RESULTS / curve.system / POWER
-            if self.holds(power) and power.is_file():
+            if is_readable(power, self.strange) and power.is_file():
                 found[f"systems/{curve.system}_power.json"] = power
-        return found | dict(find_publishable(self.path / DOCUMENTS, DOCUMENTS, self.holds))
+        return found | dict(find_publishable(self.path / DOCUMENTS, DOCUMENTS, self.strange))
 
 
 def read_curves(path: Path, submitter: str = "") -> TakenCurves:

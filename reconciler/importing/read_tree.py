@@ -11,7 +11,6 @@ from reconciler.errors import ReconcilerError
 from reconciler.foreign import strange_entries
 from reconciler.importing.readers import find_cell_reader
 from reconciler.importing.run_reader import TakenCell
-from reconciler.importing.sent_files import is_readable
 from reconciler.mlperf.loadgen.settings import list_settings, name_loadgen_scenario
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
@@ -40,10 +39,6 @@ class TakenTree:
     def folders(self) -> dict[str, Path]:
         """By where a rendering has it."""
         return {f"{place.division}/{place.submitter}": place.path for place in self.places}
-
-    def holds(self, path: Path) -> bool:
-        """Whether a path of the tree, and all above it, may be read."""
-        return is_readable(path, self.strange)
 
 
 def read_tree(path: Path, submitter: str = "") -> TakenTree:

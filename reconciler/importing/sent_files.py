@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from reconciler.foreign import walk_files
@@ -21,9 +21,9 @@ def walk_sent(folder: Path) -> Iterator[Path]:
         yield from walk_files(folder)
 
 
-def find_publishable(folder: Path, shown: str, holds: Callable[[Path], bool]) -> Iterator[tuple[str, Path]]:
-    """What a tree may hold of a folder, by where: below ``shown``. ``holds``: whether a path may be read."""
-    for path in sorted(walk_sent(folder)) if holds(folder) and folder.is_dir() else ():
+def find_publishable(folder: Path, shown: str, strange: Collection[Path]) -> Iterator[tuple[str, Path]]:
+    """What a tree may hold of a folder, by where: below ``shown``. ``strange``: what is not read."""
+    for path in sorted(walk_sent(folder)) if is_readable(folder, strange) and folder.is_dir() else ():
         names = path.relative_to(folder).parts
-        if holds(path) and path.is_file() and all(map(is_portable, names)):
+        if is_readable(path, strange) and path.is_file() and all(map(is_portable, names)):
             yield "/".join((shown, *names)), path

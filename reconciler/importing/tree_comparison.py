@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from reconciler.files import hash_bytes
-from reconciler.importing.sent_files import walk_sent
+from reconciler.importing.sent_files import is_readable, walk_sent
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.tree.content import Content, LogRef, hash_content
 from reconciler.tree.documents import read_statements
@@ -30,13 +30,13 @@ def compare_with(
     rendered: Mapping[str, Content],
     folders: Mapping[str, Path],
     read: Callable[[LogRef], bytes],
-    holds: Callable[[Path], bool] = lambda _: True,
+    strange: Collection[Path] = (),
 ) -> Reproduced:
-    """``folders``: division/submitter → where it is on disk. ``holds``: whether a file of it may be read."""
+    """``folders``: division/submitter → where it is on disk. ``strange``: what of it is not read."""
     by_name = {path.casefold(): content for path, content in rendered.items()}
     found: dict[str, list[str]] = {"same": [], "equal": [], "differing": [], "missing": []}
     for shown, folder in folders.items():
-        for path in sorted(p for p in walk_sent(folder) if holds(p) and p.is_file()):
+        for path in sorted(p for p in walk_sent(folder) if is_readable(p, strange) and p.is_file()):
             name = f"{shown}/{path.relative_to(folder).as_posix()}"
             content = by_name.get(name.casefold()) or _renamed(name, rendered)
             found[_verdict(path, content, read)].append(name)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
 from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.endpoints_program.regions import CHOICE, REGIONS
 from reconciler.quantities import is_whole
-from reconciler.tree.curve.check_structure import CHECKER, OURS, POLICY, PointView, complain, make_rule
+from reconciler.tree.curve.check_structure import CHECKER, OURS, POLICY, PointView, complain, make_rule, tell_value
 from reconciler.tree.curve.content import DEDICATED, ELECTED
 from reconciler.tree.findings import Complaint
 
@@ -36,13 +35,13 @@ def check_form(view: PointView) -> Iterator[Complaint]:
 
 def _malformed(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
     if not is_whole(values.get("concurrency")):
-        yield "concurrency", _shown(values.get("concurrency")), "a whole number"
+        yield "concurrency", tell_value(values.get("concurrency")), "a whole number"
     for name in _TEXTS:
         if values.get(name) is not None and not isinstance(values[name], str):
-            yield name, _shown(values[name]), "text"
+            yield name, tell_value(values[name]), "text"
     maximum = values.get("max_supported_concurrency")
     if maximum is not None and not is_whole(maximum):
-        yield "max_supported_concurrency", _shown(maximum), "a whole number"
+        yield "max_supported_concurrency", tell_value(maximum), "a whole number"
     yield from _malformed_settings(values.get("runtime_settings"))
     yield from _malformed_warmup(values.get("warmup"))
     yield from _malformed_nodes(values)
@@ -50,40 +49,40 @@ def _malformed(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
 
 def _malformed_settings(settings: Any) -> Iterator[tuple[str, str, str]]:
     if not isinstance(settings, Mapping):
-        yield "runtime_settings", _shown(settings), "a mapping"
+        yield "runtime_settings", tell_value(settings), "a mapping"
         return
     if not isinstance(settings.get("runtime"), Mapping):
-        yield "runtime", _shown(settings.get("runtime")), "a mapping with the seeds"
+        yield "runtime", tell_value(settings.get("runtime")), "a mapping with the seeds"
     else:
         for name, seed in settings["runtime"].items():
             if str(name).endswith("_seed") and seed is not None and not is_whole(seed):
-                yield str(name), _shown(seed), "a whole number"
+                yield str(name), tell_value(seed), "a whole number"
     for name in ("min_duration_ms", "min_sample_count"):
         if settings.get(name) is not None and not is_whole(settings[name]):
-            yield name, _shown(settings[name]), "a whole number"
+            yield name, tell_value(settings[name]), "a whole number"
     if not isinstance(settings.get("load_pattern", ""), str):
-        yield "load_pattern", _shown(settings["load_pattern"]), "text"
+        yield "load_pattern", tell_value(settings["load_pattern"]), "text"
 
 
 def _malformed_warmup(warmup: Any) -> Iterator[tuple[str, str, str]]:
     if warmup is None:
         return
     if not isinstance(warmup, Mapping):
-        yield "warmup", _shown(warmup), "a mapping"
+        yield "warmup", tell_value(warmup), "a mapping"
         return
     seconds = parse_number(warmup.get("duration_s"))
     if seconds is None or not 0 <= seconds <= _WARMUP_DAY:
-        yield "duration_s", _shown(warmup.get("duration_s")), f"seconds from 0 to {_WARMUP_DAY}"
+        yield "duration_s", tell_value(warmup.get("duration_s")), f"seconds from 0 to {_WARMUP_DAY}"
     counts: dict[str, int] = {}
     for name in _COUNTS:
         count = warmup.get(name)
         if not is_whole(count) or count < 0:
-            yield name, _shown(count), "a whole number of 0 or more"
+            yield name, tell_value(count), "a whole number of 0 or more"
             return
         counts[name] = count
     source = warmup.get("data_source")
     if not isinstance(source, str) or not source:
-        yield "data_source", _shown(source), "where the warm-up's data comes from"
+        yield "data_source", tell_value(source), "where the warm-up's data comes from"
     if counts["requests_completed"] > counts["requests_issued"]:
         yield "requests_completed", f"is {counts['requests_completed']}", "no more than were issued"
     if not counts["concurrency"] and (seconds or counts["requests_issued"]):
@@ -99,12 +98,12 @@ def _malformed_nodes(values: Mapping[str, object]) -> Iterator[tuple[str, str, s
                 is_whole(entry.get(name)) for name in ("system_node_ensemble_id", "nodes")
             )
             if not good:
-                yield "nodes_used", _shown(entry), "entries of system_node_ensemble_id and nodes"
+                yield "nodes_used", tell_value(entry), "entries of system_node_ensemble_id and nodes"
     short = values.get("dp_shortfall")
     if short is not None:
         stated = short if isinstance(short, Mapping) else {}
         if not (is_whole(stated.get("dp_actual")) and is_whole(stated.get("dp_formula")) and stated.get("reason")):
-            yield "dp_shortfall", _shown(short), "dp_actual, dp_formula and reason"
+            yield "dp_shortfall", tell_value(short), "dp_actual, dp_formula and reason"
 
 
 def check_disclosure(view: PointView) -> Iterator[Complaint]:
@@ -135,13 +134,13 @@ def check_old_seeds(view: PointView) -> Iterator[Complaint]:
 def check_offline(view: PointView) -> Iterator[Complaint]:
     offline = view.folder.state("offline")
     if offline is not None and offline not in _OFFLINE:
-        yield complain(view.folder.point.file, f"offline {_shown(offline)}", ", ".join(_OFFLINE))
+        yield complain(view.folder.point.file, f"offline {tell_value(offline)}", ", ".join(_OFFLINE))
 
 
 def check_region(view: PointView) -> Iterator[Complaint]:
     region = view.folder.state("region")
     if region is not None and region not in (*REGIONS, CHOICE):
-        yield complain(view.folder.point.file, f"region {_shown(region)}", ", ".join((*REGIONS, CHOICE)))
+        yield complain(view.folder.point.file, f"region {tell_value(region)}", ", ".join((*REGIONS, CHOICE)))
 
 
 def check_pattern(view: PointView) -> Iterator[Complaint]:
@@ -150,7 +149,7 @@ def check_pattern(view: PointView) -> Iterator[Complaint]:
     pattern = view.folder.within("runtime_settings", "load_pattern") or "concurrency"
     allowed = view.rules.words("load_patterns")
     if pattern not in allowed:
-        yield complain(view.folder.point.file, f"load_pattern {_shown(pattern)}", " or ".join(allowed))
+        yield complain(view.folder.point.file, f"load_pattern {tell_value(pattern)}", " or ".join(allowed))
     concurrency = view.folder.state("concurrency")
     if is_whole(concurrency) and int(concurrency) <= 0:
         yield complain(view.folder.point.file, f"concurrency {concurrency}", "a concurrency above 0")
@@ -191,7 +190,7 @@ def check_window_words(view: PointView) -> Iterator[Complaint]:
         words += [(f"state of {metric}", state, "metric_states") for metric, state in states.items()]
     for name, word, rule in words:
         if word is not None and word not in view.rules.words(rule):
-            yield complain(view.folder.point.file, f"{name} {_shown(word)}", ", ".join(view.rules.words(rule)))
+            yield complain(view.folder.point.file, f"{name} {tell_value(word)}", ", ".join(view.rules.words(rule)))
 
 
 def check_window_sense(view: PointView) -> Iterator[Complaint]:
@@ -252,14 +251,8 @@ def check_as_run(view: PointView) -> Iterator[Complaint]:
             fix = "render the submission again: point.yaml is derived from the run"
             line = document.lines.get(name, 0)
             yield complain(
-                view.folder.point.file, f"{name} {_shown(said)}", f"{ran}, as the client ran", fix, line=line
+                view.folder.point.file, f"{name} {tell_value(said)}", f"{ran}, as the client ran", fix, line=line
             )
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "is missing"
-    return f"is {' '.join(str(value).split())[:60]!r}" if not isinstance(value, (int, Decimal)) else f"is {value}"
 
 
 POINT_RULES = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.tree.curve.layout import (
@@ -34,6 +35,13 @@ def make_rule(name: str, title: str, *sources: str, warning: bool = False) -> Ru
 def complain(place: str, found: str, wanted: str, fix: str = "", *, line: int = 0, warning: bool = False) -> Complaint:
     """``warning``: this case is milder than its rule."""
     return Complaint(Place(place, line), found, wanted, fix=fix, severity=Severity.WARNING if warning else None)
+
+
+def tell_value(value: object) -> str:
+    """What a field says, behind its name."""
+    if value is None:
+        return "is missing"
+    return f"is {' '.join(str(value).split())[:60]!r}" if not isinstance(value, (int, Decimal)) else f"is {value}"
 
 
 @dataclass(frozen=True, slots=True)

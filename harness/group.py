@@ -25,6 +25,7 @@ from harness.output import BoundedOutput
 
 GRACE = 5.0  # seconds between asking a group to end and making it
 _LOOK = 0.05
+_TAKEN = 65536  # bytes of one read
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def _follow(printed: int, told: int, output: BoundedOutput) -> str:
     answer, sources = b"", [printed, told]
     while printed in sources:
         for source in select.select(sources, [], [])[0]:
-            data = os.read(source, 1 << 16)
+            data = os.read(source, _TAKEN)
             if not data:
                 sources.remove(source)
             elif source == printed:
@@ -126,7 +127,7 @@ def _follow(printed: int, told: int, output: BoundedOutput) -> str:
                 answer += data
         if told not in sources and not answer:
             break
-    return (answer or os.read(told, 1 << 16)).decode(errors="replace")
+    return (answer or os.read(told, _TAKEN)).decode(errors="replace")
 
 
 def _keep(

@@ -92,7 +92,7 @@ def list_push_due(
     transfer: Transfer, items: Iterable[ObjectRef], *, deep: bool = False, parallel: int = 1
 ) -> tuple[list[ObjectRef], list[TransferResult], dict[str, int]]:
     """(to be pushed, what need not or cannot be, everything there by file name). ``deep`` reads back what is there."""
-    (there,) = _all(transfer, [transfer.remote], Remote.listing, 1)
+    (there,) = _all(transfer, [transfer.remote], Remote.listing, parallel)
     items = tuple(items)
     alike = {item.sha256 for item in items if there.get(item.sha256) == item.size}
     if deep:

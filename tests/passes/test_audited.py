@@ -311,6 +311,8 @@ def test_a_later_run_that_is_called_invalid_in_its_record_alone_is_contradicted(
     name = f"performance of {later}, not published: validity"
     assert of(found, Proof.CONTRADICTED) == {name}
     assert found[CELL, name][1] == "recorded INVALID, mlperf_log_detail.txt says VALID"
+    passed_over = {what.partition(", not published")[0] for _, what in found if "not published" in what}
+    assert passed_over == {f"performance of {later}"}, "the published run is judged as such, and once"
 
 
 def test_a_valid_run_that_was_removed_from_the_history_is_missed(clone: Repository) -> None:

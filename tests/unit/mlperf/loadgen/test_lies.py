@@ -12,7 +12,7 @@ from reconciler.mlperf.loadgen.compare import Asked, find_contradictions
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from tests.unit.mlperf.conftest import RUNS, Run
-from tests.unit.mlperf.loadgen.lies import LIES, Lie, show_table
+from tests.unit.mlperf.loadgen.lies import LIES, Lie, setting, show_table
 
 DOCUMENT = Path(__file__).parents[4] / "reconciler/docs/lies.md"
 Runs = Callable[[str], Run]
@@ -64,6 +64,16 @@ def test_a_small_library_is_a_lie_but_where_it_is_allowed(loadgen_run: Runs) -> 
     log = parse_detail(detail.encode())
     judged, allowed = find_inconsistencies(log), find_inconsistencies(log, judge_library=False)
     assert [item.key for item in judged if item not in allowed] == ["effective_performance_sample_count"]
+
+
+@pytest.mark.parametrize(("seconds", "wrong"), [("593.97", True), ("593.99", False)])
+def test_a_run_may_miss_its_duration_by_what_clocks_differ(seconds: str, wrong: bool, loadgen_run: Runs) -> None:
+    """1 % of 600 s, and 20 ms."""
+    detail = loadgen_run("offline-valid").bytes("detail.txt").decode()
+    for key, value in {"effective_min_duration_ms": "600000", "result_max_latency_ns": f"{seconds}e9"}.items():
+        detail = setting(key, value)(detail)
+    found = [item.key for item in find_inconsistencies(parse_detail(detail.encode()))]
+    assert ("result_min_duration_met" in found) is wrong
 
 
 def test_the_document_lists_every_lie() -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +16,7 @@ import pytest
 from reconciler.cli.main import main
 from reconciler.rehearsals import rehearsal_spec
 from tests.passes.repository import Repository, make_repository
-from tests.unit.cli.conftest import CELL, SPEC, console, edit, git
+from tests.unit.cli.conftest import CELL, SPEC, edit, git
 from tests.unit.cli.test_import import export
 from tests.unit.cli.test_package import DECLARED, believe_logs, full_length
 
@@ -108,12 +108,16 @@ def run(root: Path, *words: str, code: int = DONE) -> None:
     assert ended == code, f"{' '.join(words)} in {root} ended with {ended}"
 
 
-def make_starts(folder: Path) -> None:
-    """One folder for each start, with ``repository`` in it."""
+def make_starts(folder: Path, wanted: Collection[str]) -> None:
+    """One folder for each start that is wanted, with ``repository`` in it; and for what those are made from."""
     recorded = _recorded(folder)
-    _tiny(folder)
+    if any(name.endswith(" tiny") for name in wanted):
+        _tiny(folder)
+    made = {"stored" if name == "cloned" else "packable" if name == "packed" else name for name in wanted} | {*wanted}
 
     def start(name: str, change: Callable[[Path], None]) -> None:
+        if name not in made:
+            return
         root = folder / name / "repository"
         if not root.exists():
             shutil.copytree(recorded, root, symlinks=True)
@@ -133,15 +137,16 @@ def make_starts(folder: Path) -> None:
     start("cloned", lambda root: _clone(folder / "stored", root))
     # One scenario: a pass over all of them takes minutes.
     pytest.MonkeyPatch().setattr(rehearsal_spec, "list_scenarios", lambda *_: ("Offline",))
-    for name in ("sent", "declared", "packable", "empty", "unrehearsed"):
+    for name in made & {"sent", "declared", "packable", "empty", "unrehearsed"}:
         (folder / name / "repository").mkdir(parents=True)
     start("sent", lambda root: _send(recorded, root))
     start("declared", lambda root: _declare(recorded, root))
     start("packable", lambda root: _adopt_packable(recorded, root))
-    shutil.copytree(folder / "packable", folder / "packed", symlinks=True)
-    run(folder / "packed/repository", "package", "-o", "../packed.tar.gz")
-    shutil.rmtree(folder / "packed/repository")
-    (folder / "packed/repository").mkdir()
+    if "packed" in wanted:
+        shutil.copytree(folder / "packable", folder / "packed", symlinks=True)
+        run(folder / "packed/repository", "package", "-o", "../packed.tar.gz")
+        shutil.rmtree(folder / "packed/repository")
+        (folder / "packed/repository").mkdir()
 
 
 def _recorded(folder: Path) -> Path:
@@ -151,8 +156,7 @@ def _recorded(folder: Path) -> Path:
     (root / ".gitignore").write_text(".reconcile/\n")
     git(root, "init", "--quiet", "--initial-branch=main")
     _commit(root)
-    ended = console("--commit", at=root)
-    assert ended.returncode == DONE, ended.stderr
+    run(root, "--commit")
     return root
 
 

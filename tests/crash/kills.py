@@ -209,8 +209,8 @@ def kill(count: int, seed: int, folder: Path, only: tuple[str, ...] = (), done: 
     for role in ("AUTHOR", "COMMITTER"):
         os.environ |= {f"GIT_{role}_NAME": "Tester", f"GIT_{role}_EMAIL": "tester@example.com"}
     starts = folder / "starts"
-    make_starts(starts)
     names = [name for name in COMMANDS if not only or name in only]
+    make_starts(starts, {COMMANDS[name].start for name in names})
     references: dict[str, Reference] = {}
     weights = [COMMANDS[name].weight for name in names]
     for number in range(done, count):

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from reconciler.result_formats import loadgen_logs
 from tests.passes.repository import SPEC, Repository, make_repository, make_whole, unfinished
 from tests.processes import wait_for
 from tests.shared import make_once, need
+from tests.warm.commands import start_command
 
 need("mlperf_loadgen")
 
@@ -418,8 +418,7 @@ def test_test_that_fails_by_its_answers_repeats_no_performance_run(tmp_path: Pat
 def test_killed_in_a_test_leaves_no_audit_settings_for_others(audited: Repository, tmp_path: Path) -> None:
     repository = audited.copy(tmp_path / "copy")
     remove(repository.paths.records / "ComplianceTest")
-    command = [sys.executable, "-m", "reconciler.cli.main", "apply"]
-    child = subprocess.Popen(command, cwd=repository.root, stdout=subprocess.DEVNULL, start_new_session=True)
+    child = start_command(["apply"], repository.root, stdout=subprocess.DEVNULL)
     try:
         wait_for(lambda: list(repository.paths.attempts.glob("*/audit-settings.conf")))
     finally:

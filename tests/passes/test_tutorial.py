@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.architecture.documents import DOCS, blocks, read, transcript
 from tests.shared import need
+from tests.warm.program import program
 
 need("mlperf_loadgen", "onnxruntime", "sklearn")
 _LEFT_OUT = "…"
@@ -21,13 +21,13 @@ _DURATION = re.compile(r"(?:# (?:h|min|s|ms|µs) ?)+(?=\W|$)")
 
 @pytest.mark.timeout(600)
 def test_the_tutorial_when_typed_shows_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "bin/reconcile"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m reconciler.cli.main "$@"\n', encoding="utf-8")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", str(DOCS.parents[1]))
     monkeypatch.setenv("COLUMNS", "200")
+    with program(tmp_path) as found:
+        monkeypatch.setenv("PATH", f"{found}{os.pathsep}{os.environ['PATH']}")
+        type_tutorial(tmp_path)
+
+
+def type_tutorial(tmp_path: Path) -> None:
     folder = tmp_path
     for block in blocks(read(DOCS / "tutorial.md"), "console"):
         for command, shown in transcript(block):

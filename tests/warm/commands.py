@@ -26,3 +26,12 @@ def start_command(words: Sequence[str], cwd: Path, env: Mapping[str, str] | None
     if _forks.on:
         return ForkedProcess(_forks, words, **named)
     return subprocess.Popen([sys.executable, "-P", "-m", "reconciler.cli.main", *words], **named)
+
+
+def run_command(
+    words: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What it printed, and how it ended."""
+    process = start_command(words, cwd, env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)

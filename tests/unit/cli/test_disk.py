@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.conftest import Reconcile, console, edit
+from tests.unit.cli.conftest import Reconcile, edit
+from tests.warm.commands import run_command
 
 READING = {"open": os, "scandir": os, "io.open": io}
 WRITING = {"fsync": os, "replace": os, "mkdir": os, "link": os}
@@ -145,7 +146,7 @@ def test_process_that_may_open_no_more_files(recorded: Path) -> None:
         assert ended.returncode in (0, 1), ended.stderr
         assert "bug" not in ended.stderr, ended.stderr
     assert 1 in seen
-    assert console("plan", "--deep", at=recorded).returncode == 0
+    assert run_command(["plan", "--deep"], recorded).returncode == 0
 
 
 def console_python(text: str, at: Path) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
@@ -16,6 +15,7 @@ from reconciler.files import Lock, RepositoryPaths
 from reconciler.spec.shipped import read_shipped
 from tests.unit.cli.conftest import CELL, Reconcile, edit, git
 from tests.unit.cli.test_main import imported_by
+from tests.warm.commands import start_command
 
 HEADING = "open / box / digits / Offline"
 
@@ -248,8 +248,8 @@ def test_a_plan_on_standard_output_can_be_applied(declared: Path, reconcile: Rec
 def test_a_signal_stops_cleanly_and_the_next_pass_goes_on(
     declared: Path, reconcile: Reconcile, number: signal.Signals
 ) -> None:
-    command = [sys.executable, "-P", "-m", "reconciler.cli.main", "--only", "Dataset", "--only", "Model"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    words = ["--only", "Dataset", "--only", "Model"]
+    with start_command(words, declared, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         for line in child.stdout:
             if "Model: create" in line:

@@ -21,8 +21,8 @@ from reconciler.resource.kinds import Cell
 from reconciler.trial_paths import TrialPaths
 from tests.processes import wait_for
 from tests.shared import make_once
-from tests.unit.cli.conftest import CELL, SPEC, Reconcile, console, git
-from tests.warm.commands import start_command
+from tests.unit.cli.conftest import CELL, SPEC, Reconcile, git
+from tests.warm.commands import run_command, start_command
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +32,7 @@ def tried_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) ->
     def make(folder: Path) -> Path:
         root = folder / "repository"
         shutil.copytree(recorded_once, root)
-        ended = console("try", "digits", "target_qps=700", "min_query_count=600", at=root)
+        ended = run_command(["try", "digits", "target_qps=700", "min_query_count=600"], root)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return root
 

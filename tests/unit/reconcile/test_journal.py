@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 from reconciler.errors import SpecError
 from tests.passes.repository import SPEC, Repository, make_repository
 from tests.shared import need
+from tests.warm.commands import run_command
 
 need("mlperf_loadgen")
 
@@ -62,9 +61,8 @@ def test_what_an_executor_does_is_told_with_its_attempt(tmp_path: Path) -> None:
 def test_a_command_that_only_reads_tells_too(tmp_path: Path, command: str) -> None:
     repository = make_repository(tmp_path)
     repository.commit()
-    words = [sys.executable, "-P", "-m", "reconciler.cli.main", command]
-    quiet = subprocess.run(words, cwd=repository.root, capture_output=True, text=True, check=False)
-    loud = subprocess.run([*words, "-v"], cwd=repository.root, capture_output=True, text=True, check=False)
+    quiet = run_command([command], repository.root)
+    loud = run_command([command, "-v"], repository.root)
     first, second = read_logs(repository)
     assert [line["message"] for line in first] == [line["message"] for line in second]
     assert (first[0]["message"], first[-1]["message"]) == (f"{command} began", f"{command} ended")
@@ -75,8 +73,7 @@ def test_a_command_that_only_reads_tells_too(tmp_path: Path, command: str) -> No
 
 def test_plan_counts_what_is_to_be_done(tmp_path: Path) -> None:
     repository = make_repository(tmp_path)
-    command = [sys.executable, "-P", "-m", "reconciler.cli.main", "plan", "--json"]
-    said = subprocess.run(command, cwd=repository.root, capture_output=True, text=True, check=False)
+    said = run_command(["plan", "--json"], repository.root)
     ((*_, ended),) = read_logs(repository)
     steps = json.loads(said.stdout)["steps"]
     assert ended["create"] == sum(step["action"] == "Create" for step in steps)
@@ -96,10 +93,10 @@ def test_pass_that_cannot_go_on_says_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [["--verbose", "apply"], ["apply", "-v"]], ids=["before-the-command", "behind-it"])
 def test_verbose_shows_the_log_on_standard_error(tmp_path: Path, words: list[str]) -> None:
     repository = make_repository(tmp_path)
-    command = [sys.executable, "-P", "-m", "reconciler.cli.main", *words, "--only", "Dataset"]
+    command = [*words, "--only", "Dataset"]
     quiet = [word for word in command if word not in ("-v", "--verbose")]
-    shown = subprocess.run(command, cwd=repository.root, capture_output=True, text=True, check=False)
-    hidden = subprocess.run(quiet, cwd=repository.root, capture_output=True, text=True, check=False)
+    shown = run_command(command, repository.root)
+    hidden = run_command(quiet, repository.root)
     assert "step ended" in shown.stderr
     assert "resource=" in shown.stderr
     assert "pass ended" not in shown.stdout + hidden.stdout + hidden.stderr

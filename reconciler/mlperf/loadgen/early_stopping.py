@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 _DOUBT = 0.01  # 1 - confidence
 
@@ -26,6 +27,24 @@ def compute_least_queries(over: int, percentile: Decimal) -> int:
             low = middle
         else:
             high = middle
+    return high
+
+
+def compute_queries_at_rate(late: Fraction, percentile: Decimal, most: int) -> int | None:
+    """How many queries prove the percentile where this share of them is late: more queries bring more late ones with
+    them. None where ``most`` are not enough."""
+
+    def suffice(queries: int) -> bool:
+        return is_allowed_over(math.ceil(queries * late), queries, percentile)
+
+    low, high = 0, compute_least_queries(math.ceil(late), percentile)
+    while not suffice(high):
+        if high >= most:
+            return None
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffice(middle) else (middle, high)
     return high
 
 

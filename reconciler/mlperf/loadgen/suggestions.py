@@ -5,12 +5,12 @@ The rules are LoadGen's; the factors are first guesses of ours: close enough tha
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
+from fractions import Fraction
 
-from reconciler.mlperf.loadgen.early_stopping import compute_least_queries
+from reconciler.mlperf.loadgen.early_stopping import compute_least_queries, compute_queries_at_rate
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.margins import Margin, read_percentile, show_measured, show_seconds
 from reconciler.resource.canonical import show_decimal
@@ -18,6 +18,7 @@ from reconciler.resource.canonical import show_decimal
 _SATURATED = Decimal("0.98")  # of the scheduled rate: below it, completions fall behind
 _SLACK_LATENCY = Decimal("0.5")
 _SLACK_DURATION = Decimal("1.5")
+_MOST_QUERIES = 10**8  # of a run that anybody makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +77,9 @@ def _more_queries(log: DetailLog) -> Suggestion | None:
     queries, over = log.get("result_query_count", 0), log.get("result_overlatency_query_count", 0)
     if log.get("early_stopping_met", True) or not queries:
         return None
-    rate = over / queries
-    if rate >= float((100 - read_percentile(log)) / 100):
+    needed = compute_queries_at_rate(Fraction(over, queries), read_percentile(log), _MOST_QUERIES)
+    if needed is None:
         return None
-    needed = compute_least_queries(over, read_percentile(log))
-    for _ in range(4):  # more queries bring more late ones with them
-        needed = compute_least_queries(math.ceil(needed * rate), read_percentile(log))
     return Suggestion("min_query_count", str(needed), "queries", f"{over} of {queries} queries were over the latency")
 
 

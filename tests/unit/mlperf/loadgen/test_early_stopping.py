@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.mlperf.loadgen.early_stopping import compute_allowed_over, compute_least_queries
+from reconciler.mlperf.loadgen.early_stopping import (
+    compute_allowed_over,
+    compute_least_queries,
+    compute_queries_at_rate,
+    is_allowed_over,
+)
 
 OVER = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200)
 TABLE = {
@@ -30,6 +37,20 @@ def test_allowed_over_is_the_inverse(over: int, percentile: str) -> None:
     needed = compute_least_queries(over, Decimal(percentile))
     assert compute_allowed_over(needed, Decimal(percentile)) == over
     assert compute_allowed_over(needed - 1, Decimal(percentile)) == over - 1
+
+
+@pytest.mark.parametrize(("late", "of"), [(0, 100), (9, 1000), (5, 662), (1, 300), (99, 10_000)])
+def test_as_many_queries_as_are_needed_at_a_rate_of_late_ones_prove_the_percentile(late: int, of: int) -> None:
+    percentile, rate = Decimal(99), Fraction(late, of)
+    needed = compute_queries_at_rate(rate, percentile, 10**8)
+    assert needed is not None
+    assert is_allowed_over(math.ceil(needed * rate), needed, percentile)
+    assert not is_allowed_over(math.ceil((needed - 1) * rate), needed - 1, percentile)
+
+
+def test_too_many_late_queries_prove_no_percentile_however_many_run() -> None:
+    assert compute_queries_at_rate(Fraction(1, 100), Decimal(99), 10**6) is None
+    assert compute_queries_at_rate(Fraction(99, 10_000), Decimal(99), 10**6) is None
 
 
 def test_a_percentile_of_a_hundred_proves_nothing() -> None:

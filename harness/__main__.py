@@ -114,9 +114,20 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
         from harness.slices import take_slices
 
         take_slices(wanted, anywhere=verb == BuildRequest.verb)
-    # Each verb is loaded alone: a probe must work where the libraries of a run are missing.
+    return load_verb(verb)(request, ending.fail)
+
+
+def load_verb(verb: str) -> Callable[[Any, GiveUp], Result]:
+    """Each alone: a probe must work where the libraries of a run are missing."""
     execute: Callable[[Any, GiveUp], Result] = importlib.import_module(f"harness.{verb}").execute
-    return execute(request, ending.fail)
+    return execute
+
+
+def keep_to_one_thread() -> None:
+    """numpy is never the engine here: a thread pool of its BLAS would only compete with one, and make training depend
+    on the number of cores."""
+    for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
 
 
 def _list_slices(request: FileMessage) -> list[str]:
@@ -137,10 +148,7 @@ def main(arguments: list[str]) -> None:
         sys.exit(1)
     if is_spare(arguments[0]):
         return
-    # numpy is never the engine here: a thread pool of its BLAS would only compete with one, and make training depend on
-    # the number of cores.
-    for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")
+    keep_to_one_thread()
     verb, request_path, result_path = arguments[0], Path(arguments[1]), Path(arguments[2])
     if is_launched():
         os.chdir(request_path.parent)  # where a container or a login shell begins is anywhere

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 import types
 import typing
 from dataclasses import dataclass, field
@@ -31,6 +30,8 @@ from harness.progress import Counter as Counter
 from harness.progress import CounterCopy as CounterCopy
 from harness.progress import Progress as Progress
 from harness.progress import read_progress as read_progress
+from harness.server_logs import LOG_PARTS as LOG_PARTS
+from harness.server_logs import copy_log as copy_log
 
 FORMAT = 1
 
@@ -419,23 +420,21 @@ class Result(FileMessage):
     fix: str = ""
 
 
+WAITING = "waiting-{}.json"  # in the folder of an attempt that a job of the named group may take over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingAttempt(FileMessage):
+    """An attempt whose own job waits in a queue. ``arguments`` of ``python -m harness``; ``log``: where what it prints
+    goes; ``seconds`` that it is expected to take."""
+
+    arguments: tuple[str, ...]
+    log: str
+    seconds: float
+
+
 # In the place of what would be made of a model or a dataset that is used as it is: its digest.
 SOURCE_NOTE = "source.json"
-
-# Files of a server's output: its start, then two that take turns.
-LOG_PARTS = ("log.start", "log.older", "log.newer")
-
-
-def copy_log(folder: Path, target: Path) -> None:
-    """What a server has printed up to now, as one file; none where it printed nothing. For either side: the server goes
-    on meanwhile."""
-    parts = [path for name in LOG_PARTS if (path := folder / name).is_file()]
-    if any(path.stat().st_size for path in parts):
-        with target.open("wb") as out:
-            for path in parts:
-                with path.open("rb") as stream:
-                    shutil.copyfileobj(stream, out)
-
 
 # Beside the counter: what was read of the machine during a run, a JSON object a line.
 TELEMETRY = "telemetry.jsonl"

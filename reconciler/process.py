@@ -69,10 +69,12 @@ def list_launcher_variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(LAUNCHERS)}
 
 
-def build_harness_command(verb: str, request: Path, result: Path, python: str = "") -> list[str]:
+def build_harness_command(
+    verb: str, request: Path, result: Path, python: str = "", module: Sequence[str] = ("harness",)
+) -> list[str]:
     """``-P`` keeps the working directory off the import path, so that a user's own ``harness`` folder cannot shadow
-    ours. ``python``: an interpreter elsewhere; "" for this one."""
-    return [python or sys.executable, "-P", "-m", "harness", verb, str(request), str(result)]
+    ours. ``python``: an interpreter elsewhere; "" for this one. ``module``: with arguments of its own before these."""
+    return [python or sys.executable, "-P", "-m", *module, verb, str(request), str(result)]
 
 
 class Child:

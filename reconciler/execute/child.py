@@ -36,10 +36,13 @@ class Detached(BaseException):
     """Raised by ``Watch.check``: what was submitted goes on without this pass, and a later one takes it over."""
 
 
-def run_child(attempt: Attempt, request: FileMessage, watch: Watch, executors: Executors) -> Result:
-    """Submit a request and follow it to its end, as ``follow_submission`` does."""
+def run_child(
+    attempt: Attempt, request: FileMessage, watch: Watch, executors: Executors, seconds: float | None = None
+) -> Result:
+    """Submit a request, which is expected to take so many ``seconds``, and follow it to its end, as
+    ``follow_submission`` does."""
     executor = executors.choose(attempt, request)
-    handle = executor.submit(Submission(attempt, request, attempt.result, tuple(watch.keep_open)))
+    handle = executor.submit(Submission(attempt, request, attempt.result, tuple(watch.keep_open), seconds=seconds))
     return follow_submission(executor, handle, attempt, watch)
 
 

@@ -205,7 +205,7 @@ def perform(
         elif step.change.address.kind is Kind.SCORE and find_format(attempt.intent.settings).SCORES_ITSELF:
             Result(done=True, seconds=0.0).write(attempt.result)  # its accuracy run has scored itself
         else:
-            _make(attempt, context, watch)
+            _make(attempt, context, watch, step.seconds)
         seconds = time.monotonic() - began
         record, kept = build_record(attempt)
     except Detached:
@@ -217,12 +217,12 @@ def perform(
     return Finished(attempt, record, kept, seconds)
 
 
-def _make(attempt: Attempt, context: AttemptContext, watch: Watch) -> None:
+def _make(attempt: Attempt, context: AttemptContext, watch: Watch, seconds: float | None) -> None:
     """By a child, unless another repository of this machine has prepared the same already."""
     prepared = find_prepared(attempt)
     if prepared is not None and take_prepared(attempt, prepared):
         return
-    run_child(attempt, make_request(attempt, context.paths), watch, context.executors)
+    run_child(attempt, make_request(attempt, context.paths), watch, context.executors, seconds)
     if prepared is not None:
         offer_prepared(attempt, prepared)
 

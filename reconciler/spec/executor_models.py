@@ -39,6 +39,11 @@ class Slurm(Group):
         description="How often a step is queued again within a pass when a node failed or its job was preempted, "
         "beside the attempts of the cell; default: 3.",
     )
+    take_over: fields.Milliseconds = Field(
+        None,
+        description="For how long a job may go on to take over further steps of the system that wait and are expected "
+        "to end within that time, so that short runs need no job each; 0 for never. Default: 10 min.",
+    )
     options: Options = Field({}, description="More options of sbatch by their long names, such as gres: gpu:8.")
 
 

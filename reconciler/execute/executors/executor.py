@@ -28,7 +28,8 @@ _HANDLE = "handle.json"
 class Submission:
     """``request`` is carried out for ``attempt``, and leaves its result in ``result``. ``keep_open``: descriptors of
     locks, which are held as long as anything of it runs. ``sweeps``: what it started, and left, ends with it.
-    ``ticket``: of one whose folder its node does not see."""
+    ``ticket``: of one whose folder its node does not see. ``seconds`` that it is expected to take, None where nobody
+    knows."""
 
     attempt: Attempt
     request: FileMessage
@@ -36,6 +37,7 @@ class Submission:
     keep_open: tuple[int, ...] = ()
     sweeps: bool = True
     ticket: Ticket | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,22 +16,26 @@ from reconciler.resource.kinds import PERFORMANCE, Kind
 GONE, TWICE = 74, 73  # exit statuses of a job whose attempt is not there any more, or that is another's double
 
 
-def make_script(submission: Submission, place: str, environment: Sequence[str] = ()) -> str:
+def make_script(
+    submission: Submission, place: str, environment: Sequence[str] = (), module: Sequence[str] = ("harness",)
+) -> str:
     """It begins once: a job that the queue starts again, or that was submitted twice, would find what the first left.
     What it works in is gone when no pass waits for it any more. ``place``: a command that prints the queue's name and
     the job's number, then each of its nodes; ``environment``: words of ``env`` that say what the job keeps of what it
-    finds."""
+    finds; ``module``: what carries out the request, with its first arguments."""
     attempt = submission.attempt
     folder = shlex.quote(str(attempt.folder))
     if submission.ticket is not None:
         return _make_fetching_script(attempt, submission.ticket, place, environment)
     request = attempt.launch if isinstance(submission.request, LaunchRequest) else attempt.request
-    words = build_harness_command(submission.request.verb, request, submission.result, _interpreter(attempt))
+    python = find_interpreter(attempt)
+    words = build_harness_command(submission.request.verb, request, submission.result, python, module)
     fixed = shlex.join([*_set_variables(), *words])
     return "\n".join(
         (
             f"cd {folder} || exit {GONE}",
-            f"mkdir {attempt.begun.name} || {{ touch {attempt.twice.name}; exit {TWICE}; }}",
+            f"mkdir {attempt.begun.name} || {{ [ ! -f {attempt.begun.name} ] || exit 0; "
+            f"touch {attempt.twice.name}; exit {TWICE}; }}",
             f"{{ {place}; }} > {attempt.placed.name}.partial",
             f"mv {attempt.placed.name}.partial {attempt.placed.name}",
             f"exec >> {shlex.quote(str(attempt.log))} 2>&1",
@@ -43,7 +47,7 @@ def make_script(submission: Submission, place: str, environment: Sequence[str] =
 def _make_fetching_script(attempt: Attempt, ticket: Ticket, place: str, environment: Sequence[str]) -> str:
     """On a node that does not see the folder: it makes one of that name, and what it starts fetches the rest."""
     folder, end = shlex.quote(str(attempt.folder)), "END_OF_TICKET"
-    words = [_interpreter(attempt), *ticket.command, str(attempt.folder / TICKET)]
+    words = [find_interpreter(attempt), *ticket.command, str(attempt.folder / TICKET)]
     return "\n".join(
         (
             f"mkdir -p {folder} && cd {folder} || exit {GONE}",
@@ -58,7 +62,8 @@ def _set_variables() -> list[str]:
     return [f"{name}={value}" for name, value in sorted(FIXED.items())]
 
 
-def _interpreter(attempt: Attempt) -> str:
+def find_interpreter(attempt: Attempt) -> str:
+    """Of the node; behind a launcher, of what starts that."""
     settings = attempt.intent.settings
     return sys.executable if settings.launcher.words else settings.launcher.python or sys.executable
 

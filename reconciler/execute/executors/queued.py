@@ -104,6 +104,9 @@ class JobQueue(Protocol):
     def cancel(self, handle: Handle) -> None:
         """Ask for its end; whether it came to that, ``find`` tells."""
 
+    def forget(self, handle: Handle) -> None:
+        """Nobody asks for it any more. What waits in the queue for an attempt that began elsewhere need not begin."""
+
 
 @dataclass(slots=True)
 class QueuedExecutor:
@@ -141,7 +144,8 @@ class QueuedExecutor:
             except ReconcilerError as error:
                 _refuse(submission, error, "resources" if isinstance(error, StoreError) else "input")
         write_handle(handle)
-        self.submitted[handle.folder] = Submission(attempt, request, submission.result, ticket=ticket)
+        kept = Submission(attempt, request, submission.result, ticket=ticket, seconds=submission.seconds)
+        self.submitted[handle.folder] = kept
         if not submission.result.exists():
             self._try(handle)
         return handle
@@ -245,6 +249,7 @@ class QueuedExecutor:
         """Everything is where it was written, or was brought there."""
         if self._travels(handle) and (handle.folder / "result.json").exists():
             self._carry().forget(handle.folder)
+        self.queue.forget(handle)
         self.since.pop(handle.folder, None)
         self.submitted.pop(handle.folder, None)
         self.unheard.discard(handle.folder)

@@ -139,6 +139,9 @@ class RayQueue:
 
         stop_job(self._find_address(handle), handle.name)
 
+    def forget(self, handle: Handle) -> None:
+        self.addresses.pop(handle.folder, None)
+
     def _find_address(self, handle: Handle) -> str:
         """Another process may have submitted it."""
         if handle.folder not in self.addresses:

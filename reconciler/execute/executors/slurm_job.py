@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.contract import FileMessage
 from reconciler.execute.executors.executor import Submission
@@ -19,10 +19,10 @@ _ARRAY = "SLURM_ARRAY_"  # variables of a task of an array: here of the job in w
 _TEXTS = ("partition", "account", "qos", "constraint")
 
 
-def make_job_script(submission: Submission) -> str:
+def make_job_script(submission: Submission, module: Sequence[str] = ("harness",)) -> str:
     hosts = 'scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null || echo "$SLURM_JOB_NODELIST"'
     number = "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"
-    return make_script(submission, f'echo "slurm {number}"; {hosts}')
+    return make_script(submission, f'echo "slurm {number}"; {hosts}', module=module)
 
 
 def choose_options(settings: CellSettings, *, alone: bool) -> dict[str, object]:

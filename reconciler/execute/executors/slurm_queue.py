@@ -6,9 +6,10 @@ long, and a job that was preempted must not be queued again behind our back.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.contract import installing
@@ -25,6 +26,13 @@ from reconciler.execute.executors.slurm_arrays import (
     write_members,
 )
 from reconciler.execute.executors.slurm_job import choose_more_options, choose_options, list_hidden, make_job_script
+from reconciler.execute.executors.slurm_takeover import (
+    Takeover,
+    choose_takeover,
+    note_queued,
+    read_queued,
+    read_taker,
+)
 from reconciler.process import ask
 from reconciler.quantities import read_count
 
@@ -52,12 +60,15 @@ _LAUNCH_FAILED = "JobLaunchFailure"  # of a job whose node did not start it, or 
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """``nodes``: as Slurm writes several, n[1-4]; "" while it has none. ``reason``: why it waits, or why it ended."""
+    """``nodes``: as Slurm writes several, n[1-4]; "" while it has none. ``reason``: why it waits, or why it ended.
+    ``taken``: what it is asked for is a step that it took over; ``for_another``: it was cancelled for another one."""
 
     id: str
     state: str
     reason: str
     nodes: str
+    taken: bool = False
+    for_another: bool = False
 
     @property
     def goes_on(self) -> bool:
@@ -80,6 +91,8 @@ class SlurmJob:
         kind, said, fix = _ENDS.get(self.state, ("", "", ""))
         if not kind and self.reason == _LAUNCH_FAILED:
             kind, said, fix = _ENDS["NODE_FAIL"]
+        if (self.taken and kind == "time-limit") or (self.for_another and kind == "cancelled"):
+            kind, said, fix = "lost", f"{said} with a step that it had taken over", "it is queued again by itself"
         where = f" on {self.nodes}" if self.nodes else ""
         return Interruption(kind, f"job {self.id} of Slurm{where} {said}", fix) if kind else None
 
@@ -88,34 +101,58 @@ def _ask_squeue() -> dict[str, tuple[SlurmJob, ...]]:
     ended = ask(_QUESTION, _LIMIT)
     if ended.status:
         raise QueueSilentError(ended.error.strip() or f"squeue ended with {ended.status}")
+    """By name, several may have one, and by number."""
     jobs: dict[str, tuple[SlurmJob, ...]] = {}
     for line in ended.out.decode(errors="replace").splitlines():
         parts = line.split("|")
         if len(parts) == 5:
-            jobs[parts[1]] = (*jobs.get(parts[1], ()), SlurmJob(parts[0], *parts[2:]))
+            job = SlurmJob(parts[0], parts[2], parts[3], parts[4])
+            jobs[parts[1]] = (*jobs.get(parts[1], ()), job)
+            jobs[_name_number(job.id)] = (job,)
     return jobs
 
 
 @dataclass(slots=True)
 class SlurmQueue:
-    """``answer``: name → its jobs. ``members``: folder of a submission → the task of an array that it is."""
+    """``answer``: name → its jobs. ``members``: folder of a submission → the task of an array that it is; ``taken``:
+    → when it was first seen to be taken over, monotonic. ``cancelled``: number of a job → the folder for whose sake it
+    was. ``token``: of what this process submits."""
 
     answer: LastAnswer[tuple[SlurmJob, ...]] = field(default_factory=lambda: LastAnswer(_ask_squeue))
-    gathering: Gathering = field(default_factory=lambda: Gathering(_submit_group))
+    gathering: Gathering = field(init=False)
     members: dict[Path, Member | None] = field(default_factory=dict)
+    taken: dict[Path, float] = field(default_factory=dict)
+    cancelled: dict[str, Path] = field(default_factory=dict)
+    token: str = field(default_factory=lambda: secrets.token_hex(4))
+
+    def __post_init__(self) -> None:
+        self.gathering = Gathering(self._submit_group)
 
     def submit(self, submission: Submission, handle: Handle) -> None:
         """Attempts that travel go one by one: of one name, of which Slurm lets one job begin at a time."""
         self.members.pop(handle.folder, None)
         if submission.ticket is not None:
-            _submit_alone(Waiting(submission, handle))
+            self._submit_alone(Waiting(submission, handle))
             return
         address, options = submission.attempt.intent.address, _list_options(submission)
         self.gathering.submit(repr((address.kind, address.mode, options)), submission, handle)
 
     def find(self, handle: Handle, since: float) -> SlurmJob | None:
-        """Of several of its name, as after a submission whose answer was lost, the one that runs counts."""
-        return max(self._list_jobs(handle, since), key=_rank, default=None)
+        """Of several of its name, as after a submission whose answer was lost, the one that runs counts; else the one
+        that took it over. Whether one did is looked up after Slurm was asked: its own job may end on that account."""
+        own = max(self._list_jobs(handle, since), key=_rank, default=None)
+        if own is not None and own.state in _RUNNING:
+            return own
+        taker = read_taker(handle)
+        return self._find_taker(handle, taker, since) if taker else own
+
+    def _find_taker(self, handle: Handle, number: str, since: float) -> SlurmJob | None:
+        """It may be younger than an answer that is young enough for its own job."""
+        seen = self.taken.setdefault(handle.folder, time.monotonic())
+        name = _name_number(number)
+        jobs = self.answer.find(name, since) or self.answer.find(name, seen) or ()
+        another = self.cancelled.get(number, handle.folder) != handle.folder
+        return next((replace(job, taken=True, for_another=another) for job in jobs), None)
 
     def _list_jobs(self, handle: Handle, since: float) -> tuple[SlurmJob, ...]:
         member = self._find_member(handle)
@@ -131,11 +168,57 @@ class SlurmQueue:
         return self.members[handle.folder]
 
     def cancel(self, handle: Handle) -> None:
+        if number := read_taker(handle) or read_queued(handle):
+            self.cancelled.setdefault(number, handle.folder)
+        if taker := read_taker(handle):
+            ask(("scancel", taker), _LIMIT)
         if self._find_member(handle) is None:
             ask(("scancel", f"--name={handle.name}", "--me"), _LIMIT)
             return
         for job in self._list_jobs(handle, time.monotonic()):
             ask(("scancel", job.id), _LIMIT)
+
+    def forget(self, handle: Handle) -> None:
+        self.members.pop(handle.folder, None)
+        self.taken.pop(handle.folder, None)
+        if read_taker(handle) and (number := read_queued(handle)):
+            ask(("scancel", number), _LIMIT)
+
+    def _submit_group(self, group: Sequence[Waiting]) -> None:
+        if len(group) == 1:
+            self._submit_alone(group[0])
+            return
+        options, more, hidden = _list_options(group[0].submission)
+        name = write_members(group)
+        script = make_array_script([self._make_script(each) for each in group])
+        # The folder of the first may be gone before the last begins; what a task prints goes to its own log.
+        more = {**more, "array": f"0-{len(group) - 1}", "output": "/dev/null"}
+        try:
+            number = _submit(group[0].handle, script, {**options, "job_name": name}, more, hidden)
+        except ReconcilerError:  # it takes no arrays, or none of these: then each hears why
+            for each in group:
+                try:
+                    self._submit_alone(each)
+                except (ReconcilerError, QueueSilentError) as error:
+                    each.error = error
+            return
+        for index, each in enumerate(group):
+            self._note(each, f"{number}_{index}")
+
+    def _submit_alone(self, waiting: Waiting) -> None:
+        options, more, hidden = _list_options(waiting.submission)
+        options = {**options, "job_name": waiting.handle.name}
+        self._note(waiting, _submit(waiting.handle, self._make_script(waiting), options, more, hidden))
+
+    def _make_script(self, waiting: Waiting) -> str:
+        takeover = self._choose_takeover(waiting.submission)
+        return make_job_script(waiting.submission, takeover.words if takeover is not None else ("harness",))
+
+    def _note(self, waiting: Waiting, number: str) -> None:
+        note_queued(waiting.submission, waiting.handle, number, self._choose_takeover(waiting.submission))
+
+    def _choose_takeover(self, submission: Submission) -> Takeover | None:
+        return choose_takeover(submission, _list_options(submission), self.token)
 
 
 def _list_options(submission: Submission) -> tuple[dict[str, object], dict[str, object], tuple[str, ...]]:
@@ -148,39 +231,20 @@ def _list_options(submission: Submission) -> tuple[dict[str, object], dict[str, 
     )
 
 
-def _submit_group(group: Sequence[Waiting]) -> None:
-    if len(group) == 1:
-        _submit_alone(group[0])
-        return
-    options, more, hidden = _list_options(group[0].submission)
-    name = write_members(group)
-    script = make_array_script([make_job_script(each.submission) for each in group])
-    # The folder of the first may be gone before the last begins; what a task prints goes to its own log.
-    more = {**more, "array": f"0-{len(group) - 1}", "output": "/dev/null"}
-    try:
-        _submit(group[0].handle, script, {**options, "job_name": name}, more, hidden)
-    except ReconcilerError:  # it takes no arrays, or none of these: then each hears why
-        for each in group:
-            try:
-                _submit_alone(each)
-            except (ReconcilerError, QueueSilentError) as error:
-                each.error = error
-
-
-def _submit_alone(waiting: Waiting) -> None:
-    options, more, hidden = _list_options(waiting.submission)
-    handle = waiting.handle
-    _submit(handle, make_job_script(waiting.submission), {**options, "job_name": handle.name}, more, hidden)
-
-
 def _submit(
     handle: Handle, script: str, options: dict[str, object], more: dict[str, object], hidden: tuple[str, ...]
-) -> None:
+) -> str:
+    """Its number."""
     try:
         from reconciler.execute.executors.slurm_submission import submit_job
     except ImportError as error:
         raise ReconcilerError("submitit is not installed here", fix=installing("slurm")) from error
-    submit_job(handle.folder / handle.executor, script, options, more, hidden)
+    return submit_job(handle.folder / handle.executor, script, options, more, hidden)
+
+
+def _name_number(number: str) -> str:
+    """No name that anybody gives a job."""
+    return f"job {number}"
 
 
 def _rank(job: SlurmJob) -> tuple[bool, bool, int]:

@@ -13,13 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.contract import ProbeRequest, Result, RunRequest
+from harness.contract import ProbeRequest, Result, RunRequest, WaitingAttempt
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors.executor import Handle, State, Submission, write_handle
 from reconciler.execute.executors.job_script import must_be_alone
 from reconciler.execute.executors.queued import QueuedExecutor, QueueSilentError
 from reconciler.execute.executors.slurm_job import choose_options, list_hidden, make_job_script
 from reconciler.execute.executors.slurm_queue import SlurmQueue
+from reconciler.execute.executors.slurm_takeover import choose_takeover
+from reconciler.execute.perform import INTERRUPTED
 from reconciler.files import RepositoryPaths
 from reconciler.parcels.carrier import watch_jobs
 from reconciler.resource.kinds import Address, Kind
@@ -211,6 +213,116 @@ def test_cancelled_job_that_waits_for_a_place_never_begins(tmp_path: Path, answe
     assert not list(tmp_path.rglob("runs"))
 
 
+TAKEN = "slurm 12_3\nn3\n"
+
+
+def take_over(attempt: Attempt) -> Handle:
+    """As a job does that has ended its own attempt, before this one's began. Slurm calls the latter 14."""
+    (attempt.folder / "begun").write_text(TAKEN)
+    (attempt.folder / "queued").write_text("14")
+    return Handle("slurm", attempt.folder, NAME)
+
+
+@pytest.mark.parametrize("own", ["PENDING|Resources|", "COMPLETED|None|n4", "CANCELLED|None|", ""])
+@pytest.mark.parametrize(
+    ("line", "state", "kind"),
+    [
+        ("RUNNING|None|n3", State.RUNNING, ""),
+        ("NODE_FAIL|None|n3", State.ENDED, "node-failure"),
+        ("PREEMPTED|None|n3", State.ENDED, "preempted"),
+        ("CANCELLED|None|n3", State.ENDED, "cancelled"),
+        ("TIMEOUT|TimeLimit|n3", State.ENDED, "lost"),
+    ],
+)
+def test_attempt_that_was_taken_over_fares_as_the_job_that_took_it(
+    tmp_path: Path, answers: Path, own: str, line: str, state: State, kind: str
+) -> None:
+    """It is no fault of the step that another one used up the time of its job."""
+    handle = take_over(begin(tmp_path))
+    answers.write_text(f"12_3|others|{line}\n" + (f"14|{NAME}|{own}\n" if own else ""))
+    found = slurm(tmp_path).poll(handle)
+    assert (found.state, found.why.problem_class if found.why else "") == (state, kind)
+    assert "job 12_3" in (found.why.problem if found.why else found.note)
+
+
+def test_job_that_took_over_may_be_younger_than_the_last_answer(tmp_path: Path, answers: Path) -> None:
+    executor, attempt = slurm(tmp_path), begin(tmp_path)
+    answers.write_text(f"14|{NAME}|PENDING|Resources|\n")
+    assert executor.poll(Handle("slurm", attempt.folder, NAME)).state is State.QUEUED
+    answers.write_text(f"14|{NAME}|PENDING|Resources|\n12_3|others|RUNNING|None|n3\n")
+    assert executor.poll(take_over(attempt)).state is State.RUNNING
+    answers.write_text("")
+    assert slurm(tmp_path).poll(Handle("slurm", attempt.folder, NAME)).state is State.LOST
+
+
+def test_cancelling_what_was_taken_over_ends_both_jobs_and_is_no_fault_of_the_next(
+    tmp_path: Path, answers: Path
+) -> None:
+    executor, attempt, after = slurm(tmp_path), begin(tmp_path), begin(tmp_path, name="2026-2")
+    handle = take_over(attempt)
+    take_over(after)
+    answers.write_text("12_3|others|CANCELLED|None|n3\n")
+    executor.cancel(handle)
+    assert (tmp_path / "cancelled").read_text().split("\n") == ["12_3", f"--name={NAME} --me", ""]
+    found = executor.poll(Handle("slurm", after.folder, "reconcile-2026-2"))
+    assert found.why is not None
+    assert (found.why.problem_class, found.why.problem_class in INTERRUPTED) == ("lost", True)
+
+
+def test_own_job_of_what_another_took_over_is_not_left_in_the_queue(tmp_path: Path, answers: Path) -> None:
+    executor, attempt = slurm(tmp_path), begin(tmp_path)
+    (attempt.folder / "queued").write_text("14")
+    executor.harvest(Handle("slurm", attempt.folder, NAME))
+    assert not (tmp_path / "cancelled").exists(), "it waits still, and goes on without this pass"
+    executor.harvest(take_over(attempt))
+    assert (tmp_path / "cancelled").read_text() == "14\n"
+
+
+def test_job_whose_attempt_was_taken_over_ends_well_and_does_nothing(tmp_path: Path) -> None:
+    attempt = begin(tmp_path / "attempts")
+    script = make_job_script(Submission(attempt, ProbeRequest(), attempt.result))
+    take_over(attempt)
+    assert run_script(script, tmp_path) == 0
+    assert sorted(path.name for path in attempt.folder.iterdir()) == ["attempt.json", "begun", "output", "queued"]
+
+
+def choose(attempt: Attempt, seconds: float | None = 10.0, options: object = "one node", token: str = "p") -> object:
+    return choose_takeover(Submission(attempt, ProbeRequest(), attempt.result, seconds=seconds), options, token)
+
+
+def test_only_short_steps_alike_take_each_others_place(tmp_path: Path) -> None:
+    def of(name: str, more: dict[str, object]) -> Attempt:
+        settings = CellSettings({"executor.slurm": True, "system.name": "box", **more})
+        return create(tmp_path, Intent(name, Address(Kind.ENGINE, "e"), "k" * 64, 1, "2026", {}, settings))
+
+    one = of("1", {})
+    found = choose(one)
+    assert found is not None
+    assert choose(of("2", {})) == found
+    others = (of("3", {"system.name": "other"}), of("4", {"system.python": "/opt/python"}))
+    assert found not in [*map(choose, others), choose(one, options="two nodes"), choose(one, token="q")]
+    assert choose(one, seconds=600.0) is None
+    assert choose(of("5", {"executor.slurm.take_over": 0})) is None
+    assert choose(of("6", {"executor.slurm.take_over": 900_000}), seconds=600.0) is not None
+
+
+@pytest.mark.parametrize("seconds", [10.0, None])
+def test_step_may_be_taken_over_once_slurm_has_its_job_and_if_it_is_known_to_be_short(
+    tmp_path: Path, answers: Path, seconds: float | None
+) -> None:
+    pytest.importorskip("submitit")
+    executor, _, refused = submit(tmp_path, "Invalid partition name specified", seconds)
+    assert not list(refused.folder.glob("waiting-*"))
+    (tmp_path / "down").unlink()
+    attempt = begin(tmp_path / "attempts", name="2026-2")
+    executor.submit(Submission(attempt, ProbeRequest(), attempt.result, seconds=seconds))
+    assert (attempt.folder / "queued").read_text() == "5"
+    waiting = [WaitingAttempt.read(path) for path in attempt.folder.glob("waiting-*")]
+    assert [each.seconds for each in waiting] == ([] if seconds is None else [seconds])
+    scripts = [path.read_text() for path in (attempt.folder / "slurm").glob("*.sh")]
+    assert any("-m harness.slurm_job" in script for script in scripts)
+
+
 _SLOW_SBATCH = """#!/bin/sh
 for script; do :; done
 cp "$script" FOLDER/submitted-$(ls FOLDER | grep -c submitted)
@@ -313,7 +425,7 @@ echo "Submitted batch job 5"
 """
 
 
-def submit(tmp_path: Path, words: str) -> tuple[QueuedExecutor, Handle, Attempt]:
+def submit(tmp_path: Path, words: str, seconds: float | None = None) -> tuple[QueuedExecutor, Handle, Attempt]:
     """To a Slurm that refuses, with these words, as long as there is ``down``."""
     for name in ("sbatch", "srun"):
         program = tmp_path / "bin" / name
@@ -322,7 +434,8 @@ def submit(tmp_path: Path, words: str) -> tuple[QueuedExecutor, Handle, Attempt]
     (tmp_path / "down").touch()
     attempt = begin(tmp_path / "attempts")
     executor = slurm(tmp_path)
-    return executor, executor.submit(Submission(attempt, ProbeRequest(), attempt.result)), attempt
+    handle = executor.submit(Submission(attempt, ProbeRequest(), attempt.result, seconds=seconds))
+    return executor, handle, attempt
 
 
 def test_what_slurm_did_not_hear_is_submitted_again_once_it_answers(tmp_path: Path, answers: Path) -> None:

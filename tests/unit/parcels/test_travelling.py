@@ -50,6 +50,9 @@ class Queue:
     def cancel(self, handle: Handle) -> None:
         self.ended = True
 
+    def forget(self, handle: Handle) -> None:
+        pass
+
     @property
     def gave_up(self) -> bool:
         return False

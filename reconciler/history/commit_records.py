@@ -20,7 +20,7 @@ from reconciler.errors import RecordError
 from reconciler.files import hash_bytes, read_checked, stamp_sources, write_cache
 from reconciler.foreign import LARGEST_RECORD
 from reconciler.quantities import parse_decimal
-from reconciler.record.codec import decode, record_id, summarize
+from reconciler.record.codec import compose_record_id, decode, summarize
 from reconciler.record.index import SUMMARY_SOURCES
 from reconciler.resource.records import Record, Summary
 
@@ -159,10 +159,11 @@ def _check(path: str, data: bytes | None) -> Record:
     identity = name_record(path)
     if data is None:
         raise RecordError("its bytes are not in this clone")
-    if hash_bytes(data)[:20] != identity.rpartition("-")[2]:
+    sha256 = hash_bytes(data)
+    if sha256[:20] != identity.rpartition("-")[2]:
         raise RecordError("it was changed after it was written")
     record = decode(data, path)
-    if record_id(record.address, record.key, data) != identity:
+    if compose_record_id(record.address, record.key, sha256) != identity:
         raise RecordError("it is stored under another record's name")
     return record
 

@@ -10,9 +10,11 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, get_type_hints
+
+import msgspec
 
 from reconciler.codec import encode_canonical, make_versioned, parse_json, read_document
 from reconciler.errors import RecordError
@@ -25,6 +27,17 @@ from reconciler.resource.settings import CLIENT_SOURCES
 # format → a pure function that turns a document of it into one of the next format.
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 _REQUIRED = frozenset(item.name for item in fields(Record) if LEFT_OUT not in item.metadata)
+_NAMES = tuple(item.name for item in fields(Record))
+
+
+@cache
+def _make_plain_decoder() -> msgspec.json.Decoder[Any]:
+    """Of the fields of a record, with addresses as their texts. One that may be left out makes no plain record."""
+    types = {**get_type_hints(Record), "address": str, "shared": tuple[str, ...]}
+    plain = msgspec.defstruct(
+        "Plain", [("format", int), *((name, types[name]) for name in _NAMES)], forbid_unknown_fields=True
+    )
+    return msgspec.json.Decoder(plain)
 
 
 # Inputs that a later pass falls back on, where this machine cannot answer.
@@ -42,11 +55,39 @@ def encode(record: Record) -> bytes:
 def record_id(address: Address, key: str, data: bytes) -> str:
     """``Run/3f2c1ab09d11-<20 hex of the digest of the bytes>``: also the path below ``state/records``, less
     ``.json``."""
-    return f"{address.kind}/{key[:12]}-{hash_bytes(data)[:20]}"
+    return compose_record_id(address, key, hash_bytes(data))
+
+
+def compose_record_id(address: Address, key: str, sha256: str) -> str:
+    """The same of bytes whose digest is known."""
+    return f"{address.kind}/{key[:12]}-{sha256[:20]}"
 
 
 def decode(data: bytes, where: str) -> Record:
     """Raises RecordError when the bytes are not a record of a format that is known."""
+    return _decode_plain(data) or _decode_any(data, where)
+
+
+def _decode_plain(data: bytes) -> Record | None:
+    """In one step what nearly every record is: of this format, in plain characters and without a field that is
+    not known. None for anything else, and for what is wrong in any way."""
+    if b"\\" in data or not data.isascii():
+        return None
+    try:
+        written = _make_plain_decoder().decode(data)
+        if written.format != FORMAT:
+            return None
+        found = {name: getattr(written, name) for name in _NAMES}
+        found["address"], found["shared"] = Address.parse(found["address"]), tuple(map(Address.parse, found["shared"]))
+        record = Record(**found)
+        _check_artifacts(record)
+        check_plausible(record)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, OverflowError):
+        return None
+    return record
+
+
+def _decode_any(data: bytes, where: str) -> Record:
     try:
         document = parse_json(data)
         if b"\\ud" in data:  # perhaps half a character, which no file could hold
@@ -108,7 +149,7 @@ def summarize(record: Record, identity: str) -> Summary:
 def _summarize(record: Record, identity: str) -> Summary:
     values, metric = record.values, record.values.get("metric")
     pins = [(name, record.inputs[name].value) for name in _PINS if name in record.inputs]
-    pins += [(name, item.value) for name, item in sorted(record.inputs.items()) if name.startswith(_COMMAND_PINS)]
+    pins += sorted((name, item.value) for name, item in record.inputs.items() if name.startswith(_COMMAND_PINS))
     evidence = ((name, _show_evidence(value)) for name, value in record.evidence().items())
     return Summary(
         id=identity,

@@ -15,7 +15,7 @@ from reconciler.codec import CodecError, decode_packed, encode_packed
 from reconciler.errors import RecordError
 from reconciler.files import RepositoryPaths, hash_bytes, read_checked, read_version, stamp_sources, write_cache
 from reconciler.foreign import LARGEST_RECORD, read_regular
-from reconciler.record.codec import decode, record_id, summarize
+from reconciler.record.codec import compose_record_id, decode, summarize
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import IMPORTED, TRIAL, UNKNOWN, Record, Recorded, Summary
 from reconciler.storage_errors import refuse_storage_error
@@ -67,10 +67,11 @@ def load_record(paths: RepositoryPaths, identity: str) -> Record:
 
 
 def _checked(data: bytes, identity: str) -> Record:
-    if hash_bytes(data)[:20] != identity.rpartition("-")[2]:
+    sha256 = hash_bytes(data)
+    if sha256[:20] != identity.rpartition("-")[2]:
         raise RecordError(f"record {identity} was changed after it was written", fix="restore it from git")
     record = decode(data, identity)
-    if record_id(record.address, record.key, data) != identity:
+    if compose_record_id(record.address, record.key, sha256) != identity:
         raise RecordError(f"record {identity} is stored under another record's name", fix="restore it from git")
     return record
 

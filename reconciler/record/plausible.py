@@ -14,7 +14,7 @@ from reconciler.resource.records import Record
 
 _LONGEST = 1e9  # seconds, thirty years
 _LARGEST = 1 << 62  # bytes
-_KEYED = (str, int, bool, type(None))
+_KEYED = frozenset((str, int, bool, type(None)))
 _MOST = 40  # powers of ten on either side of 1: no rate, latency or power is beyond
 
 
@@ -78,7 +78,8 @@ def check_plausible(record: Record) -> None:
         raise ValueError("seconds is not a duration")
     if not all(0 <= item.size < _LARGEST for item in record.artifacts):
         raise ValueError("an artifact has no size")
-    if unkeyed := next((name for name, item in record.inputs.items() if not _is_keyed(item.value)), None):
+    doubtful = (name for name, item in record.inputs.items() if type(item.value) not in _KEYED)
+    if unkeyed := next((name for name in doubtful if not _is_keyed(record.inputs[name].value)), None):
         raise ValueError(f"input {unkeyed!r} has a value that no key was made of")
     for name, text in _list_numbers(msgspec.convert(record.values, _Values)):
         number = parse_decimal(text)

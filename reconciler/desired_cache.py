@@ -184,7 +184,7 @@ def load_committed(
     specs: tuple[Mapping[str, str], Sequence[str]],
     declare: Callable[[], Declared],
     observe: Callable[[Iterable[Pin]], Pins],
-    reuse: Reuse,
+    kept: DesiredCache,
 ) -> Compiled:
     """The desired state of a commit, which names no location of this machine. ``specs``: path → blob id of its files,
     and what was named of them. ``index``: the folder of caches, None to believe none. Raises SpecError."""
@@ -193,19 +193,22 @@ def load_committed(
     found = [[ascii(path), blob] for path, blob in sorted(blobs.items())]  # not every name is UTF-8
     fingerprint = digest({**code, "blobs": found, "named": [ascii(name) for name in names]})
     cache = None if index is None else index / f"{_COMMITTED}{fingerprint[:16]}.jsonl"
-    known = read(cache) if cache is not None else None
+    known = kept.last
+    if cache is not None and (known is None or known.fingerprint != fingerprint):
+        known = read(cache)
     same = known is not None and known.fingerprint == fingerprint and _is_same_world(known)
     if known is not None and same and observe(known.pins.values).values == known.pins.values:
+        kept.last = known
         return known
     from reconciler.desired.checks import check, load_ruleset_of
     from reconciler.mlperf.rules.rounds import load_ruleset
 
-    declared, whole = declare(), not reuse.cells
+    declared, whole = declare(), not kept.reuse.cells
     ruleset = load_ruleset_of(declared, load_ruleset)
     check(declared, ruleset)
-    desired, pins = _derive(declared, ruleset, observe, reuse)
+    desired, pins = _derive(declared, ruleset, observe, kept.reuse)
     applied = {file.path: file.blob for file in declared.files}
-    compiled = Compiled(desired, fingerprint, {}, pins, applied, declared.looked)
+    kept.last = compiled = Compiled(desired, fingerprint, {}, pins, applied, declared.looked)
     if cache is not None and whole:  # else most details are still to be made, which takes as long as all of this
         with contextlib.suppress(OSError):  # a read-only checkout keeps what it has
             for old in sorted(cache.parent.glob(f"{_COMMITTED}*"), key=_read_age)[_KEPT - 1 :]:

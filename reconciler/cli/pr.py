@@ -102,7 +102,8 @@ def compare_commits(paths: RepositoryPaths, base: str, head: str) -> Compared:
     parted = git.merge_base(root, tip, wanted)
     base_commit = parted or tip
     apart = () if parted or tip in git.find_parents(root, wanted) else (_apart(root, tip),)
-    today, shared = datetime.now(UTC).date(), Shared(paths.index)
+    # A clone in which nobody has worked, as a workflow makes one, is not asked again: nothing is kept there.
+    today, shared = datetime.now(UTC).date(), Shared(paths.index if paths.index.is_dir() else None)
     try:
         after = read_snapshot(root, wanted, today=today, shared=shared)
     except SpecError as error:

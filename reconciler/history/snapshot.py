@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from reconciler import git
 from reconciler.collector import pause_collector
-from reconciler.desired.reuse import Reuse
 from reconciler.desired.state import Desired, Pins
-from reconciler.desired_cache import load_committed
+from reconciler.desired_cache import DesiredCache, load_committed
 from reconciler.diff.change import Difference
 from reconciler.diff.difference import compare
 from reconciler.errors import Problem, SpecError
@@ -82,7 +81,7 @@ class Shared:
     ``index``: the folder of this machine's caches; None to believe none."""
 
     index: Path | None = None
-    reuse: Reuse = field(default_factory=Reuse)
+    compiled: DesiredCache = field(default_factory=DesiredCache)
     reader: RecordReader = field(init=False)
 
     def __post_init__(self) -> None:
@@ -118,7 +117,7 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
     def observe(needed: Iterable[Pin]) -> Pins:
         return collect_recorded_pins(needed, recorded, _digest_sources(root, commit, needed))
 
-    made = load_committed(shared.index, (files, specs), lambda: _declare(root, files, specs), observe, shared.reuse)
+    made = load_committed(shared.index, (files, specs), lambda: _declare(root, files, specs), observe, shared.compiled)
     decisions = read_decisions(root, commit, today)
     difference = compare(made.desired, recorded, Observed(), decisions=decisions)
     return Snapshot(commit, made.spec, made.desired, recorded, difference, committed, decisions)

@@ -237,9 +237,9 @@ class Client:
         first, self._failure = self._failure is None, self._failure or error
         self._plan.failed(identity, error)
         if first:
-            for other, task in list(self._tasks.items()):
-                if other != identity:
-                    task.cancel()
+            for other, task in self._tasks.items():
+                if other != identity:  # soon, since a task that has not begun would end without a word
+                    asyncio.get_running_loop().call_soon(task.cancel)
 
     async def _exchange(self, replica: _Replica, identity: int, body: bytes) -> Answer:
         if self._plan.streaming:

@@ -82,6 +82,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
+        if mischief == "many at once":
+            self._event([self._part(tokens * 2, asked)])
+            return
         for place, token in enumerate(tokens):
             last = place == len(tokens) - 1 and mischief != "endless"
             self._event([{**self._part([token], asked), "finish_reason": "length" if last else None}])

@@ -168,6 +168,14 @@ def test_first_failure_cancels_what_is_under_way_and_sends_nothing_more(
     assert "device lost" in heard.failure(8).problem
 
 
+def test_prompt_that_comes_while_the_run_fails_is_answered(
+    load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    client = load(serve("many at once"), first=lambda *_: client.submit(1, 1))
+    client.submit(0, 0)
+    assert "the stream goes on after 4 tokens" in heard.failure(2).problem
+
+
 def test_another_model_behind_the_address_is_refused_before_the_run(load: Ask, serve: Callable[..., Server]) -> None:
     with pytest.raises(HarnessError, match=f"the server serves another-model, and not {MODEL}"):
         load(serve("wrong model"), options={"model": MODEL})

@@ -48,33 +48,37 @@ class Event(msgspec.Struct, gc=False):
     error: Any = None
 
 
-_DECODER = msgspec.json.Decoder(Event)
+DECODER = msgspec.json.Decoder(Event)
 
 
 def decode_event(data: bytes) -> Event:
     """Raises HarnessError for what is no answer."""
     try:
-        event = _DECODER.decode(data)
+        event = DECODER.decode(data)
     except msgspec.DecodeError as error:
         shown = data[:80].decode(errors="replace")
         raise HarnessError(f"not an answer of the OpenAI protocol ({error}): {shown}", "backend") from error
     return event
 
 
-def read_events(body: bytes) -> list[Event]:
-    """The server-sent events that are whole. Raises HarnessError for one after the closing one, or for what is none."""
+def read_events(lines: bytes) -> tuple[list[Event], bool]:
+    """The server-sent events of whole lines, and whether the last one closes the stream. Raises HarnessError for one
+    after the closing one, or for what is none."""
     # Comments keep connections alive; other fields mean nothing here.
-    found = [line[len(_DATA) :] for line in body.split(b"\n")[:-1] if line.startswith(_DATA)]
-    if found and found[-1].strip() == _DONE:
+    found = [line[len(_DATA) :] for line in lines.split(b"\n") if line.startswith(_DATA)]
+    closed = bool(found) and found[-1].strip() == _DONE
+    if closed:
         found.pop()
     try:
-        return _DECODER.decode_lines(b"\n".join(found))
+        return DECODER.decode_lines(b"\n".join(found)), closed
     except msgspec.DecodeError:
         if any(data.strip() == _DONE for data in found):
-            raise HarnessError(
-                "the server answered twice", "backend", "see its log; it was asked for one answer"
-            ) from None
-        return [decode_event(data.strip()) for data in found]  # one of them says what is wrong
+            raise refuse_second() from None
+        return [decode_event(data.strip()) for data in found], closed  # one of them says what is wrong
+
+
+def refuse_second() -> HarnessError:
+    return HarnessError("the server answered twice", "backend", "see its log; it was asked for one answer")
 
 
 @dataclass(slots=True)
@@ -100,7 +104,7 @@ class Answer:
         for choice in event.choices:
             more = bool(choice.token_ids or choice.said)
             if choice.index or (self.ended and (more or choice.finish_reason)):
-                raise HarnessError("the server answered twice", "backend", "see its log; it was asked for one answer")
+                raise refuse_second()
             if more:
                 self.tokens += choice.token_ids or ()
                 self.texts.append(choice.said)
@@ -110,12 +114,13 @@ class Answer:
         return brought
 
     def add_all(self, events: Iterable[Event]) -> Answer:
-        """Most events bring the next token ids and nothing else."""
+        """Most events bring the next token ids and nothing else that matters."""
         for event in events:
-            if len(event.choices) == 1 and not self.ended and self.model and event.error is None:
+            if len(event.choices) == 1 and self.model and not (self.ended or event.usage or event.error):
                 (choice,) = event.choices
-                if choice.token_ids and not (choice.finish_reason or choice.index or choice.text or event.usage):
+                if choice.token_ids and choice.text is not None and not (choice.finish_reason or choice.index):
                     self.tokens += choice.token_ids
+                    self.texts.append(choice.text)
                     self.pieces += 1
                     continue
             self.add(event)

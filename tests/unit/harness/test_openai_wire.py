@@ -12,8 +12,9 @@ import pytest
 
 pytest.importorskip("aiohttp")
 
-from harness.backends.openai.answers import Answer
-from harness.backends.openai.wire import Limits, SilentError, StatusError, UnreachableError, Wires, join_chunks
+from harness.backends.openai.answers import Answer, read_events
+from harness.backends.openai.framing import Body, Head
+from harness.backends.openai.wire import Limits, SilentError, StatusError, UnreachableError, Wires
 from harness.errors import HarnessError
 
 LIMITS = Limits(most=4, total=20.0, idle=20.0, connect=20.0)
@@ -220,5 +221,55 @@ def test_lines_may_end_as_those_of_http_do() -> None:
 
 
 def test_chunks_may_have_extensions() -> None:
-    assert join_chunks(b"3;a=b\r\nabc\r\n0\r\n\r\n", 0) == (b"abc", True)
-    assert join_chunks(b"A\r\n0123456789\r\n2\r\nx", 0) == (b"0123456789x", False)
+    body = Body(Head(status=200, size=0, length=-1, chunked=True, kept=True))
+    assert body.read(b"3;a=b\r\nabc\r\nA\r\n012345") == b"abc"
+    assert body.read(b"6789\r\n0\r\n") == b"0123456789"
+    assert not body.whole
+    assert body.read(b"Trailer: x\r\n\r\n") == b""
+    assert body.whole
+
+
+ODD = {
+    "a comment": (b": still here\n\n", event(7)),
+    "a pair in a chunk": (event(7) + event(8),),
+    "an event in two chunks": (event(7)[:30], event(7)[30:]),
+    "an end of its own": (event(7)[:-1], b"\n"),
+    "no space": (event(7).replace(b"data: ", b"data:"),),
+    "a field without a meaning": (b"id: 3\n" + event(7),),
+}
+
+
+@pytest.mark.parametrize("size", [0, 1, 300])
+@pytest.mark.parametrize("odd", ODD)
+def test_no_token_is_lost_where_a_stream_is_not_regular(odd: str, size: int) -> None:
+    """``size``: bytes of a read; 0 for a chunk each."""
+    pieces = [*(event(number) for number in range(20)), *ODD[odd], *(event(number) for number in range(20, 40))]
+    pieces += [event(40, reason="length"), b"data: [DONE]\n\n"]
+    data = chunked(*pieces)
+    reads = [data[at : at + size] for at in range(0, len(data), size)] if size else _cut_chunks(data)
+    answer, firsts = ask_once(*reads, limits=Limits(most=50, total=20.0, idle=20.0, connect=20.0))
+    between = [7, 8] if "pair" in odd else [7]
+    assert answer.tokens == [*range(20), *between, *range(20, 41)]
+    assert answer.pieces == len(answer.tokens)
+    assert firsts == [[0]] if size < 2 else len(firsts) == 1
+
+
+def _cut_chunks(data: bytes) -> list[bytes]:
+    return [piece + b"\n\r\n" for piece in data.split(b"\n\r\n")[:-1]] + [b"0\r\n\r\n"]
+
+
+def test_chunk_of_another_size_than_it_says_is_no_answer() -> None:
+    wrong = b"%x\r\n%s\r\n" % (len(event(2)) - 1, event(2))
+    with pytest.raises(HarnessError, match="a chunk is not as long as it says"):
+        ask_once(chunked(event(1))[: -len(b"0\r\n\r\n")] + wrong + chunked(*EVENTS[2:]).partition(b"\r\n\r\n")[2])
+
+
+def test_events_long_after_the_closing_one_are_a_second_answer() -> None:
+    late = [*EVENTS, *(b": nothing\n\n",) * 40, event(5)]
+    with pytest.raises(HarnessError, match="the server answered twice"):
+        ask_once(*_cut_chunks(chunked(*late)))
+
+
+def test_model_is_that_of_the_first_event_that_names_one() -> None:
+    answer = Answer().add_all(read_events(b"data: {}\n" + event(1) + event(2, 3))[0])
+    assert (answer.model, answer.tokens, answer.text) == ("tiny", [1, 2, 3], "")

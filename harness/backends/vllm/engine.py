@@ -87,9 +87,9 @@ class VllmEngine:
         first, self._failure = self._failure is None, self._failure or own or HarnessError(problem, "backend", _FIX)
         self._plan.failed(identity, self._failure)
         if first:
-            for other, task in list(self._tasks.items()):
-                if other != identity:
-                    task.cancel()
+            for other, task in self._tasks.items():
+                if other != identity:  # soon, since a task that has not begun would end without a word
+                    asyncio.get_running_loop().call_soon(task.cancel)
 
     async def _shut(self) -> None:
         for task in self._tasks.values():

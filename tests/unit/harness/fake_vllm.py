@@ -49,6 +49,8 @@ class Engine:
         for place, piece in enumerate(pieces):
             await asyncio.sleep(0)
             last = place == len(pieces) - 1
+            if last and start == 66 and Engine.mischief == "dies late":
+                raise RuntimeError("EngineCore encountered an issue")
             reason = ("abort" if start == 66 and Engine.mischief == "aborts" else "length") if last else None
             yield SimpleNamespace(outputs=[SimpleNamespace(token_ids=piece, finish_reason=reason)], finished=last)
 

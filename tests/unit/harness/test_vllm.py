@@ -240,6 +240,16 @@ def test_first_failure_ends_all_that_is_under_way(
     assert heard.failure(3).problem == said
 
 
+def test_prompt_that_comes_while_the_engine_fails_is_answered(
+    load: Load, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fake_vllm.Engine, "mischief", "dies late")
+    engine = load(first=lambda *_: engine.submit(1, 1))
+    engine.place([np.array([66]), np.array([1])])
+    engine.submit(0, 0)
+    assert "EngineCore encountered an issue" in heard.failure(2).problem
+
+
 def test_facts_name_the_library(backend: Any, tmp_path: Path) -> None:
     (tmp_path / "_C.abi3.so").write_bytes(b"kernels")
     facts = backend.facts()

@@ -1,14 +1,16 @@
 """A server of the OpenAI protocol that computes nothing: ``python -m tests.benchmarks.streaming_server TOKENS RATE``.
 
-Each answer has TOKENS tokens, an event each, as vLLM writes them. RATE: tokens/s over all streams; every stream is
-written to in turn. It prints its port. ``GET /times`` gives, for each prompt by its first token, when its request came
-and when its first token left (CLOCK_MONOTONIC, ns).
+An answer has from 2 to 2 * TOKENS tokens, TOKENS on average, an event and a packet each, as vLLM writes them, whose
+bytes are made beforehand. RATE: tokens/s over all streams, which are written to in turn. It prints its port. ``GET
+/times`` gives its processor time, and for each prompt by its first token when its request came and when its first token
+left (CLOCK_MONOTONIC, ns).
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
+import select
+import socket
 import sys
 import time
 from collections import deque
@@ -30,85 +32,111 @@ def write_event(**part: object) -> bytes:
 
 
 def write_choice(reason: str | None) -> bytes:
-    choice = {"index": 0, "text": "", "logprobs": None, "finish_reason": reason, "stop_reason": None}
-    return write_event(choices=[{**choice, "prompt_token_ids": None, "token_ids": [_TOKEN]}])
+    choice = {"index": 0, "text": " the", "logprobs": None, "finish_reason": reason, "stop_reason": None}
+    return write_event(choices=[{**choice, "prompt_token_ids": None, "token_ids": [_TOKEN]}], usage=None)
 
 
-class Streams:
-    """Those under way. ``due``: each with what is left of its answer."""
-
-    def __init__(self, tokens: int, rate: float) -> None:
-        self.tokens, self.rate = tokens, rate
-        self.times: dict[int, list[int]] = {}
-        self.due: deque[tuple[asyncio.WriteTransport, int, int]] = deque()
-        self._piece = write_choice(None)
-        usage = write_event(choices=[], usage={"completion_tokens": tokens})
-        self._end = write_choice("length") + usage + cut(b"data: [DONE]\n\n") + b"0\r\n\r\n"
-        self._start = _HEAD % (b"text/event-stream", b"Transfer-Encoding: chunked\r\n")
-
-    async def run(self) -> None:
-        """What a tick allows; what it could not do is not made up for."""
-        last = time.monotonic()
-        while True:
-            await asyncio.sleep(_TICK)
-            now = time.monotonic()
-            for _ in range(min(len(self.due), round(self.rate * min(now - last, 0.1)))):
-                self._write_next()
-            last = now
-
-    def _write_next(self) -> None:
-        transport, prompt, sent = self.due.popleft()
-        if transport.is_closing():
-            return
-        data = self._end if sent == self.tokens - 1 else self._piece
-        if sent == 0:
-            self.times[prompt].append(time.monotonic_ns())
-            data = self._start + data
-        transport.write(data)
-        if sent < self.tokens - 1:
-            self.due.append((transport, prompt, sent + 1))
+def choose_length(prompt: int, tokens: int) -> int:
+    """Of an answer. All lengths are alike frequent, so that answers end one by one and not all at once."""
+    return 2 + prompt * 97 % (2 * tokens - 1)
 
 
-class Connection(asyncio.Protocol):
-    """One client connection; requests come one after the other."""
+class Stream:
+    """One connection; requests come one after the other, and ``left`` tokens of an answer are to come."""
 
-    def __init__(self, streams: Streams) -> None:
-        self._streams, self._data = streams, b""
-        self._transport: asyncio.WriteTransport
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a packet for each token
+        self.send, self._receive = connection.sendall, connection.recv
+        self._data = b""
+        self.prompt = self.length = self.left = 0
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self._data += data
+    def read(self) -> tuple[bytes, bytes] | None:
+        """Head and body of a request that is whole. Raises ConnectionError where the client has gone."""
+        came = self._receive(1 << 16)
+        if not came:
+            raise ConnectionResetError
+        self._data += came
         head, found, body = self._data.partition(b"\r\n\r\n")
-        if not found:
-            return
         lines = head.lower().split(b"\r\n")
         length = next((int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length:")), 0)
-        if len(body) < length:
-            return
+        if not found or len(body) < length:
+            return None
         self._data = body[length:]
+        return head, body[:length]
+
+
+class Server:
+    """``due``: the streams under way."""
+
+    def __init__(self, tokens: int, rate: float) -> None:
+        self._tokens, self._rate = tokens, rate
+        self._times: dict[int, list[int]] = {}
+        self._due: deque[Stream] = deque()
+        self._piece = write_choice(None)
+        usage = write_event(choices=[], usage={"completion_tokens": tokens})  # nobody reads it where ids come
+        self._end = write_choice("length") + usage + cut(b"data: [DONE]\n\n") + b"0\r\n\r\n"
+        self._start = _HEAD % (b"text/event-stream", b"Transfer-Encoding: chunked\r\n") + self._piece
+        self._streams: dict[int, Stream] = {}
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+        self._poller = select.epoll()
+        self._poller.register(self._listener, select.EPOLLIN)
+        self.port = self._listener.getsockname()[1]
+
+    def run(self) -> None:
+        """What time allows; what it could not do is not made up for."""
+        last = time.monotonic()
+        while True:
+            for descriptor, _ in self._poller.poll(_TICK, 64):  # few, so that no stream waits long for the others
+                self._hear(descriptor)
+            now = time.monotonic()
+            for _ in range(min(len(self._due), round(self._rate * min(now - last, 0.1)))):
+                stream = self._due.popleft()
+                try:
+                    self._write(stream)
+                except ConnectionError:
+                    continue
+            last = now
+
+    def _hear(self, descriptor: int) -> None:
+        if descriptor == self._listener.fileno():
+            connection, _ = self._listener.accept()
+            self._streams[connection.fileno()] = Stream(connection)
+            self._poller.register(connection, select.EPOLLIN)
+            return
+        stream = self._streams[descriptor]
+        try:
+            request = stream.read()
+        except ConnectionError:
+            self._poller.unregister(descriptor)
+            del self._streams[descriptor]
+            return
+        if request is not None:
+            self._answer(stream, *request)
+
+    def _answer(self, stream: Stream, head: bytes, body: bytes) -> None:
         if head.startswith(b"POST"):
-            prompt = json.loads(body[:length])["prompt"][0]
-            self._streams.times[prompt] = [time.monotonic_ns()]
-            self._streams.due.append((self._transport, prompt, 0))
+            stream.prompt = json.loads(body)["prompt"][0]
+            stream.length = stream.left = choose_length(stream.prompt, self._tokens)
+            self._times[stream.prompt] = [time.monotonic_ns()]
+            self._due.append(stream)
+            return
+        models = {"data": [{"id": MODEL}], "version": "0"}
+        times = {"busy": time.process_time(), "times": self._times}
+        data = json.dumps(times if head.startswith(b"GET /times") else models).encode()
+        stream.send(_HEAD % (b"application/json", b"Content-Length: %d\r\n" % len(data)) + data)
+
+    def _write(self, stream: Stream) -> None:
+        if stream.left == stream.length:
+            self._times[stream.prompt].append(time.monotonic_ns())
+            stream.send(self._start)
         else:
-            times = head.startswith(b"GET /times")
-            self._send(self._streams.times if times else {"data": [{"id": MODEL}], "version": "0"})
-
-    def _send(self, document: object) -> None:
-        data = json.dumps(document).encode()
-        self._transport.write(_HEAD % (b"application/json", b"Content-Length: %d\r\n" % len(data)) + data)
-
-
-async def serve(tokens: int, rate: float) -> None:
-    streams = Streams(tokens, rate)
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(streams), "127.0.0.1", 0, backlog=4096)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await streams.run()
+            stream.send(self._piece if stream.left > 1 else self._end)
+        stream.left -= 1
+        if stream.left:
+            self._due.append(stream)
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1]), float(sys.argv[2])))
+    server = Server(int(sys.argv[1]), float(sys.argv[2]))
+    print(server.port, flush=True)
+    server.run()

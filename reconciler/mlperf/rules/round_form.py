@@ -11,15 +11,18 @@ from typing import Any, TypeVar
 
 from reconciler.errors import suggest_nearest
 from reconciler.mlperf.rules.ruled_value import DEMAND_FIELDS, UNDIVIDED_FIELDS, RoundFileError
+from reconciler.mlperf.rules.ruleset import ITEMS, SECTION, Ruleset
 from reconciler.mlperf.rules.values import ScenarioTable
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS
 
 _T = TypeVar("_T")
 
-# Sections that are one value with its source; a round may lack the optional ones.
-REQUIRED = ("divisions", "system_fields", "measurements_fields", "accuracy_log")
-OPTIONAL = ("aliases", "inferences", "network", "power_fields", "endpoints")
-_SECTIONS = ("round", "layout", "general", "scenarios", "benchmarks", "earlier", *REQUIRED, *OPTIONAL)
+# Sections that are one value with its source: attributes of the ruleset. A round may lack those with a default.
+SECTIONS = {item.name: item for item in fields(Ruleset) if item.metadata.keys() & {SECTION, ITEMS}}
+_REQUIRED = tuple(
+    name for name, item in SECTIONS.items() if item.default is MISSING and item.default_factory is MISSING
+)
+_SECTIONS = ("round", "layout", "general", "scenarios", "benchmarks", "earlier", *SECTIONS)
 _CHAINING = ("extends", "removed")  # only in a file, gone when it is joined with the round that it extends
 _BENCHMARK = ("like", "categories", "general", "scenarios")
 _CATEGORIES = ("datacenter", "edge")
@@ -33,7 +36,7 @@ _DEMANDS = (
 def check_form(document: Any) -> None:
     """RoundFileError for the first section or group that is unknown, misplaced or missing."""
     _check_names("", _mapping("", document), (*_SECTIONS, *_CHAINING), "section")
-    for name in ("round", "layout", "general", "benchmarks", *REQUIRED):
+    for name in ("round", "layout", "general", "benchmarks", *_REQUIRED):
         if name not in document:
             raise RoundFileError(name, "this section is missing", fix=f"add it, or `extends` a round that has {name}")
     _check_scenarios("scenarios", document.get("scenarios", {}))
@@ -62,6 +65,15 @@ def make_tables(where: str, categories: Any) -> dict[str, ScenarioTable]:
             _check_names(below, [scenario], SCENARIOS, "scenario")
         tables[category] = table
     return tables
+
+
+def make_section(name: str, value: Any) -> Any:
+    """A section's value as the attribute of the ruleset that it is."""
+    metadata = SECTIONS[name].metadata
+    if of := metadata.get(ITEMS):
+        return make_values(name, of, value)
+    of = metadata[SECTION]
+    return value if of is None else make_value(name, of, value)
 
 
 def make_value(where: str, of: type[_T], entry: Any) -> _T:

@@ -21,14 +21,12 @@ from reconciler.errors import ReconcilerError, suggest_nearest
 from reconciler.mlperf.compliance.judging import TESTS
 from reconciler.mlperf.rules.endpoints_ruleset import is_endpoints_round, load_endpoints_ruleset
 from reconciler.mlperf.rules.round_form import (
-    OPTIONAL,
-    REQUIRED,
+    SECTIONS,
     check_divisions,
     check_form,
     check_place,
+    make_section,
     make_tables,
-    make_value,
-    make_values,
     refuse_name,
 )
 from reconciler.mlperf.rules.ruled_value import (
@@ -42,7 +40,6 @@ from reconciler.mlperf.rules.ruled_value import (
     parse_ruled_value,
 )
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Fields, Ruleset, normalise_category
-from reconciler.mlperf.rules.values import AccuracyLogRule, EndpointsRules, Inference, NetworkRules, SystemField
 
 _FOLDER = importlib.resources.files("reconciler.mlperf") / "rounds"
 
@@ -172,9 +169,8 @@ def parse_ruleset(document: Mapping[str, Any]) -> Ruleset:
     check_form(document)
     name, scenarios = document["round"], _levels(document.get("scenarios", {}), "scenarios")
     general = parse_fields(document["general"], "general")
-    sections = {name: parse_ruled_value(name, document[name]) for name in (*REQUIRED, *OPTIONAL) if name in document}
-    values = {name: section.value for name, section in sections.items()}
-    check_divisions(values["divisions"])
+    sections = {name: parse_ruled_value(name, document[name]) for name in SECTIONS if name in document}
+    check_divisions(sections["divisions"].value)
     stated = {**document.get("earlier", {}), **document["benchmarks"]}
     entries = {benchmark: _entry(stated, benchmark, ()) for benchmark in stated}
     rules = {benchmark: _benchmark(benchmark, name, entry, scenarios, general) for benchmark, entry in entries.items()}
@@ -185,16 +181,8 @@ def parse_ruleset(document: Mapping[str, Any]) -> Ruleset:
         earlier={name: found for name, found in rules.items() if name not in document["benchmarks"]},
         general=general,
         scenarios=scenarios,
-        divisions=values["divisions"],
-        system_fields=make_values("system_fields", SystemField, values["system_fields"]),
-        measurements_fields=values["measurements_fields"],
-        accuracy_log=make_value("accuracy_log", AccuracyLogRule, values["accuracy_log"]),
         sections=sections,
-        aliases=values.get("aliases", {}),
-        inferences=make_values("inferences", Inference, values.get("inferences", ())),
-        network=make_value("network", NetworkRules, values.get("network", {})),
-        power_fields=values.get("power_fields", ()),
-        endpoints=make_value("endpoints", EndpointsRules, values.get("endpoints", {})),
+        **{name: make_section(name, section.value) for name, section in sections.items()},
     )
     for benchmark in ruleset.benchmarks.values():
         _check_tests(benchmark, set(benchmark.levels[""][0]))

@@ -29,6 +29,11 @@ from reconciler.resource.inputs import Origin, Value
 
 Fields = Mapping[str, RuledValue]
 
+# Metadata of the attributes of a ruleset that are a section of the round's file under the same name: the class that the
+# section, or each item of it, is made as; None where it is taken as it is stated. One with a default may be absent.
+SECTION, ITEMS = "section", "items"
+_AS_STATED: Mapping[str, type | None] = {SECTION: None}
+
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkRules:
@@ -173,18 +178,18 @@ class Ruleset:
     layout: str
     benchmarks: Mapping[str, BenchmarkRules]
     general: Fields
-    divisions: Mapping[str, Mapping[str, bool]]
-    system_fields: tuple[SystemField, ...]
-    measurements_fields: tuple[str, ...]
-    accuracy_log: AccuracyLogRule
+    divisions: Mapping[str, Mapping[str, bool]] = field(metadata=_AS_STATED)
+    system_fields: tuple[SystemField, ...] = field(metadata={ITEMS: SystemField})
+    measurements_fields: tuple[str, ...] = field(metadata=_AS_STATED)
+    accuracy_log: AccuracyLogRule = field(metadata={SECTION: AccuracyLogRule})
     sections: Mapping[str, RuledValue] = field(default_factory=dict)
     scenarios: Mapping[str, Fields] = field(default_factory=dict)
-    aliases: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict, metadata=_AS_STATED)
     earlier: Mapping[str, BenchmarkRules] = field(default_factory=dict)
-    inferences: tuple[Inference, ...] = ()
-    network: NetworkRules = field(default_factory=NetworkRules)
-    power_fields: tuple[str, ...] = ()
-    endpoints: EndpointsRules = field(default_factory=EndpointsRules)
+    inferences: tuple[Inference, ...] = field(default=(), metadata={ITEMS: Inference})
+    network: NetworkRules = field(default_factory=NetworkRules, metadata={SECTION: NetworkRules})
+    power_fields: tuple[str, ...] = field(default=(), metadata=_AS_STATED)
+    endpoints: EndpointsRules = field(default_factory=EndpointsRules, metadata={SECTION: EndpointsRules})
 
     @property
     def cell_documents(self) -> tuple[str, ...]:

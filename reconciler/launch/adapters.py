@@ -53,7 +53,7 @@ def choose_interpreter(launcher: Launcher, usual: str) -> str:
 
 def reaches_own_machine(launcher: Launcher) -> bool:
     """Whether it reaches a machine by its name: two launchers with other words then reach two machines."""
-    return find_adapter(launcher) is ssh
+    return find_adapter(launcher).reaches_own_machine(launcher)
 
 
 def find_outermost(paths: Sequence[Path]) -> tuple[Path, ...]:

@@ -57,6 +57,10 @@ def enters_container(_launcher: Launcher) -> bool:
     return True
 
 
+def reaches_own_machine(_launcher: Launcher) -> bool:
+    return False
+
+
 def _find_verb(launcher: Launcher) -> int | None:
     """Where run or exec stands: behind global options, and behind ``container``."""
     return next((at for at, word in enumerate(launcher.words) if at and word in ("run", "exec")), None)

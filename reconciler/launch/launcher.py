@@ -60,6 +60,9 @@ class Adapter(Protocol):
     def enters_container(self, launcher: Launcher) -> bool:
         """Whether its commands see another system of files than it does."""
 
+    def reaches_own_machine(self, launcher: Launcher) -> bool:
+        """Whether it reaches a machine by its name: two launchers with other words then reach two machines."""
+
 
 def is_pinned(word: str) -> bool:
     """Whether an image is named by its digest."""

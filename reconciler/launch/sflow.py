@@ -43,3 +43,7 @@ def select_identity(launcher: Launcher) -> tuple[str, ...]:
 def enters_container(_launcher: Launcher) -> bool:
     """Its files would tell: the system's `python` says what there is."""
     return False
+
+
+def reaches_own_machine(_launcher: Launcher) -> bool:
+    return False

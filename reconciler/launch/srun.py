@@ -42,3 +42,7 @@ def select_identity(launcher: Launcher) -> tuple[str, ...]:
 
 def enters_container(launcher: Launcher) -> bool:
     return any(word.startswith("--container-image") for word in launcher.words)
+
+
+def reaches_own_machine(_launcher: Launcher) -> bool:
+    return False

@@ -16,7 +16,6 @@ THIN = {
     "harness/benchmarks/command.py": "a benchmark is a module, and this one prepares nothing",
     "reconciler/diff/host_drift.py": "a kind of drift of its own, between runs and not within a cell",
     "reconciler/launch/audit_config_files.py": "reads attempts, which the pure adapters beside it must not",
-    "reconciler/launch/prefix.py": "a launcher is a module, and this one adds nothing",
 }
 FUNCTION_P90, FUNCTION_MOST = 30, 80
 

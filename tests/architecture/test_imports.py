@@ -98,6 +98,8 @@ def test_no_public_class_name_is_defined_twice() -> None:
     """Who reads a name where it is imported need not ask which of two is meant."""
     defined = defaultdict[str, list[str]](list)
     for found in modules().values():
+        if "class " not in found.text:  # reading them all takes long
+            continue
         for node in ast.walk(found.tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 defined[node.name].append(f"{found.file}:{node.lineno}")

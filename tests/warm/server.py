@@ -9,7 +9,7 @@ error, and whatever else it keeps open.
 from __future__ import annotations
 
 import gc
-import importlib
+import importlib.util
 import json
 import os
 import selectors
@@ -22,6 +22,8 @@ from typing import Any, NoReturn
 MOST = 1 << 20  # bytes of a request
 CHILD = "harness.__main__"
 LOADED = ("harness.build", "harness.run", "harness.score", "harness.probe", "harness.command")  # by children
+if all(map(importlib.util.find_spec, ("aiohttp", "tokenizers"))):
+    LOADED += ("harness.backends.openai",)
 _DESCRIPTORS = 16
 _STREAMS = slice(1, 4)  # of the descriptors of a request
 

@@ -1,15 +1,15 @@
-"""Dataclasses as JSON and back: the one codec of everything that is stored.
+"""Structs as JSON and back: the one codec of everything that is stored.
 
-A stored thing is a frozen dataclass, and its fields are its format: whoever adds a field with a default changes
-neither reader nor writer. There are two forms. What people read and git keeps (records, attempts, decisions) spells an
-address as its text; what only this program reads again (caches) is written and read by msgspec alone.
+A stored thing is a frozen struct, and its fields are its format: whoever adds a field with a default changes
+neither reader nor writer, and names it in the class's ``LEFT_OUT``. There are two forms. What people read and git keeps
+(records, attempts, decisions) spells an address as its text; what only this program reads again (caches) is written and
+read by msgspec alone.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import date
 from decimal import Decimal
 from enum import Enum
@@ -18,9 +18,10 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
 
 from reconciler.resource.kinds import Address, Cell
-from reconciler.resource.records import LEFT_OUT
 
 T = TypeVar("T")
 
@@ -37,12 +38,13 @@ def encode_canonical(document: Any) -> bytes:
 
 
 def make_document(value: Any) -> Any:
-    """The JSON values of a dataclass, and of whatever it holds."""
+    """The JSON values of a struct, and of whatever it holds."""
     if isinstance(value, _TEXTS):
         return str(value)
-    if is_dataclass(value):
-        held = ((item, getattr(value, item.name)) for item in fields(value))
-        return {item.name: make_document(inner) for item, inner in held if not _is_left_out(item, inner)}
+    if isinstance(value, Struct):
+        held = {name: getattr(value, name) for name in value.__struct_fields__}
+        later = _find_later_defaults(type(value))
+        return {name: make_document(inner) for name, inner in held.items() if name not in later or inner != later[name]}
     if isinstance(value, Mapping):
         return {name: make_document(item) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
@@ -55,16 +57,19 @@ def make_document(value: Any) -> Any:
 
 
 def make_versioned(version: int, value: Any) -> dict[str, Any]:
-    """The JSON values of a dataclass behind the number of their format."""
+    """The JSON values of a struct behind the number of their format."""
     return {"format": version, **make_document(value)}
 
 
-def _is_left_out(item: Field[Any], value: Any) -> bool:
+@cache
+def _find_later_defaults(of: type[Struct]) -> Mapping[str, Any]:
     """A field that came later is left out at its default, so that what was written before keeps its bytes."""
-    if LEFT_OUT not in item.metadata:
-        return False
-    make: Any = item.default_factory
-    return bool(value == (make() if item.default is MISSING else item.default))
+    later = getattr(of, "LEFT_OUT", ())
+    return {
+        item.name: item.default if item.default_factory is NODEFAULT else item.default_factory()
+        for item in (fields(of) if later else ())
+        if item.name in later
+    }
 
 
 def parse_json(data: bytes) -> Any:
@@ -106,7 +111,7 @@ def _with_addresses(document: Any, of: Any) -> Any:
 
 @cache
 def _field_types(of: Hashable) -> Mapping[str, Any]:
-    return get_type_hints(of) if is_dataclass(of) else {}
+    return get_type_hints(of) if isinstance(of, type) and issubclass(of, Struct) else {}
 
 
 @cache

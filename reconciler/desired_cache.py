@@ -10,9 +10,10 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from reconciler import __version__
 from reconciler.desired.cache_file import Compiled, digest_variables, read, write
@@ -47,8 +48,7 @@ _SOURCES = (
 )
 
 
-@dataclass(slots=True)
-class DesiredCache:
+class DesiredCache(Struct):
     """What a process keeps from one compilation to the next. ``unsaved``: the file that ``last`` belongs into."""
 
     last: Compiled | None = None

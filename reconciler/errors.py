@@ -17,7 +17,8 @@ Exit 2 is not an error: it says that something selected is not in sync.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 IN_SYNC = 0
 ERROR = 1
@@ -37,8 +38,7 @@ class ReconcilerError(Exception):
         self.fix = fix
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Problem:
+class Problem(Struct, frozen=True, order=True):
     """One thing wrong in a spec: where (file, 1-based line and column), the path in the document, what, and the fix."""
 
     file: str

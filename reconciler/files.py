@@ -17,10 +17,11 @@ import stat
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from io import BufferedWriter
 from pathlib import Path
 from typing import Self
+
+from msgspec import Struct
 
 from reconciler.errors import LockedError, StorageError
 from reconciler.foreign import hash_regular, open_regular
@@ -33,8 +34,7 @@ _ENDING_GRACE = 0.3  # seconds in which a killed process is gone
 _ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass is gone
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryPaths:
+class RepositoryPaths(Struct, frozen=True):
     """The folders of one repository. ``state`` is in git; ``work`` is not, and everything in it can be made again
     or fetched."""
 

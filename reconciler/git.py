@@ -16,10 +16,12 @@ import errno
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.errors import RepositoryError
 from reconciler.git_index import PrivateIndex, end_killed_commits, open_private_index
@@ -36,8 +38,7 @@ _QUESTIONS = 500  # ids of blobs that fit into a pipe that nobody reads from
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
-@dataclass(frozen=True, slots=True)
-class LineCommit:
+class LineCommit(Struct, frozen=True):
     """The commit that last touched a line; ``committed`` is False, and the rest empty, for a line edited since.
 
     ``boundary``: a shallow clone ends here, so the line may be older.
@@ -288,8 +289,7 @@ def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
     return dict(_named_batch(answer.out)) if answer else {}
 
 
-@dataclass(frozen=True, slots=True)
-class BlobReader:
+class BlobReader(Struct, frozen=True):
     """Contents by blob id, as ``read_blobs`` gives them, from one git that stays: for many small questions."""
 
     root: Path

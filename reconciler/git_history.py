@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler.errors import RepositoryError
 from reconciler.git import EVERY_CHANGE, find_root, parse_blob_row
 from reconciler.git_process import ask
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     id: str
     author: str
     when: datetime

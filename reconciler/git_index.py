@@ -16,8 +16,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler.files import try_flock
 from reconciler.git_locks import end_turn, open_turn
@@ -32,8 +33,7 @@ _YOUNG = 60.0  # seconds in which an empty note may be one that is being written
 _PAUSE = 0.05  # seconds between two looks at a lock of others
 
 
-@dataclass(frozen=True, slots=True)
-class PrivateIndex:
+class PrivateIndex(Struct, frozen=True):
     """``copy``: the index to give to git as its own. ``shared``: the user's. ``note``: what a lock of ours is a second
     name of."""
 

@@ -15,11 +15,12 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import git
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.storage_errors import refuse_storage_error
 
@@ -64,8 +65,7 @@ _OFF = {"clean": "", "smudge": "", "process": "", "required": "false"}
 _LACKING = ("promisor remote", "not allowed")
 
 
-@dataclass(frozen=True, slots=True)
-class GitAnswer:
+class GitAnswer(Struct, frozen=True):
     """How one call of git ended."""
 
     status: int

@@ -6,9 +6,11 @@ On a warm cache it imports no YAML library, no pydantic and no git, and nothing 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler.collector import pause_collector
 from reconciler.desired.state import Desired
@@ -48,8 +50,7 @@ _FIELDS = ("division", "system", "benchmark", "scenario")
 _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What a pass or a look is about. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of what to
     make again anyway, runs unless a kind is named.
 
@@ -82,8 +83,7 @@ def choose_quick(paths: RepositoryPaths, options: Options) -> tuple[TrialPaths, 
     return TrialPaths(paths.root), replace(options, only=only, sign=False, trial=Trial(quick=True))
 
 
-@dataclass(frozen=True, slots=True)
-class PlanResult:
+class PlanResult(Struct, frozen=True):
     """One look at desired, recorded and observed state, and the plan that follows from it. ``sources``: locations of
     files and folders whose bytes count, relative to the repository."""
 
@@ -100,8 +100,7 @@ class PlanResult:
     decisions: Decisions = NONE
 
 
-@dataclass(slots=True)
-class PlanCache:
+class PlanCache(Struct):
     """What a process that looks again and again keeps from one look to the next, so that a look costs what changed.
     Each part is believed only while what it was made from is as it was: a look starts from the world all the same."""
 

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.storage_errors import refuse_storage_error
@@ -165,8 +166,7 @@ def call(command: Sequence[str], *, folder: Path, stdin: bytes, limit: float) ->
         raise ReconcilerError(f"{command[0]}: ended with {ended.returncode} {said}".rstrip(), fix="see what it says")
 
 
-@dataclass(frozen=True, slots=True)
-class ChildEnd:
+class ChildEnd(Struct, frozen=True):
     """How a short program ended; its output, and the text that it wrote beside."""
 
     status: int

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.files import RepositoryPaths
 
 
-@dataclass(frozen=True, slots=True)
-class TrialPaths(RepositoryPaths):
+class TrialPaths(RepositoryPaths, frozen=True):
     """The specs, objects and locks are those of every pass; records, logs, attempts and the tree are its own."""
 
     @property

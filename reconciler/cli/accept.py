@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
+from msgspec.structs import replace
 
 from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.decisions import (

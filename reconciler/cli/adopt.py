@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from reconciler.cli.import_ import declare_option, parse_declarations
 from reconciler.cli.shared.options import json_option, takes

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from reconciler.cli.shared.options import pass_options, split_words, takes
 from reconciler.cli.shared.plan_options import find_asked_cells

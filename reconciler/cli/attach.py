@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
+from msgspec.structs import replace
 
 from reconciler.cli.shared.options import reporting_options, split_words, takes
 from reconciler.cli.shared.plan_options import find_asked_cells

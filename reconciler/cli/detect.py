@@ -8,10 +8,10 @@ import re
 import shlex
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from harness.contract import ProbeRequest
 from reconciler.cli.shared.options import json_option, spec_option, takes
@@ -47,8 +47,7 @@ _LAUNCHER = click.Option(
 _NOT_COMPARED = ("system_name", "number_of_nodes")
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
+class _Target(Struct, frozen=True):
     """The spec file to edit; ``path`` None where there is no spec."""
 
     path: Path | None

@@ -6,9 +6,9 @@ import difflib
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import click
+from msgspec import Struct
 
 from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.log_follow import follow
@@ -43,8 +43,7 @@ _TRIALS = click.Option(["--trials"], is_flag=True, help="The logs of trials inst
 _PREFERRED = ("failed", "performance", "accuracy", "score")
 
 
-@dataclass(frozen=True, slots=True)
-class CellLog:
+class CellLog(Struct, frozen=True):
     """``folder``: "performance", "accuracy", "score", "engine", with "failed " before the last failed attempt's."""
 
     folder: str

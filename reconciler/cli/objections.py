@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json

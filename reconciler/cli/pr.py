@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from reconciler import git
 from reconciler.cli.shared.options import complete_refs, reporting_options, takes
@@ -86,8 +86,7 @@ def command(
     return NOT_IN_SYNC if found.adds_work and fail_on == "work" else IN_SYNC
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """``outside``: what a comment, an annotation or a workflow's page may show of ``impact``."""
 
     impact: Impact

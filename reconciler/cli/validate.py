@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 import click
+from msgspec.structs import replace
 
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json

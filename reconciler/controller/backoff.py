@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 # Class → (first wait, longest wait), in seconds. "resources": a child lacked memory or hung; "preempted",
 # "node-failure", "requeued" and "lost": how a cluster's queue ended its job.
@@ -21,8 +22,7 @@ WAITS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """``until`` on the caller's clock; ``seconds`` is this wait's length, ``tries`` how many went wrong in a row."""
 
     kind: str
@@ -31,8 +31,7 @@ class Wait:
     until: float
 
 
-@dataclass(slots=True)
-class Backoff:
+class Backoff(Struct):
     """Waits by name: the key of a step, or what the loop itself could not do."""
 
     waits: dict[str, Wait] = field(default_factory=dict)

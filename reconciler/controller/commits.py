@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from reconciler import git, git_remotes
 from reconciler.controller.reporter import Reporter
@@ -13,8 +14,7 @@ from reconciler.planning import PlanResult
 from reconciler.resource.embargo import explain_refusal, make_embargo
 
 
-@dataclass(slots=True)
-class Commits:
+class Commits(Struct):
     """``due``: a pass may have recorded something since. ``unpushed`` likewise, of commits. ``moved``: from where to
     where HEAD moved by our own doing."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from reconciler.controller.backoff import Backoff, Wait
 from reconciler.controller.due_steps import Holds, select_due_steps
@@ -19,8 +20,7 @@ from reconciler.planning import PlanResult
 _LOOP = "the loop"  # the name under which what no step stands for backs off
 
 
-@dataclass(slots=True)
-class Decider:
+class Decider(Struct):
     """``settled``: the state that the last pass left, ``tried``: what it was for and could not do; that, in that very
     state, is not a reason for another. ``thaw``: when the freeze window of now ends, on ``clock``."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Work
@@ -11,8 +11,7 @@ from reconciler.plan.select import Selector
 from reconciler.resource.kinds import Address
 
 
-@dataclass(frozen=True, slots=True)
-class Holds:
+class Holds(Struct, frozen=True):
     """``observed``: cells of these are only reported. ``backing_off``: keys of steps that wait for their next try."""
 
     observed: tuple[Selector, ...] = ()

@@ -7,7 +7,9 @@ a time that is said; the specs, the records and the tree of the last good turn s
 from __future__ import annotations
 
 import gc
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler import git_remotes
 from reconciler.controller.commits import Commits
@@ -30,8 +32,7 @@ _PASSES = 20  # of one turn; each but the last left something new to do
 _IDLE = 2.0  # seconds without a change after which there is time to write caches
 
 
-@dataclass(slots=True)
-class Loop:
+class Loop(Struct):
     """``left``: an attempt may be around whose pass did not come to its end. ``topics``: what changed since the last
     turn. ``head``: the commit that HEAD was at."""
 

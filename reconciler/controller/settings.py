@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from reconciler.controller.windows import TimeWindow
 from reconciler.plan.select import Selector
 from reconciler.planning import Options
 
 
-@dataclass(frozen=True, slots=True)
-class WatchSettings:
+class WatchSettings(Struct, frozen=True):
     """Times in seconds. ``stop``: a child that is superseded is ended, not waited for. ``remote``: followed, ``push``:
     pushed to; "" for none. ``health``: a port on the loopback interface, 0 for none."""
 

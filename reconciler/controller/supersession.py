@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from reconciler.controller.predicate import Topic
 from reconciler.controller.queue import Queue
@@ -26,8 +27,7 @@ class SupersededError(Exception):
         self.stopped = stopped
 
 
-@dataclass(slots=True)
-class Supersession:
+class Supersession(Struct):
     """``generation``: digest of what the pass under way is for; ``asked``: what the specs ask for now, where they
     changed since; ``checked``: how often each topic was in the queue when they were read last."""
 

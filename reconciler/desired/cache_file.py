@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct, field
 
 from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.desired.state import Desired, Pins
@@ -31,8 +32,7 @@ FORMAT = 10
 _SHORTEST = 4  # characters of a value that is looked for
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """A desired state with what it was compiled from. ``variables``: environment variables read, and digests of their
     values. ``looked``: places that were looked for, and whether they were there. ``written``: the locations that name
     variables."""
@@ -63,8 +63,7 @@ class _PinRow(NamedTuple):
     origin: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
+class _Head(Struct, frozen=True):
     """What tells whether the rest may be read."""
 
     format: int
@@ -72,8 +71,7 @@ class _Head:
     written: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
+class _Header(Struct, frozen=True):
     fingerprint: str
     pins: Sequence[_PinRow]
     spec: Mapping[str, str]

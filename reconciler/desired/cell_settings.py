@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
+
+from msgspec import Struct, field
 
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.inputs import Reader
@@ -24,8 +25,7 @@ from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import Declared, DeclaredCell
 
 
-@dataclass(slots=True)
-class CellReaders:
+class CellReaders(Struct):
     """Makes a reader of each cell; keeps what cells share. ``noting``: its readers note what they are asked for."""
 
     declared: Declared

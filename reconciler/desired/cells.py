@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from harness.contract import BACKENDS
 from reconciler.desired.cell_settings import (
@@ -58,8 +60,7 @@ _ACCURACY_PIN = f"{ACCURACY_DATASET}.sha256"
 SHARED = ("benchmark.", "dataset.", "model.")  # names of all that datasets and models are made from
 
 
-@dataclass(frozen=True, slots=True)
-class SharedKeys:
+class SharedKeys(Struct, frozen=True):
     """``common``: benchmark → the keys of dataset and model that most of its cells have; ``cells``: those of each cell
     with runs of its own."""
 

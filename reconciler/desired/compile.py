@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from operator import attrgetter
+
+from msgspec.structs import replace
 
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.cells import CellCompiler, SharedKeys, find_shared_keys

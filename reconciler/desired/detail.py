@@ -4,16 +4,16 @@ none of it, and so loads no class of a round's rules."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.inputs import Input
 from reconciler.resource.settings import CellSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
+class Detail(Struct, frozen=True):
     """What executing, recording and explaining a resource needs. ``locations`` (paths) and ``settings`` never enter
     the key unless an input of the same name says so. ``rules``: what the round says of its cell."""
 

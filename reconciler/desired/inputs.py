@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
 from functools import cache
+
+from msgspec import Struct, field
 
 from harness.catalog import read_slices
 from harness.contract import BACKENDS, BENCHMARKS
@@ -34,8 +35,7 @@ from reconciler.result_formats.table import find_declared_format
 STALL_TIMEOUT = "run.stall_timeout"
 
 
-@dataclass(slots=True)
-class Reader:
+class Reader(Struct):
     """A cell's settings over the round's rules, and the pins. ``noted`` collects every name that was asked for, where
     somebody wants to know: None where nobody does, as of nearly every compilation."""
 

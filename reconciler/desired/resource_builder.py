@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import Any
+
+from msgspec import Struct, field
 
 from reconciler.desired.compliance import count_attempts
 from reconciler.desired.detail import Detail
@@ -21,8 +22,7 @@ _INPUT_NAME = {kind: str(kind).lower() for kind in Kind}
 _name = attrgetter("name")
 
 
-@dataclass(slots=True)
-class ResourceBuilder:
+class ResourceBuilder(Struct):
     """``resources`` in the order in which people read them; ``noted``: label of a resource → names of settings it read.
 
     ``details`` make those of a resource's maker, the first cell that has it; of a resource that is known from an

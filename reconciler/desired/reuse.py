@@ -6,15 +6,15 @@ A cell's resources follow from its values alone, wherever they are written, so t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource
 
 
-@dataclass(slots=True)
-class CachedCell:
+class CachedCell(Struct):
     """``of`` stands for the cell's settings. ``dataset``, ``model``: its keys; ``commons``: those that most cells of
     its benchmark have. ``resources``: what it gave then; empty while it was not compiled."""
 
@@ -25,8 +25,7 @@ class CachedCell:
     resources: tuple[Resource, ...] = ()
 
 
-@dataclass(slots=True)
-class Reuse:
+class Reuse(Struct):
     """``world``: everything beside its own settings that a cell's resources follow from."""
 
     world: object = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Input, Origin
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from reconciler.desired.detail import Detail
 
 
-@dataclass(frozen=True, slots=True)
-class Desired:
+class Desired(Struct, frozen=True):
     """Resources in pipeline order, cell by cell. ``detail`` gives what a resource was made from; the compiled cache
     reads it only when asked. ``digest`` stands for the whole: two equal digests plan alike. ``submission``: what is
     declared of the whole. ``shared``: inputs of the submission, but for its results. ``notes``: what a plan says of it
@@ -36,8 +36,7 @@ class Desired:
     gaps: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Pins:
+class Pins(Struct, frozen=True):
     """What keys need of the world: the SHA-256 of each source, the version of each backend.
 
     A value comes from the spec, else from this machine when it matches, else from the last record; None where

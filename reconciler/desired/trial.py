@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from decimal import Decimal
+
+from msgspec.structs import replace
 
 from reconciler.mlperf.loadgen.early_stopping import compute_least_queries
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario

@@ -6,8 +6,10 @@ What the rules of a round forbid is refused: other evidence within a cell, anoth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import date
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Change, Difference, InputChange, Reason, Work
@@ -30,8 +32,7 @@ BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
 _NO_DIFFERENCE = (Reason.ARTIFACT_MISSING, Reason.ARTIFACT_CORRUPT, Reason.FORCED)
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """Why a difference cannot be accepted: the rule, and what to do instead."""
 
     why: str

@@ -7,7 +7,8 @@ that is merely made again corrects nothing, and a result may always be withdrawn
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import Refused
@@ -19,8 +20,7 @@ from reconciler.resource.decisions import AcceptedInput, Amendment
 from reconciler.resource.kinds import Address, Cell, Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """A submission as a commit or the work tree has it."""
 
     desired: Desired

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Freeze
 from reconciler.resource.inputs import Origin
@@ -44,8 +45,7 @@ class Work(StrEnum):
     RENDER = "render"
 
 
-@dataclass(frozen=True, slots=True)
-class InputChange:
+class InputChange(Struct, frozen=True):
     """One identity input that differs from the last record; None on a side where it does not exist. ``upstream``: what
     the resource is or was made from, where its key is what differs."""
 
@@ -57,8 +57,7 @@ class InputChange:
     upstream: Address | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """``previous``: id of the last record at this address, "" if none. ``note``: what a reason alone does not say
     (the evidence that differs, the file that is corrupt). ``restore``: (place, sha256) of the artifacts to bring
     back when ``how`` is RESTORE."""
@@ -76,8 +75,7 @@ class Change:
 DIFFERS = "differs between its runs"  # of a drift: a fact in which runs of a cell may differ, and people want to know
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(Struct, frozen=True):
     """The world moved while the spec did not. ``repair`` says what a pass does about it ("made again when a run
     needs it")."""
 
@@ -87,8 +85,7 @@ class Drift:
     repair: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """Something red that no action of ours fixes: an INVALID run with its margin, accuracy below the bar, a
     required cell missing."""
 
@@ -98,8 +95,7 @@ class Finding:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """The records that a cell publishes: record ids, "" where there is none yet. ``tests``: (name, record id) of its
     compliance tests, "" where none passes; ``verdicts``: likewise their verdicts, none for tests that were imported.
     ``code``: sha256 of the code that the performance run kept, "" where it kept none."""
@@ -121,8 +117,7 @@ class Chosen:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """``recorded_as``: address → id of the record that satisfies it. ``unchanged`` counts resources (by key) with
     nothing to do. ``acceptances``: path, acceptance and how it stands; ``frozen``: the freezes that hold."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 
 class Proof(StrEnum):
@@ -19,8 +20,7 @@ class Proof(StrEnum):
     CONTRADICTED = "contradicted"
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """``where`` is a cell, a path, or "submission"; ``detail`` says from what it was derived, or both values where
     they differ."""
 
@@ -30,8 +30,7 @@ class Claim:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditReport:
+class AuditReport(Struct, frozen=True):
     """``marks``: by cell what every reader of its results must know, such as "rehearsal"."""
 
     commit: str

@@ -8,8 +8,9 @@ test and performance run are repeated in turn. A verdict that was made with othe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Difference, Finding, Reason, Work
@@ -42,8 +43,7 @@ class ComparisonState(Protocol):
     def run(self, resource: Resource, summary: Summary | None) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class CellTest:
+class CellTest(Struct, frozen=True):
     """One test of a cell with its verdict."""
 
     test: Resource

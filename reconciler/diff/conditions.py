@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, Work
@@ -26,8 +27,7 @@ ACCEPTED = "accepted"  # begins the mark of a cell whose results count by decisi
 _WORD = re.compile(r"[A-Za-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(Struct, frozen=True):
     """What is known of one cell: its resources with what they are made from, what to change, what is wrong."""
 
     resources: tuple[Resource, ...]

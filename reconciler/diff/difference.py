@@ -8,7 +8,8 @@ step adds what is missing for the actions of the first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import judge_acceptances, list_accepted_keys, spread
@@ -29,8 +30,7 @@ ALLOWED_TO_DIFFER = frozenset({"loadgen.version", "loadgen.digest"})
 _BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
 
 
-@dataclass(slots=True)
-class Comparison:
+class Comparison(Struct):
     """The walk's working state; ``difference`` at the end is frozen."""
 
     desired: Desired

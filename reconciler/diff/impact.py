@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from reconciler.diff.change import InputChange
 from reconciler.resource.kinds import Cell
@@ -25,8 +26,7 @@ class Effect(StrEnum):
     UNAFFECTED = "unaffected"
 
 
-@dataclass(frozen=True, slots=True)
-class CellEffect:
+class CellEffect(Struct, frozen=True):
     """``due`` are the labels of what must be made; ``causes`` the inputs of its own that differ; ``seconds``
     predicted."""
 
@@ -37,8 +37,7 @@ class CellEffect:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(Struct, frozen=True):
     """Something for a reviewer. ``level`` is "error", "warning" or "notice"; ``line`` and ``column`` 0 when there is
     none."""
 
@@ -50,8 +49,7 @@ class Remark:
     column: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Impact:
+class Impact(Struct, frozen=True):
     """``counts``: what is to be made, by label, once per key. ``seconds``: their sum, None when a part is unknown.
     ``withheld``: why nothing measured is in it, "" when it holds all."""
 

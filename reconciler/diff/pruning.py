@@ -7,7 +7,8 @@ never; what anything kept was made from stays with it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import BUILT
@@ -16,8 +17,7 @@ from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.records import CHILD_LOG, Artifact, Recorded, Summary
 
 
-@dataclass(frozen=True, slots=True)
-class Prunable:
+class Prunable(Struct, frozen=True):
     """``files``: built artifacts in the object store that no declared resource could use, each with its record.
     ``cells``: rendered, and not declared. ``all_…``: of how many."""
 

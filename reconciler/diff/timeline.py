@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.mlperf.endpoints_program.pareto import CurvePoint
 from reconciler.resource.kinds import Cell
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """A commit."""
 
     commit: str
@@ -22,8 +22,7 @@ class Written:
     subject: str
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredValue:
+class MeasuredValue(Struct, frozen=True):
     """One recorded result. ``what``: "Run performance" or "Score". ``started``: UTC, ISO 8601. ``written``: the commit
     that brought the record. ``kept``: the newest commit still has it."""
 
@@ -42,8 +41,7 @@ class MeasuredValue:
         return parse_number(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeCause:
+class ChangeCause(Struct, frozen=True):
     """An input or a fact that differs between two results. ``of``: what it belongs to; ``where``: the line that sets
     it, "" of a fact; ``by``: the commit that last changed that line, None when it is unknown."""
 
@@ -64,8 +62,7 @@ def drop_repeated(causes: Iterable[ChangeCause]) -> tuple[ChangeCause, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineStep:
+class TimelineStep(Struct, frozen=True):
     """From one result to the next of the same kind. No causes: the same inputs and evidence, measured again."""
 
     before: MeasuredValue
@@ -78,8 +75,7 @@ class TimelineStep:
         return compute_ratio(self.before.value, self.after.value, less=1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class CellChange:
+class CellChange(Struct, frozen=True):
     """A cell at two commits. ``before`` and ``after``: (value, unit), None where it has no result; ``due``: what the
     later commit has not recorded yet."""
 
@@ -95,8 +91,7 @@ class CellChange:
         return self.declared == (True, True) and not self.causes and self.before == self.after
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """What one side of a comparison has of a cell. ``count``: accelerators of all nodes, 0 when nobody declared them;
     ``headroom``: per cent below the latency bound, "" where there is none or nobody says. ``entered``: the official
     benchmark, where that is known to have another name; ``point``: of a curve; ``offline``: the dedicated Offline run
@@ -124,8 +119,7 @@ class Side:
         return f"{self.cell.division}/{self.cell.system}/{self.cell.benchmark}"
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     one: Side
     other: Side
 
@@ -149,8 +143,7 @@ class Pair:
         return self.ratio * self.one.count / self.other.count
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePair:
+class CurvePair(Struct, frozen=True):
     """Two curves of one task. ``points``: how many each has that none of its own beats; ``peaks``: the most tokens a
     second of each; ``beaten``: concurrencies of those at which a point of the other is better on both axes."""
 
@@ -164,8 +157,7 @@ class CurvePair:
         return compute_ratio(*self.peaks)
 
 
-@dataclass(frozen=True, slots=True)
-class ResultComparison:
+class ResultComparison(Struct, frozen=True):
     """``alone``: cells that only one side has, by the name of that side."""
 
     names: tuple[str, str]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from harness.contract import OWN_CODE, TELEMETRY
 from reconciler.codec import encode_canonical, make_versioned, read_document
@@ -27,8 +28,7 @@ from reconciler.storage_errors import refuse_storage_error
 FORMAT = 2
 
 
-@dataclass(frozen=True, slots=True)
-class MachineFacts:
+class MachineFacts(Struct, frozen=True):
     """What was seen of a run's machines before it began. ``nodes``: those that its launcher reached, None without one;
     ``drivers``: of their GPUs. ``shared_with``: who else used the machine."""
 
@@ -48,8 +48,7 @@ class MachineFacts:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class ServerAccess:
+class ServerAccess(Struct, frozen=True):
     """Where the server that a run asks is reached on this machine. ``log``: the folder of what it prints."""
 
     port: int
@@ -60,8 +59,7 @@ class ServerAccess:
         return f"http://127.0.0.1:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(Struct, frozen=True):
     """What an attempt is for, as known before it starts. ``upstream``: input name → record id; ``made_from``:
     "engine.model.onnx" → sha256 of each upstream file that was really used. ``started``: UTC, after all that is
     recorded of the cell; ``clock``: what the clock of this machine showed then.
@@ -100,8 +98,7 @@ class Intent:
         return self.rules
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """The folder of an attempt, and its files."""
 
     folder: Path
@@ -220,8 +217,7 @@ class Attempt:
         (self.folder / "attempt.json").unlink(missing_ok=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """Where the job of a queue ran: ``job`` as "slurm 4711", and the names of its nodes. Empty before it began."""
 
     job: str = ""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from harness.contract import STAGES, FileMessage, Progress, Result, copy_log, read_progress
 from reconciler.execute.attempt import Attempt, read_placement
@@ -17,8 +19,7 @@ STALL = 900.0  # seconds without any finished work in a run before it counts as 
 _LOOK = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """``moved`` is called with each reading of the counter. ``stall``: seconds without progress, in whichever stage,
     after which the child counts as hung; ``start``: those before it begins. A ``stall`` of 0 turns both off.
     ``check`` is called several times a second, whatever the child does; raising ends the child. ``lost``: how the

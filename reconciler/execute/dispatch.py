@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from reconciler.plan.plan import Step
 from reconciler.resource.kinds import Address
@@ -13,16 +14,14 @@ from reconciler.resource.kinds import Address
 _UNKNOWN = 60.0  # seconds: of a step that nobody can predict, for the order alone
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """Where a step belongs: ``places`` of its steps may be under way at a time."""
 
     name: str
     places: int = 1
 
 
-@dataclass(slots=True)
-class Dispatch:
+class Dispatch(Struct):
     """``waiting`` and ``running`` steps. ``needs``: address → what must have ended before it begins, where this plan
     makes that; ``limit``: steps under way on all machines together, 0 for no limit. ``first``: keys that go before all
     others, since they run already. ``places``: of each machine, by its name."""
@@ -33,8 +32,8 @@ class Dispatch:
     limit: int = 0
     first: frozenset[str] = frozenset()
     running: dict[Address, Step] = field(default_factory=dict)
-    unmade: set[Address] = field(init=False)
-    places: Mapping[str, int] = field(init=False)
+    unmade: set[Address] = field(default_factory=set)
+    places: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         chains = measure_chains(self.waiting, self.needs)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from harness.contract import LOG_PARTS, Progress, read_progress
 from reconciler.execute.attempt import Attempt, read
 from reconciler.resource.kinds import Address, Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
+class Printed(Struct, frozen=True):
     """``address``: what is made. ``began``: this log was not seen before. ``data``: what was printed into it since the
     last look; ``progress``: how far the attempt is, None where it has not said, and of a server."""
 
@@ -26,8 +26,7 @@ class Printed:
     progress: Progress | None
 
 
-@dataclass(slots=True)
-class _Tail:
+class _Tail(Struct):
     """Reads a log as it grows. ``parts``: its files, the oldest text first; one may be given the name of another.
     ``rest``: the beginning of a line that is being written."""
 
@@ -59,8 +58,7 @@ class _Tail:
             stream.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Followed:
+class _Followed(Struct, frozen=True):
     """``server``: the folder of what the server prints that it asks, or that it is; None without one."""
 
     attempt: Attempt
@@ -68,8 +66,7 @@ class _Followed:
     server: Path | None
 
 
-@dataclass(slots=True)
-class LogFollower:
+class LogFollower(Struct):
     """Reads the logs of attempts below ``folders`` that make something ``wanted``, and of the servers that they ask. A
     log that is open is read to its end although its attempt was recorded meanwhile, and its folder removed."""
 

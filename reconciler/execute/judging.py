@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from harness.contract import Result
 from reconciler.errors import ReconcilerError
@@ -64,11 +65,11 @@ def _judge(
         if not answers.passed and here:
             reports = _both_scored(attempt, paths, watch, executors)
         unread = RunLogs(question.audit.detail, question.audit.summary)
-        question = dataclasses.replace(question, audit=unread, known_answers=answers)
+        question = structs.replace(question, audit=unread, known_answers=answers)
     elif test.scored:
         question.audit.entries("audit")  # it must be at hand
         reports = {COMPLIANCE: _scored(attempt, paths, watch, executors, COMPLIANCE, _log(attempt, "audit"))}
-    verdict = test.judge(dataclasses.replace(question, reports=reports))
+    verdict = test.judge(structs.replace(question, reports=reports))
     for name, text in reports.items() if test.compare_answers is not None else ():
         replace(attempt.output / name, text.encode("utf-8", "surrogateescape"))
     return verdict, answers, taken_over

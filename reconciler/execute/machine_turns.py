@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.errors import LockedError
 from reconciler.execute.outcome import Event, Message
@@ -16,8 +17,7 @@ from reconciler.plan.plan import Step
 _LOOK = 0.5  # seconds between two looks at whether a step that waits is wanted still
 
 
-@dataclass(slots=True)
-class MachineTurns:
+class MachineTurns(Struct):
     """``waited``: seconds spent waiting for others."""
 
     check: Check

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from harness.contract import Progress
 from reconciler.plan.plan import Step
@@ -21,8 +22,7 @@ class Status(StrEnum):
     FAILED = "Failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """``record`` is None for what is not recorded (Blocked, restored, rendered). ``log``: the child's output, for a
     failure."""
 
@@ -35,8 +35,7 @@ class Outcome:
     log: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StepStarted:
+class StepStarted(Struct, frozen=True):
     """An event of a pass: a step starts. ``minimum`` seconds: LoadGen's minimum duration, 0 when not known."""
 
     step: Step
@@ -44,8 +43,7 @@ class StepStarted:
     attempt: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class StepProgress:
+class StepProgress(Struct, frozen=True):
     """An event of a pass: a step made progress."""
 
     step: Step
@@ -53,15 +51,13 @@ class StepProgress:
     minimum: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """An event of a pass: something worth a line (harvested, waiting for a lock, repaired)."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class UnderWay:
+class UnderWay(Struct, frozen=True):
     """A step that a queue has. ``state``: "queued" or "running"; ``note``: its job, and what it waits for; ``done`` and
     ``expected``: samples, 0 where they are not known."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from harness.contract import Progress, Result
 from reconciler.desired.detail import Detail
@@ -48,8 +50,7 @@ def skip_check(_: Step, __: bool) -> None:
     """Every step is wanted to its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptContext:
+class AttemptContext(Struct, frozen=True):
     """What every attempt of a pass shares. ``path`` gives a stored artifact's file, ``load`` a record by its id;
     ``stall``: seconds without progress after which a run counts as hung. ``nodes``: system → what the record of its
     runs tells of the nodes behind its launcher; ``shared_with``: who else uses the machine of this run. ``server``: the
@@ -77,8 +78,7 @@ class AttemptContext:
     installed: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Finished:
+class Finished(Struct):
     """An attempt that came to its end: what to store, then what to record; then its folder may go.
 
     ``seconds``: how long its child process existed, start-up included. ``lives``: it is a server that goes on.

@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from harness.contract import Progress
 from reconciler.desired.detail import Detail
@@ -32,12 +35,11 @@ RETRIES = 3  # of a step that a queue ended, where the spec does not say how man
 NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"
 
 
-@dataclass(slots=True)
-class PlanExecutor:
+class PlanExecutor(Struct, dict=True):
     """One walk. ``used``: the record that satisfies each address, kept up to date; ``failures`` and ``made``: key →
     failed and successful attempts in this pass; ``interrupted``: those that a queue ended, which count apart.
 
-    ``store`` makes an attempt permanent and gives its summary. ``turns`` on the machine, for timed runs and servers.
+    ``store`` makes an attempt permanent and gives its summary.
     ``busy``: a timed run may share the machine, and its record says so. ``servers``: key → the step that starts it,
     once a run asks for it.
     """
@@ -51,13 +53,14 @@ class PlanExecutor:
     made: dict[str, int] = field(default_factory=dict)
     interrupted: dict[str, int] = field(default_factory=dict)
     stuck: set[Address] = field(default_factory=set)
-    turns: MachineTurns = field(init=False)
     busy: bool = False
     services: Services = field(default_factory=Services)
     servers: dict[str, Step] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.turns = MachineTurns(self.context.check, self.report)
+    @cached_property
+    def turns(self) -> MachineTurns:
+        """On the machine, for timed runs and servers."""
+        return MachineTurns(self.context.check, self.report)
 
     def steps(self, plan: Plan) -> Iterator[Outcome]:
         """Every step whose turn it is; what hangs on a failed or blocked one is left for the next look."""

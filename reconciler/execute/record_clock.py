@@ -6,8 +6,9 @@ The newest record of a cell counts, so what is measured now must never look olde
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
@@ -15,8 +16,7 @@ from reconciler.resource.records import Recorded
 _FORM = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
-@dataclass(slots=True)
-class RecordClock:
+class RecordClock(Struct):
     """The newest time that is known of each cell; of what belongs to none, of each address."""
 
     newest: dict[str, str] = field(default_factory=dict)

@@ -6,13 +6,16 @@ One at a time: two servers with weights loaded would compete for the accelerator
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from harness.contract import (
     LOG_PARTS,
@@ -51,8 +54,7 @@ ENDED = "ended.json"  # in the folder of an attempt: how the server's keeper end
 _KILLED = "signal 9 usually means that the kernel ran out of memory; see what the service printed last"
 
 
-@dataclass(slots=True)
-class RunningServer:
+class RunningServer(Struct):
     """One that is starting or runs. ``ended`` is where its child's own result will be; ``settings``: what an attempt
     needs to ask it."""
 
@@ -76,7 +78,7 @@ class RunningServer:
         with contextlib.suppress(OSError, ValueError):
             result = Result.read(self.ended)
             if not result.done:
-                return replace(result, seconds=0.0, facts={})
+                return dataclasses.replace(result, seconds=0.0, facts={})
         problem = f"the service's keeper ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
         said = read_last_lines(Path(self.request.log) / LOG_PARTS[0])
         return Result(
@@ -94,8 +96,7 @@ class RunningServer:
         remove(self.attempt.folder)
 
 
-@dataclass(slots=True)
-class Services:
+class Services(Struct):
     """The server of a pass, if there is one now. Leaving this ends it. ``seconds`` that ending servers took."""
 
     server: RunningServer | None = None
@@ -219,7 +220,7 @@ def _ready(server: RunningServer, moved: Callable[[Progress], None], check: Call
             text = ""
             with contextlib.suppress(OSError):
                 text = server.attempt.last_line.read_text(encoding="utf-8", errors="replace")
-            moved(replace(progress, text=text))
+            moved(dataclasses.replace(progress, text=text))
     return True
 
 

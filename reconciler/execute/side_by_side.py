@@ -10,7 +10,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler.diff.change import Work
 from reconciler.execute.child import Detached
@@ -30,16 +32,14 @@ class _DroppedError(Exception):
     """In the thread of a step that the pass does not want any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
+class _Ended(Struct, frozen=True):
     """How a thread ended: with an attempt, with why there was none, or by an exception."""
 
     step: Step
     found: Finished | Outcome | BaseException
 
 
-@dataclass(slots=True)
-class _Follower:
+class _Follower(Struct):
     """``lasts``: what it submits outlives the pass; ``submitted``: it has been told of there."""
 
     step: Step
@@ -48,8 +48,7 @@ class _Follower:
     submitted: bool = False
 
 
-@dataclass(slots=True)
-class SideBySide:
+class SideBySide(Struct):
     """``walk``: what is known, and how a step is done. ``detach``: leave the queue to itself once nothing else is to be
     done; ``keep``: an interrupt leaves it to itself, too. ``stop``: what the threads are to raise."""
 

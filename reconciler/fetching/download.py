@@ -13,9 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct, field
 
 from reconciler.errors import LockedError, ReconcilerError, StoreError
 from reconciler.fetching.scratch import hash_with
@@ -32,8 +33,7 @@ class DownloadStoppedError(Exception):
     """The download is no longer wanted."""
 
 
-@dataclass(frozen=True, slots=True)
-class DownloadLimits:
+class DownloadLimits(Struct, frozen=True):
     """``timeout``: seconds without any byte; ``attempts`` without a byte that is new; ``wait``: the longest that a
     server may ask for; ``least``: bytes that must come within ``patience`` seconds; ``largest``: bytes of one file."""
 
@@ -46,8 +46,7 @@ class DownloadLimits:
     largest: int = 1 << 41
 
 
-@dataclass(slots=True)
-class DownloadProgress:
+class DownloadProgress(Struct):
     """Counts the bytes of all downloads of one fetch, and tells each of them when to stop."""
 
     report: Callable[[int], None] = lambda _: None
@@ -67,8 +66,7 @@ class DownloadProgress:
             raise DownloadStoppedError
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
+class Download(Struct, frozen=True):
     """``folder``: where parts wait, on the file system of ``target``. ``is_locked``: who asks keeps others away."""
 
     target: Path
@@ -87,8 +85,7 @@ class Download:
         return self.part.with_suffix(".json")
 
 
-@dataclass(frozen=True, slots=True)
-class Downloaded:
+class Downloaded(Struct, frozen=True):
     """``sha256`` of the file that lies at its target now, and the digest that was asked for."""
 
     address: str
@@ -127,8 +124,7 @@ def hold(path: Path, name: str) -> Iterator[None]:
         yield
 
 
-@dataclass(slots=True)
-class _RunningDownload:
+class _RunningDownload(Struct):
     """``counted``: bytes of it that were told to the progress, whichever attempt they came with."""
 
     item: Download
@@ -188,8 +184,7 @@ def _attempt(run: _RunningDownload, address: str) -> Downloaded:
     return _verify(item, address, _append(run, address))
 
 
-@dataclass(slots=True)
-class _Whole:
+class _Whole(Struct):
     """What was written, hashed on the way."""
 
     sha256: hashlib._Hash

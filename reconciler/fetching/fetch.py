@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote, urlsplit
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError, StorageError, StoreError
 from reconciler.fetching.download import (
@@ -51,8 +52,7 @@ class Way(StrEnum):
     WRONG = "wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class Mirror:
+class Mirror(Struct, frozen=True):
     """A place that takes that of the publishers: the address of a web server, or a folder of this machine. Files are
     there as in a scratch space; an archive lies where what is in it belongs."""
 
@@ -70,8 +70,7 @@ class Mirror:
         return (folder / path).as_uri() if folder else f"{self.address.rstrip('/')}/{quote(path)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(Struct, frozen=True):
     """A file and the way in which it comes. ``packed``: ``addresses`` give the archive that it is in."""
 
     benchmark: str
@@ -105,8 +104,7 @@ class Fate(StrEnum):
     DUE = "to be fetched"
 
 
-@dataclass(frozen=True, slots=True)
-class FetchResult:
+class FetchResult(Struct, frozen=True):
     """What became of a file. ``sha256``: "" where it was not read."""
 
     due: Due

@@ -6,9 +6,10 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.files import hash_file, replace
@@ -27,8 +28,7 @@ class FileState(StrEnum):
     WRONG = "wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """``path``: where it was found, else where it belongs; ``count``: files of it that are there; ``why``: what is
     wrong."""
 
@@ -44,8 +44,7 @@ class Found:
         return self.presence in (FileState.MISSING, FileState.INCOMPLETE, FileState.WRONG)
 
 
-@dataclass(frozen=True, slots=True)
-class Scratch:
+class Scratch(Struct, frozen=True):
     """``origin``: what says that it is there."""
 
     root: Path
@@ -135,8 +134,7 @@ def _open_digest(algorithm: str, size: int) -> hashlib._Hash:
     return hashlib.new(algorithm, usedforsecurity=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Struct, frozen=True):
     """What a file was when it was last proved. ``address``: where it came from, "" where it was there already."""
 
     size: int

@@ -15,11 +15,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from typing import IO, Any, Protocol
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from reconciler import __version__
 from reconciler.errors import StoreError
@@ -54,8 +55,7 @@ class _Stream(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """``start``: of the first byte that follows, 0 where the server gives all of it. ``total``: bytes of the whole
     file, None where that is not said. ``validator``: what must still be true when more of it is asked for, "" for none.
     """

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from reconciler import git
 from reconciler.codec import CodecError, decode_packed, encode_packed
@@ -70,8 +71,7 @@ class CommitRecords(Mapping[str, Record]):
         return len(self._files)
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(Struct, frozen=True):
     """``records``, ``summaries`` and ``thin`` by id; ``damaged``: path of a record file → what is wrong."""
 
     records: CommitRecords
@@ -80,8 +80,7 @@ class Committed:
     damaged: Mapping[str, str]
 
 
-@dataclass(slots=True)
-class RecordReader:
+class RecordReader(Struct):
     """``index``: the folder of what other processes know; None to believe nobody."""
 
     index: Path | None = None
@@ -131,8 +130,7 @@ class RecordReader:
             self._new = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
+class _Stored(Struct, frozen=True):
     code: tuple[tuple[int, int], ...]
     rows: tuple[KnownRecord, ...]
 

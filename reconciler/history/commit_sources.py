@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler import git
 from reconciler.errors import ReconcilerError
 from reconciler.tree.source import is_left_out, refuse_unpublishable
 
 
-@dataclass(frozen=True, slots=True)
-class CommitSources:
+class CommitSources(Struct, frozen=True):
     """``Sources`` of a commit."""
 
     root: Path

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from reconciler import git
 from reconciler.diff.claims import Proof
@@ -19,8 +20,7 @@ _WORTH_READING = (None, Proof.PROVEN)  # what was found missing or changed stays
 Good = Mapping[str, bytes]  # SHA-256 → bytes, of the logs that are in the commit as they were recorded
 
 
-@dataclass(slots=True)
-class Logs:
+class Logs(Struct):
     """``blobs``: digest → git's blob. ``checked``: what became of each log that was asked for. ``held``: bytes of those
     that were read lately, the least lately read first: one log is asked for several times."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from reconciler import git
 from reconciler.diff.timeline import ChangeCause, MeasuredValue, TimelineStep, Written, drop_repeated
@@ -24,8 +25,7 @@ _OUTPUTS = ("run.",)  # digests of what a run left: they differ each time
 _MACHINE = ("machine.host", "machine.kernel")  # notes, and yet what a result may differ for
 
 
-@dataclass(frozen=True)
-class RecordHistory:
+class RecordHistory(Struct, frozen=True, dict=True):
     """``records``: id → record; ``brought``: id → the commit that brought it; ``kept``: ids at the tip; ``specs``:
     (path, blob) → the first commit with these bytes."""
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from harness.contract import ProbeRequest
 from reconciler import git
@@ -50,8 +52,7 @@ _SCRATCH = "rerun-"
 _MACHINE = ("machine.architecture", "machine.cpu", "machine.cores.physical")
 
 
-@dataclass(frozen=True, slots=True)
-class Repeats:
+class Repeats(Struct, frozen=True):
     """``audit`` with a claim for each repeat. ``kept``: those that were made, each with the file that keeps it."""
 
     audit: AuditReport

@@ -6,11 +6,12 @@ Only here does an audit need artifacts and a scorer's libraries; `reconcile pull
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from msgspec.structs import replace
 
 from harness.contract import BENCHMARKS
 from reconciler.diff.claims import AuditReport, Claim, Proof

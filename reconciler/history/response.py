@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler import git
 from reconciler.diff.claims import Claim, Proof
@@ -20,8 +21,7 @@ from reconciler.resource.records import Record
 from reconciler.spec.files import compute_blob_id
 
 
-@dataclass(frozen=True, slots=True)
-class EvidencedRun:
+class EvidencedRun(Struct, frozen=True):
     """A record of the result. ``brought``: the commit that has it first, ``specs``: path → the first commit in which
     that spec had the bytes that the run was made from; "" where no commit has them. ``missing``: logs that are not in
     the commit."""
@@ -34,8 +34,7 @@ class EvidencedRun:
     missing: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """``claims``: of the audit, about this cell. ``settings``: name → value and the line that set it. ``files``: path
     below the folder of the response → content."""
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler import git
 from reconciler.collector import pause_collector
@@ -39,8 +41,7 @@ if TYPE_CHECKING:
     from reconciler.spec.declared import Declared
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, dict=True):
     """``specs``: path → blob id."""
 
     commit: str
@@ -75,17 +76,16 @@ class Snapshot:
         return {resource.key: resource for resource in reversed(self.desired.resources)}
 
 
-@dataclass(slots=True)
-class Shared:
+class Shared(Struct, dict=True):
     """What snapshots of one repository have in common, which the second need not make again: most records, and cells.
     ``index``: the folder of this machine's caches; None to believe none."""
 
     index: Path | None = None
     compiled: DesiredCache = field(default_factory=DesiredCache)
-    reader: RecordReader = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.reader = RecordReader(self.index)
+    @cached_property
+    def reader(self) -> RecordReader:
+        return RecordReader(self.index)
 
 
 def read_snapshot(

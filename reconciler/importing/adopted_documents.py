@@ -4,9 +4,11 @@ measurements, and what the power supplies of its systems can give."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.files import copy
 from reconciler.importing.adopted_spec import name_power_folder
@@ -17,8 +19,7 @@ from reconciler.tree.layout import is_portable
 _DOCUMENT = "documentation/calibration.md"
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptedDocuments:
+class AdoptedDocuments(Struct, frozen=True):
     """``published``: what the spec says of them. ``files``: path relative to the repository → the file in the tree."""
 
     published: Mapping[str, Any]

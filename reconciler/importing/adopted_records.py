@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
@@ -27,8 +29,7 @@ from reconciler.result_formats.format import ResultFormat
 from reconciler.result_formats.table import find_format
 
 
-@dataclass(frozen=True, slots=True)
-class TakenRecord:
+class TakenRecord(Struct, frozen=True):
     """What became of one folder. ``identity`` is the record's id, ``validity`` LoadGen's word on a performance run."""
 
     address: Address
@@ -39,8 +40,7 @@ class TakenRecord:
     unknown: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class ImportRecorder:
+class ImportRecorder(Struct):
     """Writes into one repository; run it under the pass lock. ``made``: key → id of each record written or known."""
 
     paths: RepositoryPaths

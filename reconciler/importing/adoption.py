@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from reconciler.desired.checks import check
 from reconciler.errors import ReconcilerError, SpecError
@@ -48,8 +49,7 @@ class Taken(Protocol):
 RenderSpec = Callable[[list[TakenCell], Mapping[str, str]], str]
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredTree:
+class DeclaredTree(Struct, frozen=True):
     """``left_out``: cell or file → why it is not in the spec."""
 
     tree: Taken
@@ -58,8 +58,7 @@ class DeclaredTree:
     left_out: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Adoption:
+class Adoption(Struct, frozen=True):
     """``another_round``: the round the spec names, when it is not the tree's."""
 
     round: str

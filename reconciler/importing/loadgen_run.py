@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.errors import LogError
@@ -34,8 +36,7 @@ from reconciler.result_formats.loadgen_logs import (
 from reconciler.result_formats.table import FORMATS
 
 
-@dataclass(frozen=True, slots=True)
-class LoadgenRun:
+class LoadgenRun(Struct, frozen=True):
     """``folder`` holds the logs. ``accuracy_log`` and ``accuracy_text`` are None where there are none.
 
     ``original``: the SHA-256 of the untruncated accuracy log, "" when the log here is whole."""

@@ -4,8 +4,10 @@ submission."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.errors import LogError
@@ -28,8 +30,7 @@ from reconciler.result_formats.table import FORMATS
 _OWN = {PERFORMANCE: RESULT_SUMMARY, ACCURACY: ACCURACY_RESULTS}
 
 
-@dataclass(frozen=True, slots=True)
-class PointRun:
+class PointRun(Struct, frozen=True):
     """The performance run of a point, or its accuracy run. ``files``: those of its record by the names of artifacts."""
 
     folder: Path

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.foreign import strange_entries
@@ -35,8 +37,7 @@ from reconciler.tree.curve.reading import (
 VERSION = "v1.0"
 
 
-@dataclass(frozen=True, slots=True)
-class TakenCurve:
+class TakenCurve(Struct, frozen=True):
     """One system's curve of one model. ``points``: their concurrencies; ``offline``: samples of a dedicated Offline
     run, 0 for none; ``scored``: those with an accuracy result. ``description``: system_desc.json of its first point.
     ``min_concurrency``: as declared, 0 for none."""
@@ -62,8 +63,7 @@ class TakenCurve:
         return Cell(self.division, self.system, self.benchmark, name_point(concurrency))
 
 
-@dataclass(frozen=True, slots=True)
-class TakenCurves:
+class TakenCurves(Struct, frozen=True):
     """Of one submission. ``strange``: what of the folder is not read, and what it is. ``stated``: cell → what its
     point.yaml and system_desc.json say of this point."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
 from reconciler.foreign import strange_entries
@@ -20,8 +22,7 @@ from reconciler.tree.reading.survey import Survey, survey_tree
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
 
 
-@dataclass(frozen=True, slots=True)
-class TakenTree:
+class TakenTree(Struct, frozen=True):
     """``ruleset``: that of the tree's own round. ``systems``: {name: its description's values}.
 
     ``strange``: what of the tree is not read, and what it is."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.errors import LogError
@@ -37,8 +39,7 @@ _CONFIGS = (CONFIG, "config.yml")
 _PARTS = {"accuracy": ACCURACY_RESULTS, "performance": RESULT_SUMMARY}
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointsRun:
+class EndpointsRun(Struct, frozen=True):
     """One run. ``files``: those of its record by the names of artifacts. ``left``: what they hold."""
 
     folder: Path

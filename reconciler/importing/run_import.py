@@ -5,9 +5,11 @@ listed as unknown, in a mark that keeps the result from being packed until someb
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.errors import ReconcilerError
@@ -31,8 +33,7 @@ UNKNOWABLE = ("code", "dataset", "engine", "machine")
 _NOTES = ("machine",)  # the others must be equal for a cell's runs
 
 
-@dataclass(frozen=True, slots=True)
-class ImportContext:
+class ImportContext(Struct, frozen=True):
     """What all records of one import share. ``scratch``: an empty folder for files that are derived.
 
     ``declared``: names of UNKNOWABLE → what the user says of them."""
@@ -44,8 +45,7 @@ class ImportContext:
     declared: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(Struct, frozen=True):
     """A record, the files to store before it, and what the user should know of it."""
 
     record: Record
@@ -53,8 +53,7 @@ class Import:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct, frozen=True):
     """By what and when a run was made elsewhere, as its own files say: ``fact`` names the program, in UTC."""
 
     fact: str

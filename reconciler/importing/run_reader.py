@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from reconciler.desired.detail import Detail
 from reconciler.importing.run_import import Import, ImportContext, Made
@@ -53,8 +54,7 @@ class FoundRun(Protocol):
         """By which two runs are the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class TakenCell:
+class TakenCell(Struct, frozen=True):
     """One scenario folder. ``settings``: what its performance log says a spec must ask for.
 
     ``harness``: what a spec must say of what made the runs. ``problems``: what could not be taken of it, and why.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from reconciler.files import hash_bytes
 from reconciler.importing.sent_files import is_readable, walk_sent
@@ -13,8 +14,7 @@ from reconciler.tree.content import Content, LogRef, hash_content
 from reconciler.tree.documents import read_statements
 
 
-@dataclass(frozen=True, slots=True)
-class Reproduced:
+class Reproduced(Struct, frozen=True):
     """Paths of the adopted tree, each sorted. ``same``: equal bytes, under that name or the proper one.
 
     ``equal``: JSON or YAML with equal values, written otherwise. ``differing``: rendered with other content.

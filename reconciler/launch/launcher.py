@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 LAUNCHER, PYTHON = LAUNCHING = ("system.launcher", "system.python")  # settings of a system
 
@@ -14,8 +15,7 @@ Words = Sequence[str]
 Problem = tuple[str, str]  # what is wrong, and the fix
 
 
-@dataclass(frozen=True, slots=True)
-class Launcher:
+class Launcher(Struct, frozen=True):
     """``words`` before the command; none: this machine. ``python``: the interpreter there, "" for the usual one."""
 
     words: tuple[str, ...] = ()
@@ -26,8 +26,7 @@ class Launcher:
         return os.path.basename(self.words[0]) if self.words else ""  # noqa: PTH119 - a word, not a path
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """What is to be started behind a launcher. ``name``: of this start alone. ``seen``: folders that it needs, under
     the paths that they have here."""
 
@@ -37,8 +36,7 @@ class Launch:
     seen: Sequence[Path]
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """``command``: what to start. ``ending``: a command that ends what may be left of it, () where nothing is."""
 
     command: tuple[str, ...]

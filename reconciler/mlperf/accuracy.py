@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
+
+from msgspec import Struct
 
 from reconciler.mlperf.rules.values import Bar
 
@@ -59,8 +60,7 @@ WHOLE_SET = frozenset({"GEN_LEN", "TOKENS_PER_SAMPLE"})
 _COUNTED = re.compile(r"accuracy=(?P<value>[\d.]+)%, good=(?P<good>\d+), total=(?P<total>\d+)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """A metric as accuracy.txt states it, and the 1-based line. ``numpy``: written as a scalar of NumPy 2."""
 
     value: Decimal
@@ -68,8 +68,7 @@ class Measured:
     numpy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AccuracyReport:
+class AccuracyReport(Struct, frozen=True):
     """What accuracy.txt says. ``hash`` is empty when there is no hash line, ``hash_line`` then 0."""
 
     file: str
@@ -83,8 +82,7 @@ class AccuracyReport:
         return found[0].value if found else None
 
 
-@dataclass(frozen=True, slots=True)
-class BarCheck:
+class BarCheck(Struct, frozen=True):
     """A metric against its bar. ``measured`` None: accuracy.txt does not state it."""
 
     bar: Bar
@@ -128,8 +126,7 @@ def check_bars(report: AccuracyReport, bars: Iterable[Bar]) -> tuple[BarCheck, .
     return tuple(_check(report.metrics.get(bar.metric, ()), bar) for bar in bars)
 
 
-@dataclass(frozen=True, slots=True)
-class Impossible:
+class Impossible(Struct, frozen=True):
     """What no scorer can have found: the 1-based ``line`` of ``file`` says ``stated``, and ``why`` that cannot be."""
 
     file: str

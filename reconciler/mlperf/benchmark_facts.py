@@ -6,10 +6,11 @@ The files stand beside the code that children import (``harness/benchmarks/<name
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from harness import contract
 from reconciler.mlperf.documents import parse_yaml_mapping
@@ -19,8 +20,7 @@ _FOLDER = Path(contract.__file__).parent / "benchmarks"
 _FILE = "benchmark.yaml"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceFacts:
+class SourceFacts(Struct, frozen=True, kw_only=True):
     """A dataset or model as it is published. ``layout``: file → what it is; ``by_hand``: how to get what may not be
     downloaded; ``sources``: addresses of what may; ``type``: of the inputs, as measurements name it."""
 
@@ -40,8 +40,7 @@ class SourceFacts:
     outputs: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RehearsalFacts:
+class RehearsalFacts(Struct, frozen=True, kw_only=True):
     """``samples`` to generate; what a spec says of the benchmark and of each scenario, so that a pass takes minutes:
     "{data}" for the generated data, "{python}" for the interpreter that has this project.
     ``tests``: what it says of the compliance tests that generated answers can pass; where some cannot, the benchmark is
@@ -53,8 +52,7 @@ class RehearsalFacts:
     scenarios: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupportFacts:
+class SupportFacts(Struct, frozen=True, kw_only=True):
     """What of a benchmark works here. ``runs``: its code comes with the project; where it does not, or where the
     official script scores, ``because`` says why. ``script``: that script, in mlcommons/inference, with the ``sha256``
     of the version that is meant; ``command``: how a spec declares it as harness.score.command, in its folder."""
@@ -66,8 +64,7 @@ class SupportFacts:
     command: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkFacts:
+class BenchmarkFacts(Struct, frozen=True, kw_only=True):
     """``code``: its name among the built-in ones; ``names``: what a spec may call it → what rounds call that.
     ``rehearsal``: None where it cannot be rehearsed. ``until``: the last round whose benchmark it is, where later ones
     mean another by its name."""

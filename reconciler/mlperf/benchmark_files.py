@@ -8,10 +8,11 @@ Places are relative to the scratch space, laid out as the guides of submitters h
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from harness import contract
 from reconciler.mlperf.documents import parse_yaml_mapping
@@ -25,8 +26,7 @@ GIT = "git"
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
-@dataclass(frozen=True, slots=True)
-class FileDigest:
+class FileDigest(Struct, frozen=True):
     """``algorithm``: sha256, or md5 where the source publishes nothing better, or git: the name that git has for the
     file where its repository is all that is published. ``origin``: who published it.
     ``others``: of other versions that are as good, which guides of submitters have under the same name."""
@@ -40,8 +40,7 @@ class FileDigest:
         return value == self.value or value in self.others
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True, kw_only=True):
     """One file, or the files of one folder, as they are published.
 
     ``path``: where it belongs, a pattern where it stands for ``count`` files. ``sources``: addresses of the file, or of
@@ -80,8 +79,7 @@ class SourceFile:
         return (self.path, *self.known_as)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkFiles:
+class BenchmarkFiles(Struct, frozen=True, kw_only=True):
     """``datasets`` and ``models``: where a spec without a path of its own finds them, the first that is there."""
 
     folder: str

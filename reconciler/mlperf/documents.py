@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
+from msgspec import Struct
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -18,8 +18,7 @@ _MOST_BITS = 1200
 _YAML_KEY = re.compile(r"([\w.-]{1,80})\s*:")
 
 
-@dataclass(frozen=True, slots=True)
-class ResultDocument:
+class ResultDocument(Struct, frozen=True):
     """A JSON object or YAML mapping. ``lines``: the 1-based line where a name first stands as a key, at any depth."""
 
     values: Mapping[str, Any]

@@ -7,9 +7,10 @@ The files, their fields and their units (ns, queries per second) are those that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct, field
 
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores, read_sample_count, show_plain
@@ -24,8 +25,7 @@ SEEDS = {"sample_index_rng_seed": "dataloader_random_seed", "schedule_rng_seed":
 _DURATIONS = {"min_duration": "min_duration_ms", "max_duration": "max_duration_ms"}
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+class Results(Struct, frozen=True):
     """What one run of the harness left. ``scores``: accuracy_results.json; ``summary``: result_summary.json."""
 
     config: ResultDocument
@@ -33,8 +33,7 @@ class Results:
     scores: ResultDocument | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AskedResults:
+class AskedResults(Struct, frozen=True):
     """What a run was started with. ``settings`` under the names of specs, in their units (ms); ``model``: the name that
     the results must carry. ``seconds``: how long the command took, 0 when that is not known."""
 
@@ -46,8 +45,7 @@ class AskedResults:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDifference:
+class FieldDifference(Struct, frozen=True):
     """``line`` is the 1-based line of ``file``, 0 when it says nothing."""
 
     field: str

@@ -7,9 +7,10 @@ in audit_<name>.json (mlcommons/endpoints: compliance/audit_test). The submissio
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints_accuracy import parse_number
@@ -20,8 +21,7 @@ _FASTER = Decimal("0.1")  # TEST04: how much faster repeated samples may be, and
 _NEAR = Decimal("0.0001")
 
 
-@dataclass(frozen=True, slots=True)
-class Audits:
+class Audits(Struct, frozen=True):
     """``stated``: name of a test → its audit_<name>.json; ``phases``: folder of a phase → its result_summary.json."""
 
     stated: Mapping[str, ResultDocument]

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints_accuracy import parse_number
@@ -40,8 +41,7 @@ _PLACES = (("report_dir",), ("endpoint_config", "endpoints"), ("model_params", "
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class ClientPlaces:
+class ClientPlaces(Struct, frozen=True):
     """Where things are here: none of it is identity. ``dataset`` and ``accuracy``: files; ``report``: the empty folder
     that the client leaves its results in; ``key_variable``: of its environment, with the endpoint's key."""
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean, stdev
+
+from msgspec import Struct
 
 from reconciler.mlperf.compliance.scores import Scored, Slack
 
@@ -23,8 +24,7 @@ _T99 = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """The worst value that a repeat may have, in the unit of the values; ``source``: where it comes from."""
 
     value: float

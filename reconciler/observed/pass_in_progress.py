@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler.files import RepositoryPaths, find_lock_owner
 
@@ -12,8 +13,7 @@ _PASSES = "[0-9]*.jsonl"  # other commands' logs begin with their names
 _LARGEST = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class PassInProgress:
+class PassInProgress(Struct, frozen=True):
     """``owner``: its process; ``began``: as its log has it, "" where there is none. ``ended`` of ``planned`` steps;
     ``under_way``: the resources being made."""
 

@@ -10,8 +10,9 @@ import json
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from harness.catalog import BACKENDS, write_slices
 from reconciler.codec import CodecError, decode_json, encode_json
@@ -25,8 +26,7 @@ _MILLIWATTS = 1000
 _TOLERANCE = 500  # milliwatts: drivers round
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(Struct, frozen=True):
     """The facts of each node, in the order of their ranks; or why there are none."""
 
     nodes: tuple[Mapping[str, Any], ...] = ()

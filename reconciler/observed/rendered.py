@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.files import RepositoryPaths, hash_bytes, read_checked, write_checked
@@ -15,8 +16,7 @@ VERSION = 2
 SHARED = "submission"  # in place of a cell: what all of them share
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(Struct, frozen=True):
     """``tree`` as ``spelled``. ``cells``: cell (or "submission") → fingerprint of what it was rendered from.
     ``files``: cell → {path: sha256}. ``digest`` stands for all of it. While a tree is written, only the cells that stay
     as they are have a fingerprint."""
@@ -46,8 +46,7 @@ def spell_entry(paths: RepositoryPaths, tree: Path) -> str:
     return full.relative_to(root).as_posix() if full.is_relative_to(root) else str(full)
 
 
-@dataclass(frozen=True, slots=True)
-class _Note:
+class _Note(Struct, frozen=True):
     version: int
     tree: str
     cells: Mapping[str, str]

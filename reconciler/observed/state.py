@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 
 class ArtifactPresence(StrEnum):
@@ -12,16 +13,14 @@ class ArtifactPresence(StrEnum):
     CORRUPT = "corrupt"
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(Struct, frozen=True):
     """Why something cannot be done on this machine now, and what would unblock it."""
 
     message: str
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """``artifacts``: (place, sha256) → what is wrong with it. ``paths`` gives their files for messages.
 
     ``systems``: declared systems that this machine is not. ``rendered``: cell (or "submission") → fingerprint of

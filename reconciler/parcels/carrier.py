@@ -6,10 +6,12 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from harness.contract import FileMessage, Result
 from reconciler.codec import decode_json
@@ -49,8 +51,7 @@ _LOOK = 4.0  # seconds between two questions of how far one attempt is
 _LEFT_HERE = frozenset({".git", ".reconcile", "__pycache__"})  # folders of a repository that no request needs
 
 
-@dataclass(slots=True)
-class StoreCarrier:
+class StoreCarrier(Struct):
     """``depots``: stores by name, as the spec declares them. ``remotes``: folder of an attempt → its ticket and store;
     ``looked``: → when it was asked last, monotonic. ``only_looks``: what has ended stays in the store, for the pass
     that waits for it, and no job is told to end."""

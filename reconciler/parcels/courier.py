@@ -13,9 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from reconciler.codec import encode_json
 from reconciler.errors import ReconcilerError, StoreError
@@ -37,8 +38,7 @@ _PAUSE = 5.0  # seconds between two questions to a store that does not answer
 _FETCHING, _SENDING = 60.0, 3600.0  # seconds for which it is asked again: a run that has ended took long, perhaps
 
 
-@dataclass(slots=True)
-class Courier:
+class Courier(Struct):
     """``unwanted``: nobody waits for the attempt any more."""
 
     ticket: FetchTicket

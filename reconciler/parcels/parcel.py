@@ -6,8 +6,9 @@ import base64
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler.codec import decode_json, encode_json
 from reconciler.files import hash_bytes, hash_file, written_aside
@@ -21,8 +22,7 @@ class DamagedParcelError(Exception):
     """What came is not what was sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParcelFile:
+class ParcelFile(Struct, frozen=True):
     """``path``: absolute, and the same on both sides. ``data``: of a small file, base64; None for an object."""
 
     path: str
@@ -32,8 +32,7 @@ class ParcelFile:
     data: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Parcel:
+class Parcel(Struct, frozen=True):
     """``folders`` are there even where nothing is in them."""
 
     files: tuple[ParcelFile, ...]

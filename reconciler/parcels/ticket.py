@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.codec import decode_json, encode_json
 from reconciler.execute.executors.carrier import TICKET
@@ -19,8 +20,7 @@ NOTES = (WANTED, BEGUN, TWICE, PROGRESS, RESULT)
 NOT_LEFT = frozenset({"attempt.json", "handle.json", "inputs", "run", TICKET})
 
 
-@dataclass(frozen=True, slots=True)
-class FetchTicket:
+class FetchTicket(Struct, frozen=True):
     """``url`` and ``options`` of the store, as declared: a secret is named by its variable. ``attempt``: its id;
     ``folder``: where it is on either side; ``parcel``: digest of the list of files that are sent. ``verb``, ``request``
     and ``result``: of the child that carries it out; ``objects``: where a node keeps what many attempts need;
@@ -56,8 +56,7 @@ def decode_ticket(data: bytes) -> FetchTicket:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressNote:
+class ProgressNote(Struct, frozen=True):
     """What a node tells while it works: its files ``placed`` and ``last-line``, and its counter in hexadecimal."""
 
     placed: str = ""
@@ -65,8 +64,7 @@ class ProgressNote:
     last_line: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Depot:
+class Depot(Struct, frozen=True):
     """A store through which attempts may travel. ``refused``: why nothing may go there today, "" when it may."""
 
     store: StoreSettings

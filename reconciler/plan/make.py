@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler.diff.change import Change, Difference, InputChange, Work
 from reconciler.plan.plan import Plan, Step
@@ -20,8 +22,7 @@ _NEEDED = "needed only by what is blocked"
 _WORK = (Work.MAKE, Work.START)  # what a child process does, and what may be blocked
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """``select``/``exclude``: which cells; ``only``: which kinds (what these need is made too, nothing that hangs
     on them)."""
 
@@ -30,8 +31,7 @@ class Policy:
     only: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class PlanContext:
+class PlanContext(Struct, frozen=True):
     resources: Mapping[Address, Resource]
     blocked: Blocked
     predict: Predict

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from reconciler.diff.change import Change, Drift, Finding, InputChange
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Freeze, find_freeze
 from reconciler.resource.kinds import Address, Cell
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One thing to do. ``shared``: further addresses with the same key, satisfied by the same outcome. ``seconds``:
     predicted, None when it is unknown; ``basis`` "history", "formula" or "alike". ``blocked``: why it cannot be done
     here now, and ``fix``."""
@@ -25,8 +24,7 @@ class Step:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Bound to what it was made from: the desired digest and the digest of the set of records. ``excluded``: steps
     that selectors left out. ``acceptances``: path, acceptance, how it stands; ``frozen``: the freezes that hold."""
 
@@ -51,8 +49,7 @@ class Plan:
         return not self.steps and not self.findings
 
 
-@dataclass(frozen=True, slots=True)
-class DeadlineEntry:
+class DeadlineEntry(Struct, frozen=True):
     """Cells that are submitted together. ``seconds``: of their own steps; ``unknown``: how many of these have no
     prediction; ``ends``: seconds from now when they come in this order."""
 
@@ -63,8 +60,7 @@ class DeadlineEntry:
     ends: float
 
 
-@dataclass(frozen=True, slots=True)
-class MachineSchedule:
+class MachineSchedule(Struct, frozen=True):
     """``fits`` in the order to run them; ``drops``: what to leave out, first what saves the most. ``blocked``: why the
     steps of one of its entries cannot be done from here."""
 

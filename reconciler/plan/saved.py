@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +85,7 @@ def _restore_input(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _restore_row(row: list[Any], of: type[Drift | Finding | Origin]) -> dict[str, Any]:
-    return dict(zip((item.name for item in fields(of)), row, strict=False))
+    return dict(zip(of.__struct_fields__, row, strict=False))
 
 
 def refuse_stale(saved: Plan, fresh: Plan) -> None:

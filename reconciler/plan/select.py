@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import Address, Kind
@@ -21,8 +22,7 @@ _AROUND_SLASH = re.compile(r"\s*/\s*")
 _BETWEEN_TERMS = re.compile(r"\s+(?=[a-z]+=)")
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(Struct, frozen=True):
     """``terms``: (field, globs) pairs; none selects everything."""
 
     terms: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -39,8 +39,7 @@ class Selector:
         return any(field == "kind" for field, _ in self.terms)
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """What any of several selectors matches; without one, nothing."""
 
     selectors: tuple[Selector, ...] = ()

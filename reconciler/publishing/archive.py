@@ -8,9 +8,10 @@ import io
 import json
 import tarfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
+
+from msgspec import Struct
 
 from reconciler.tree.content import Content, LogRef
 
@@ -22,8 +23,7 @@ _CHUNK = 1 << 20
 _LEVEL = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(Struct, frozen=True):
     """``sha256`` and ``sha1`` of the compressed archive; ``tar_sha256`` of what is inside, which no version of a
     compression library can change. ``files``: {path: {"sha256", "bytes"}}."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from reconciler.diff.change import Chosen, Finding
 from reconciler.mlperf.loadgen.log import DetailLog
@@ -32,8 +33,7 @@ _MARKS = {
 }
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Refusal:
+class Refusal(Struct, frozen=True, order=True):
     """``where``: a cell, a file or a remote."""
 
     where: str

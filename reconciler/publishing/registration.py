@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler.resource.kinds import place_cell
 from reconciler.tree.content import Content, SubmissionContent
@@ -23,8 +24,7 @@ _IN_RUN = {SUMMARY: f"performance/{SUMMARY}", ACCURACY: f"accuracy/{ACCURACY}"} 
 _TARGET_DATE = "target_availability_date"
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(Struct, frozen=True):
     """``runs``: folders of runs, relative; ``shared``: src and docs, as far as there are any."""
 
     division: str

@@ -7,9 +7,10 @@ import json
 import shutil
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.archive_members import NO_ARCHIVE, BoundedMember, read_members
 from reconciler.errors import ReconcilerError
@@ -26,8 +27,7 @@ _SPARE = 64 << 20  # bytes that stay free on the disk
 _DEEPEST, _LONGEST = 40, 1000  # folders within each other, and characters of a name
 
 
-@dataclass(frozen=True, slots=True)
-class Unpacked:
+class Unpacked(Struct, frozen=True):
     """``checked``: what was proved, in words."""
 
     folder: Path

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.event_log import RECONCILING, add_context, facts, open_log
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepStarted
@@ -16,8 +17,7 @@ from reconciler.planning import PlanResult
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Journal:
+class Journal(Struct):
     """``id`` of the pass, which every line carries."""
 
     id: str

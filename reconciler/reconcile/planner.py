@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.diff.change import Work
 from reconciler.execute.outcome import Event, Message
@@ -13,8 +15,7 @@ from reconciler.observed.node_probe import probe_machines
 from reconciler.planning import Options, PlanCache, PlanResult, compute_plan
 
 
-@dataclass(slots=True)
-class Planner:
+class Planner(Struct):
     """``waited``: seconds that probes of machines took."""
 
     paths: RepositoryPaths

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from reconciler.diff.change import Work
 from reconciler.errors import ReconcilerError, RepositoryError
@@ -20,8 +21,7 @@ from reconciler.resource.records import Summary
 Sign = Callable[[str], None]
 
 
-@dataclass(slots=True)
-class Recorder:
+class Recorder(Struct):
     """``sign`` signs a record, once a signer is known; until then records wait in ``unsigned``."""
 
     paths: RepositoryPaths

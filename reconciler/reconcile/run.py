@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler.errors import RepositoryError
 from reconciler.execute.outcome import Event, Outcome
@@ -26,8 +27,7 @@ from reconciler.storage_errors import convert_storage_errors
 _LOOKS = 40  # of one pass; each but the last has done something, so the bound only guards against a bug of ours
 
 
-@dataclass(frozen=True, slots=True)
-class PassReport:
+class PassReport(Struct, frozen=True):
     """``after``: how the world is after the pass. ``own_seconds`` is the pass's own time, ``child_seconds`` that of its
     child processes. ``rendered``: files of the tree, 0 when it was not rendered. ``not_committed``: why git took
     nothing. ``id``: in the log. ``left``: jobs of a queue that go on without this pass."""
@@ -73,8 +73,7 @@ def run_pass(
         return Pass(paths, options, planner, worker, recorder, journal).run(saved)
 
 
-@dataclass(slots=True)
-class Pass:
+class Pass(Struct):
     """One pass: ``planner`` decides, ``worker`` does, ``recorder`` keeps, ``journal`` tells."""
 
     paths: RepositoryPaths

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler import __version__
 from reconciler.diff.change import Difference, Work
@@ -39,8 +42,7 @@ from reconciler.resource.settings import SystemSettings
 TOOL = f"mlperf-reconciler {__version__}"
 
 
-@dataclass(slots=True)
-class Tries:
+class Tries(Struct):
     """Of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted``: those that a queue
     ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that child processes took, ``waited`` that it
     waited for machines and servers."""
@@ -54,8 +56,7 @@ class Tries:
     waited: float = 0.0
 
 
-@dataclass(slots=True)
-class Worker:
+class Worker(Struct, dict=True):
     """``under_way``: key → the attempt of an earlier pass that still runs somewhere. ``began`` is monotonic, ``wall``
     the time of day then; ``keep_open``: the lock of this pass, which children hold as well. ``left``: what is under way
     was left to its queue."""
@@ -74,10 +75,10 @@ class Worker:
     order: RecordClock = field(default_factory=RecordClock)
     began: float = field(default_factory=time.monotonic)
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
-    executors: Executors = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.executors = Executors.of(self.paths, self.carrier)
+    @cached_property
+    def executors(self) -> Executors:
+        return Executors.of(self.paths, self.carrier)
 
     def harvest(self) -> int:
         taken = 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from functools import cache, lru_cache
 from pathlib import PurePosixPath
 from typing import Any, get_type_hints
@@ -21,13 +20,13 @@ from reconciler.errors import RecordError
 from reconciler.files import hash_bytes
 from reconciler.record.plausible import check_plausible
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import FORMAT, LEFT_OUT, SPARE_LOGS, Ended, Record, Summary
+from reconciler.resource.records import FORMAT, SPARE_LOGS, Ended, Record, Summary
 from reconciler.resource.settings import CLIENT_SOURCES
 
 # format → a pure function that turns a document of it into one of the next format.
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-_REQUIRED = frozenset(item.name for item in fields(Record) if LEFT_OUT not in item.metadata)
-_NAMES = tuple(item.name for item in fields(Record))
+_NAMES = Record.__struct_fields__
+_REQUIRED = frozenset(_NAMES) - Record.LEFT_OUT
 
 
 @cache

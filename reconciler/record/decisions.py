@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import re
@@ -11,6 +10,8 @@ from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import structs
 
 from reconciler.codec import make_versioned, read_document
 from reconciler.files import RepositoryPaths, hash_bytes, replace
@@ -35,7 +36,7 @@ def read(paths: RepositoryPaths, today: date) -> Decisions:
             refuse_storage_error(error, paths.root / path)
             unread[path] = error.strerror or str(error)
     found = parse_decisions(files, today)
-    return dataclasses.replace(found, damaged={**found.damaged, **unread}) if unread else found
+    return structs.replace(found, damaged={**found.damaged, **unread}) if unread else found
 
 
 def parse_decisions(files: Mapping[str, bytes], today: date) -> Decisions:

@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler.errors import RecordError
 from reconciler.files import RepositoryPaths, remove
@@ -18,8 +19,7 @@ from reconciler.resource.records import Record
 from reconciler.trial_paths import TrialPaths
 
 
-@dataclass(frozen=True, slots=True)
-class GcReport:
+class GcReport(Struct, frozen=True):
     """``objects``: how many stored files went (or would go), ``bytes`` their size; ``attempts``: folders of lost
     attempts; ``trials``: how many records of trials."""
 

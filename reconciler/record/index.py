@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from reconciler.codec import CodecError, decode_packed, encode_packed
 from reconciler.errors import RecordError
@@ -28,22 +29,19 @@ _WRITERS = ("codec.py", "record/codec.py", "record/index.py", "resource/kinds.py
 SUMMARY_SOURCES = tuple(_PACKAGE / name for name in _WRITERS)
 
 
-@dataclass(frozen=True, slots=True)
-class Damaged:
+class Damaged(Struct, frozen=True):
     """A record file whose bytes are not what its name says: path relative to the repository, and why."""
 
     path: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     recorded: Recorded
     damaged: tuple[Damaged, ...] = ()
 
 
-@dataclass(slots=True)
-class Index:
+class Index(Struct):
     """The summaries that this process knows already: as good as the index on disk, while that is the one it saw."""
 
     file: object = None
@@ -152,8 +150,7 @@ def group_records(summaries: Iterable[Summary], *, trials: bool = False) -> Reco
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _IndexFile:
+class _IndexFile(Struct, frozen=True):
     code: tuple[tuple[int, int], ...]
     rows: tuple[tuple[Stamp, Summary], ...]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from reconciler.resource.kinds import Address
 
@@ -18,8 +19,7 @@ class TransferStatus(StrEnum):
     WRONG = "wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRef:
+class ObjectRef(Struct, frozen=True):
     """An object that records name and git does not hold. ``name``, ``address``: of one artifact that it is."""
 
     sha256: str
@@ -28,8 +28,7 @@ class ObjectRef:
     address: Address
 
 
-@dataclass(frozen=True, slots=True)
-class TransferResult:
+class TransferResult(Struct, frozen=True):
     """The end of one object's transfer; ``why`` when it is neither moved nor present."""
 
     what: ObjectRef

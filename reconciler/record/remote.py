@@ -12,9 +12,10 @@ import errno
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.resource.embargo import show_embargo
@@ -43,8 +44,7 @@ class TransferStoppedError(Exception):
     """Raised by who is told of bytes, to stop a transfer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
+class Remote(Struct, frozen=True):
     """``url``: as messages show it. ``root``: the store's folder as its file system names it."""
 
     url: str

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from msgspec import Struct
 
 from reconciler.errors import RecordError, RepositoryError
 from reconciler.files import RepositoryPaths, hash_bytes, replace
@@ -32,8 +33,7 @@ _TRIAL = b"may this key sign records?\n"
 _HEAD = {b"-----BEGIN SSH SIGNATURE-----": _SSH, b"-----BEGIN PGP SIGNATURE-----": _PGP}
 
 
-@dataclass(frozen=True, slots=True)
-class Signer:
+class Signer(Struct, frozen=True):
     """What git is configured to sign with: ``kind`` ssh or openpgp, the program, and the key as git names it."""
 
     kind: str
@@ -137,8 +137,7 @@ class SignatureStatus(StrEnum):
     BAD = "bad"
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """``who``: the signer as the allowed signers, or the keyring, call them; the key where they do not."""
 
     standing: SignatureStatus

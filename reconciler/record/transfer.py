@@ -14,11 +14,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from reconciler.errors import StorageError, StoreError
 from reconciler.files import RepositoryPaths, hash_file, link, remove
@@ -38,8 +39,7 @@ NOT_PUSHED = "nobody has pushed it there"
 _SPARE = 64 << 20  # bytes that a pull leaves free on this disk
 
 
-@dataclass(slots=True)
-class Transfer:
+class Transfer(Struct):
     """One push or pull. ``report`` gets the bytes that passed so far; it is called from several threads, one at a
     time. ``turn`` is called now and then, and waits while the machine is somebody else's. ``patience``: seconds without
     bytes after which the store is given up."""

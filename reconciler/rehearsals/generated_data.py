@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from harness.contract import Benchmark, Progress, RehearseRequest, Result, read_progress
 from reconciler.errors import ReconcilerError
@@ -22,8 +23,7 @@ Size = Literal["small", "full"]
 Moved = Callable[[str, Progress], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generated:
+class Generated(Struct, frozen=True, kw_only=True):
     """Where one benchmark's data and model are, relative to the rehearsal's folder; ``made``: by this call."""
 
     code: str

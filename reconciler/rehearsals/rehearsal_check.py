@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.tree.findings import TreeReport
 
@@ -22,8 +24,7 @@ SHORT = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RehearsalCheck:
+class RehearsalCheck(Struct, frozen=True):
     """``expected``: rule → how often it was broken, by nature. ``unexpected``: the report without those."""
 
     expected: Mapping[str, int]

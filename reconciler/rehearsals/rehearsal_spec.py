@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError, suggest_nearest
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, RehearsalFacts
@@ -30,8 +31,7 @@ CALIBRATION_TEXT = (
 _ATTEMPTS = 6  # of runs and tests, in turn: a machine that rehearses does other things meanwhile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsed:
+class Rehearsed(Struct, frozen=True, kw_only=True):
     """A benchmark under the name that the user gave it; ``official``: that of rounds, and of its folder in the tree."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.quantities import show_count, show_size
 from reconciler.render.causes import label
@@ -16,8 +17,7 @@ from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.wording import show_value
 
 
-@dataclass(frozen=True, slots=True)
-class ShownFile:
+class ShownFile(Struct, frozen=True):
     """``path`` relative to the repository where it is in it; ``bytes`` as recorded."""
 
     name: str
@@ -26,8 +26,7 @@ class ShownFile:
     present: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """A resource: the record that satisfies it, what a pass would do, its files, and ids of its other records."""
 
     address: Address
@@ -38,8 +37,7 @@ class Shown:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Showing:
+class Showing(Struct, frozen=True):
     cell: Cell
     settings: Mapping[str, Value]
     resources: tuple[Shown, ...]

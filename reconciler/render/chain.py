@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.render.causes import label, word_reason
 from reconciler.render.colour import Paint, Tone, show_plain
@@ -15,8 +16,7 @@ from reconciler.resource.kinds import Address
 from reconciler.resource.wording import name_setting, shorten_value, show_value
 
 
-@dataclass(frozen=True, slots=True)
-class By:
+class By(Struct, frozen=True):
     """A commit, as far as git knows it. ``age`` for people: "2 days ago"; ``older``: a shallow clone ends here."""
 
     commit: str
@@ -31,8 +31,7 @@ class By:
         return f"{self.commit[:7]}, {self.author}, {self.age}: {self.subject}{older}"
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """One step. ``record`` "" for what is rendered or not there; ``metric``: (value, unit); ``due``: why it is to be
     made, so that the record, if any, is the last one. ``brought``: the commit that brought the record, if any.
     ``line``: of its own inputs that a spec line sets, the one that changed last, and by whom."""

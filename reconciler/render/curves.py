@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from reconciler.mlperf.endpoints_program.pareto import CurvePoint
 from reconciler.quantities import join_listing, show_count, show_duration, show_rate
@@ -12,8 +13,7 @@ from reconciler.quantities import join_listing, show_count, show_duration, show_
 _BENDING = 3  # points that make a bend
 
 
-@dataclass(frozen=True, slots=True)
-class BandStanding:
+class BandStanding(Struct, frozen=True):
     """A mandatory band: its concurrencies, the points that are declared there, and those of them that are measured."""
 
     title: str
@@ -23,8 +23,7 @@ class BandStanding:
     measured: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CurveStanding:
+class CurveStanding(Struct, frozen=True):
     """``dominated``: points than which another is better on both axes. ``denser``: concurrencies beside the sharpest
     bends; ``seconds``: what one more point takes, None where nothing can tell. ``points``: those that can be drawn.
     ``offline``: samples of a dedicated Offline run, 0 where the point at the maximum is elected; ``ceiling``: its

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.plan.plan import Plan
 from reconciler.resource.conditions import CellStatus
@@ -22,13 +23,13 @@ def render_document(kind: str, **parts: Any) -> dict[str, Any]:
 
 
 def convert_plain_value(value: Any) -> Any:
-    """Values of ours as JSON: addresses, cells and origins as the text people know, dataclasses field by field."""
+    """Values of ours as JSON: addresses, cells and origins as the text people know, structs field by field."""
     if isinstance(value, (Address, Cell, Origin, Path)):
         return str(value)
     if isinstance(value, Enum):
         return value.value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: convert_plain_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Struct):
+        return {name: convert_plain_value(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):
         return {str(name): convert_plain_value(item) for name, item in value.items()}
     if isinstance(value, (set, frozenset)):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.codec import make_versioned
 from reconciler.diff.change import Finding, InputChange
@@ -20,8 +21,7 @@ from reconciler.resource.resources import Resource
 from reconciler.resource.wording import shorten_value, show_acceptance, show_accepted_input, show_change, show_value
 
 
-@dataclass(frozen=True, slots=True)
-class Reasoned:
+class Reasoned(Struct, frozen=True):
     """One resource of a cell. ``step`` None: it is in sync with ``record`` ("" for what is rendered, not recorded).
 
     ``inputs``: what was compared. ``made``: when the record was made, for people. ``accepted``: the record has other
@@ -36,8 +36,7 @@ class Reasoned:
     accepted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     cell: Cell
     parts: tuple[Reasoned, ...]
     findings: tuple[Finding, ...] = ()

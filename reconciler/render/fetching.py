@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.fetching.fetch import Fate, FetchResult
 from reconciler.fetching.scratch import Scratch
@@ -17,8 +18,7 @@ from reconciler.render.explanation import render_table
 _TONES = {Fate.HERE: Tone.GOOD, Fate.FETCHED: Tone.GOOD, Fate.DUE: Tone.DOUBT, Fate.BY_HAND: Tone.DOUBT}
 
 
-@dataclass(frozen=True, slots=True)
-class FetchReport:
+class FetchReport(Struct, frozen=True):
     """``free``: bytes free in the scratch space before anything came."""
 
     scratch: Scratch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from harness.contract import Progress
 from reconciler.diff.change import Work
@@ -18,8 +18,7 @@ _LEAST_NAME = 24  # characters
 _TONES = {Status.DONE: Tone.GOOD, Status.BLOCKED: Tone.DOUBT, Status.RETRY: Tone.DOUBT, Status.FAILED: Tone.BAD}
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """``per_second`` and ``left`` (seconds) are None while it is unknown. ``fraction`` in 0..1."""
 
     fraction: float | None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.escaping import escape_html
 
@@ -12,16 +13,14 @@ WIDTH = 720
 _OF_FILE = ' xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="12"'
 
 
-@dataclass(frozen=True, slots=True)
-class Bars:
+class Bars(Struct, frozen=True):
     """``parts``: for each row the lengths of its parts, by the classes that colour them."""
 
     rows: Sequence[str]
     parts: Sequence[Sequence[tuple[str, int]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """``good`` false: shown, but no result to publish. ``words``: what a reader sees on pointing at it."""
 
     value: float

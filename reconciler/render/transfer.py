@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.quantities import show_count, show_size
 from reconciler.record.objects import TransferResult, TransferStatus
@@ -13,8 +14,7 @@ VERSION = 1
 _DONE = {"push": "pushed", "pull": "pulled"}
 
 
-@dataclass(frozen=True, slots=True)
-class TransferReport:
+class TransferReport(Struct, frozen=True):
     command: str
     store: str
     url: str

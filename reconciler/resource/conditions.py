@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from reconciler.resource.kinds import Cell
 
@@ -25,8 +26,7 @@ NOT_REQUIRED = "NotRequired"  # the reason of a condition that nothing asks for
 CONDITIONS = ("Built", "Accurate", "Performed", "Valid", "Audited", "Rendered", "Ready")
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """``type`` is one of CONDITIONS; ``reason`` one CamelCase word; ``message`` for people."""
 
     type: str
@@ -39,8 +39,7 @@ def find_worst(conditions: Iterable[Condition]) -> ConditionStatus:
     return max((c.status for c in conditions), key=_WORST.__getitem__, default=ConditionStatus.UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class CellStatus:
+class CellStatus(Struct, frozen=True):
     """A cell at a glance. ``metric``, ``accuracy``, ``efficiency``: (value, unit). ``marks``: rehearsal, synthetic."""
 
     cell: Cell

@@ -8,10 +8,11 @@ that files keep their bytes. Whether a decision holds today is asked in each pas
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Cell
@@ -19,8 +20,7 @@ from reconciler.resource.kinds import Address, Cell
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedInput:
+class AcceptedInput(Struct, frozen=True):
     """An input that differs: as it was recorded, and as it is asked for. ``origin``: the line that asks."""
 
     before: Any
@@ -28,16 +28,14 @@ class AcceptedInput:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeyChange:
+class KeyChange(Struct, frozen=True):
     """The key of the record that counts, and the one that it counts for."""
 
     before: str
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedKey:
+class AcceptedKey(Struct, frozen=True):
     """A resource whose record with the key before counts for the key after. ``inputs``: its own that differ."""
 
     address: Address
@@ -45,8 +43,7 @@ class AcceptedKey:
     inputs: Mapping[str, AcceptedInput] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(Struct, frozen=True):
     """``by``: name and address as git knows them; ``made``: UTC, ISO 8601; ``until``: the first day on which it no
     longer holds; ``commit``: HEAD when it was made, "" for none."""
 
@@ -68,8 +65,7 @@ class Acceptance:
         return tuple(found.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Freeze:
+class Freeze(Struct, frozen=True):
     """``cell`` None: the whole submission. ``until`` None: until somebody ends it."""
 
     cell: Cell | None
@@ -88,8 +84,7 @@ class Freeze:
         return f"frozen {end} by {self.by.partition(' <')[0]}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class Amendment:
+class Amendment(Struct, frozen=True):
     """A result that was corrected after it was submitted. ``objection``: where it was filed, or its text; ``commit``:
     the one that was submitted. ``result``: what stands for the result then and as corrected; ``repeated``: the runs,
     scores and tests that were made again; ``metric``: then and now, as text, "" where there is none. ``inputs``: by the
@@ -117,8 +112,7 @@ class AcceptanceStatus(StrEnum):
     MEASURED = "not needed"
 
 
-@dataclass(frozen=True, slots=True)
-class Decisions:
+class Decisions(Struct, frozen=True):
     """By the path of their files. ``damaged``: path → why it has no effect. ``today``: a day in UTC."""
 
     acceptances: Mapping[str, Acceptance]

@@ -7,18 +7,18 @@ for a hook. Files on this machine are no exit.
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from reconciler.resource.settings import Settings
 
 HOOK = "exec:"  # begins the address of a program that is handed events
 
 
-@dataclass(frozen=True, slots=True)
-class Embargo:
+class Embargo(Struct, frozen=True):
     """``until``: the day on which the results are public, None for one without an end. ``allow``: patterns of addresses
     that are known to be private."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Kind
@@ -20,8 +21,7 @@ class Role(StrEnum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Origin:
+class Origin(Struct, frozen=True, order=True):
     """Where a value comes from. ``file`` with 1-based line and column for a spec; otherwise ``file`` names the source:
     "round v6.1", "default", "record", "this machine", "Engine:…" (an upstream key). Line 0 means no line."""
 
@@ -36,16 +36,14 @@ class Origin:
 DEFAULT = Origin("default")
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """A resolved value and where it was set. ``value`` is canonical (see ``canonical.py``)."""
 
     value: Any
     origin: Origin = DEFAULT
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """One identity input of a resource. ``upstream``: what it is made from, whose key the value is then."""
 
     name: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from reconciler.quantities import read_count
 
@@ -38,8 +39,7 @@ CURVE_DIVISIONS = ("standardized", "serviced", "rdi")  # of MLPerf Endpoints, wh
 ALL_DIVISIONS = (*DIVISIONS, *CURVE_DIVISIONS)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Cell:
+class Cell(Struct, frozen=True, order=True):
     """Division x system x benchmark (with its accuracy variant) x scenario: one scenario folder of the tree."""
 
     division: str

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 EXECUTOR = "executor"  # of a system: the queue's name, and its settings below that
 
 
-@dataclass(frozen=True, slots=True)
-class QueueFacts:
+class QueueFacts(Struct, frozen=True):
     """``name``: below ``executor`` in a spec, of the executor that submits to it, and of the extra that brings its
     ``library``. ``title``: as people call it. ``program`` and ``library``: what a machine that submits must have, ""
     where it needs none."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+from msgspec import Struct, field
 
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 
 FORMAT = 1
-# Metadata of a field of a record, or of another stored thing, that is written only where it differs from its default.
-LEFT_OUT = "left out"
 REHEARSAL = "rehearsal"  # mark of what the spec calls one, for ever
 TRIAL = "trial"  # mark of a run that was made to learn something, and never becomes a result
 QUICK = "quick"  # beside it: the run was shorter than its round asks
@@ -48,22 +47,19 @@ class Artifact(NamedTuple):
     place: str = "objects"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedInput:
+class RecordedInput(Struct, frozen=True):
     """An identity input as it was: its value and where the spec (or round) set it then."""
 
     value: Any
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedFact:
+class RecordedFact(Struct, frozen=True):
     value: Any
     role: Role
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """One immutable outcome. ``started`` is UTC, ISO 8601; ``seconds`` monotonic. ``values``: metrics, verdict,
     what was made.
 
@@ -72,9 +68,11 @@ class Record:
     "imported".
     ``problem``/``fix`` for a failed attempt.
 
-    The fields are the format of the file. A new one has a default and ``metadata={LEFT_OUT: True}``: records from
-    before it keep their bytes, and their ids with them.
+    The fields are the format of the file. A new one has a default and its name in ``LEFT_OUT``: records from before it
+    keep their bytes, and their ids with them.
     """
+
+    LEFT_OUT: ClassVar[frozenset[str]] = frozenset()
 
     address: Address
     key: str
@@ -102,8 +100,7 @@ class Record:
         return {name: fact.value for name, fact in self.facts.items() if fact.role is Role.EVIDENCE}
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """What comparing, choosing and summing up need of a record, so that a warm pass opens no record file.
 
     ``validity`` is "VALID", "INVALID" or "" (no performance run). ``evidence``: sorted (name, canonical text)
@@ -143,8 +140,7 @@ class Summary:
         return next(((value, unit) for name, value, unit in self.inferred if name == scenario), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """All records of a repository, by key and by address, each oldest first."""
 
     by_key: Mapping[str, tuple[Summary, ...]] = field(default_factory=dict)

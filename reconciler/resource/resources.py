@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from reconciler.resource.kinds import Address, Cell, Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Struct, frozen=True):
     """What the spec asks for, in the few values that comparing needs; everything else is in its
     ``Detail`` (see ``desired.state``).
 

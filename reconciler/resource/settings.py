@@ -4,8 +4,9 @@ flat names that records and the reference have ("engine.batch_size"); who reads 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from harness.catalog import read_slices
 from reconciler.launch.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
@@ -61,8 +62,7 @@ _MILLISECONDS = 1000
 NO_HARDWARE = frozenset({"", "none", "n/a", "0"})  # what people write where there is none
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
+class Hardware(Struct, frozen=True):
     """``accelerator``, ``cpu``: "" where none is declared. ``count``: of accelerators on each node, ``nodes``: 0 where
     undeclared. ``power_limit``: of each accelerator, in mW, 0 for none. ``slices``: where accelerators are cut (MIG),
     the profile of each slice that a node offers."""
@@ -75,8 +75,7 @@ class Hardware:
     slices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """By flat name. A name that is not declared reads as the default, like one that is declared as nothing."""
 
     values: Mapping[str, object] = field(default_factory=dict)
@@ -143,8 +142,7 @@ class Settings:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CellSettings(Settings):
+class CellSettings(Settings, frozen=True):
     """Of one cell, with those of its system; of a run, also the values that the round adds."""
 
     def part_text(self, part: str, name: str) -> str:
@@ -162,23 +160,20 @@ def _second(value: object) -> object:
     return value[1]
 
 
-@dataclass(frozen=True, slots=True)
-class SystemSettings(Settings):
+class SystemSettings(Settings, frozen=True):
     """Of one system. ``description``: the fields of its file in the tree, as the user wrote them."""
 
     description: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class StoreSettings:
+class StoreSettings(Struct, frozen=True):
     """An object store. An option is a value, or a pair that names the variable of the environment which holds it."""
 
     url: str
     options: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class SubmissionSettings(Settings):
+class SubmissionSettings(Settings, frozen=True):
     """What holds for all cells: the submission's own settings (``embargo.until``, ``documents.calibration``, stores)
     and its systems. ``tree``: the declared place of the rendered tree. Of a benchmark ``code``: locations of what it
     publishes instead of the code of its runs; ``own_code``: of its own file, for runs that did not keep their code;
@@ -199,8 +194,7 @@ class SubmissionSettings(Settings):
         return {name: StoreSettings(store["url"], store["options"]) for name, store in found.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """Runs with other settings than the spec's, or shorter ones, that never become results. ``settings`` of ``cell``,
     as they would be typed into the spec, by their path below it: ("run.batch_size", "8"). Without a cell, every cell's
     own settings. ``quick``: runs that take seconds."""

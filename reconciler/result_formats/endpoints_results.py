@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.endpoints import AskedResults, Results, find_differences, measure_performance
@@ -32,8 +33,7 @@ AUDIT = "audit"  # folder of the tests that the harness ran behind the performan
 SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), configuration=CONFIG, tests=AUDIT)
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Struct, frozen=True):
     """The results of one run, and of the compliance tests that the harness ran behind it."""
 
     results: Results

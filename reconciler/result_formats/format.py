@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from reconciler.mlperf.rules.context import RuleContext
 
 RecordValues = dict[str, Any]  # what a record says of its outcome: JSON, whose names differ from kind to kind
 
 
-@dataclass(frozen=True, slots=True)
-class KeptFile:
+class KeptFile(Struct, frozen=True):
     """A file to keep: ``in_git`` when the tree needs it."""
 
     path: Path
@@ -21,8 +21,7 @@ class KeptFile:
     in_git: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What an attempt came to. ``problem`` not empty: it failed, whatever its child said."""
 
     values: RecordValues
@@ -31,8 +30,7 @@ class Verdict:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunFiles:
+class RunFiles(Struct, frozen=True):
     """What a run left in ``output``, and what was asked of it: its identity ``inputs`` and the round's ``rules``.
 
     ``seconds``: how long its child took; ``said``: what that said of it. ``by_command``: a harness command made it, and
@@ -56,8 +54,7 @@ class RunFiles:
         return str(self.inputs["mode"])
 
 
-@dataclass(frozen=True, slots=True)
-class Recheck:
+class Recheck(Struct, frozen=True):
     """What recorded files say of a run or a score when they are read again. ``missing``: files that are not there;
     without them nothing else is known. ``differing``: where the run is not the one that was asked; ``shown``: what
     proves that it is. ``values``: those of the record that were derived again, from the file ``source``."""
@@ -70,8 +67,7 @@ class Recheck:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownFiles:
+class ShownFiles(Struct, frozen=True):
     """Which artifacts of a result's records the tree shows, by their names; "" where there is no such file.
 
     Of the performance run: ``performance``, ``user_conf``, ``configuration``, and ``tests``, the folder of those that

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
 from decimal import Context, Decimal
 from functools import cache
 from pathlib import Path
+
+from msgspec.structs import asdict, replace
 
 from reconciler.errors import ReconcilerError
 from reconciler.files import replace as write

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from reconciler.foreign import open_regular
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping

@@ -6,8 +6,10 @@ import os
 import shlex
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
@@ -29,8 +31,7 @@ _LIMIT = 120.0  # seconds that a step may take
 _RESET = "nvidia-smi --gpu-reset -i {} (nothing may use it), or reboot the machine; then run this again"
 
 
-@dataclass(slots=True)
-class Cutter:
+class Cutter(Struct):
     """``look`` asks the driver; ``run`` carries out a command of NVIDIA's tool, and raises ReconcilerError with what it
     said. ``tell``: of each command before it is carried out."""
 

@@ -7,8 +7,10 @@ command made is found: the one slice of that profile on that GPU which was not t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.errors import ReconcilerError
@@ -18,8 +20,7 @@ from reconciler.machine_locks import lock_folder
 _FILE = "mig.json"
 
 
-@dataclass(frozen=True, slots=True)
-class MadeSlice:
+class MadeSlice(Struct, frozen=True):
     """``gpu``: UUID of its GPU; ``before``: the slices that were there; ``uuid``: "" until it is known to be made;
     ``instance``: NVIDIA's number of it on its GPU, -1 until then. ``ending``: it is being taken away."""
 
@@ -31,8 +32,7 @@ class MadeSlice:
     ending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SliceJournal:
+class SliceJournal(Struct, frozen=True):
     """``enabled``: UUIDs of the GPUs whose MIG mode was switched on."""
 
     made: tuple[MadeSlice, ...] = ()
@@ -46,8 +46,7 @@ class SliceJournal:
         return replace(self, made=tuple(each for each in self.made if each != entry))
 
 
-@dataclass(frozen=True, slots=True)
-class SliceHere:
+class SliceHere(Struct, frozen=True):
     """A slice as the driver tells of it."""
 
     uuid: str
@@ -55,8 +54,7 @@ class SliceHere:
     instance: int
 
 
-@dataclass(frozen=True, slots=True)
-class GpuHere:
+class GpuHere(Struct, frozen=True):
     """``index``: NVIDIA's number. ``mig``: whether it may be cut now, None for one that cannot. ``most``: slices that
     it has room for, 0 where the driver does not say."""
 

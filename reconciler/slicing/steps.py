@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from harness.catalog import write_slices
 from reconciler.errors import ReconcilerError
@@ -17,8 +18,7 @@ _DIGITS = 3  # of a width
 TOOL = "nvidia-smi"
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """A slice to be made."""
 
     gpu: GpuHere

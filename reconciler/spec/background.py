@@ -4,7 +4,8 @@ that everything its runs are made from is among its own."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from harness.contract import BACKENDS
 from reconciler.errors import Problem

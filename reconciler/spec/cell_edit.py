@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.resource.kinds import CURVE_DIVISIONS, Cell

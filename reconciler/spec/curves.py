@@ -7,7 +7,8 @@ has, and which of them have an accuracy run.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.regions import (
@@ -45,8 +46,7 @@ _KEPT = tuple(
 SIZE = "performance_sample_count"
 
 
-@dataclass(frozen=True, slots=True)
-class CurveProblem:
+class CurveProblem(Struct, frozen=True):
     """``name``: of the setting that is wrong, "" for the curve itself."""
 
     name: str
@@ -54,8 +54,7 @@ class CurveProblem:
     fix: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedCurve:
+class PlacedCurve(Struct, frozen=True):
     """``regions`` of its ``points``, which are at fixed concurrencies; ``offline``: samples of a dedicated Offline run,
     which is one more point, 0 for none; ``accuracy``: those with an accuracy run of their own, ``declared`` in the spec
     or chosen by the rules."""

@@ -48,7 +48,8 @@ to the repository unless absolute.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import DEFAULT, Origin, Value
@@ -57,16 +58,14 @@ from reconciler.resource.kinds import Cell
 _BLANK = ("", "not declared", "unknown", "TODO")  # what stands where somebody is still to write
 
 
-@dataclass(frozen=True, slots=True)
-class SpecFile:
+class SpecFile(Struct, frozen=True):
     """One file that was read: its path relative to the repository, and the git blob id of its bytes."""
 
     path: str
     blob: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredSystem:
+class DeclaredSystem(Struct, frozen=True):
     """``description`` holds what the user wrote for systems/<name>.json, field by field. ``origin``: of its name.
     ``unknown``: names in the description that no checker reads, with their places and the names they are nearest to."""
 
@@ -77,8 +76,7 @@ class DeclaredSystem:
     unknown: Mapping[str, tuple[Origin, str | None]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredCell:
+class DeclaredCell(Struct, frozen=True):
     """``settings`` are the winning values. ``origin``: the cell's name, and where its scenario is written.
 
     ``overridden``: for a setting that several layers set, the values that lost, highest layer first.
@@ -90,8 +88,7 @@ class DeclaredCell:
     overridden: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(Struct, frozen=True):
     """``variables``: each environment variable that was read in a location field, and its value then (None: not set).
     ``looked``: each place of the scratch space that was looked for, and whether it was there.
     ``written``: locations that name variables, as they are written. ``unset``: variables that locations name and that
@@ -119,8 +116,7 @@ class Declared:
     trial: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What was declared as far as it is right, and everything wrong with it."""
 
     declared: Declared | None

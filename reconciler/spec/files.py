@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.errors import Problem
 from reconciler.foreign import StrangeFileError, read_regular, walk_files
@@ -21,8 +23,7 @@ _UNPRINTABLE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """One file as read. ``name`` is its path relative to the repository; ``blob`` the git blob id of its bytes.
     ``named``: it was asked for itself, and not found in a folder."""
 

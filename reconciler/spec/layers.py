@@ -8,9 +8,10 @@ leaf such as ``engine.options.graph_optimization``) is layered by itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Value
@@ -31,8 +32,7 @@ _RENAMED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LayeredSetting:
+class LayeredSetting(Struct, frozen=True):
     """A value as one layer sets it; ``path`` is where in the document."""
 
     value: Value

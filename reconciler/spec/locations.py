@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from reconciler.errors import Problem
 from reconciler.escaping import expand_variables, hide_location, hide_value
@@ -62,8 +63,7 @@ _SENT = ("MLPERF_", "RECONCILE_")
 _LISTED = "RECONCILE_STORE_VARIABLES"
 
 
-@dataclass(frozen=True, slots=True)
-class Variables:
+class Variables(Struct, frozen=True):
     """The environment as given, and what was read of it (None: not set). ``written``: locations that name variables, as
     they are written. ``unset``: variables that a location names and that have no value here."""
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from ruamel.yaml.nodes import MappingNode
 
 from reconciler.errors import SpecError
 from reconciler.spec.edit import EditError, compose, find_deepest, find_end, insert, read, render_value
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     """``start`` and ``end``: the span of text to cut. ``lines``: it, when it stands in lines of its own."""
 
     start: int

@@ -8,9 +8,9 @@ written as.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
@@ -45,20 +45,17 @@ class Number(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScalarNode:
+class ScalarNode(Struct, frozen=True, eq=False):
     value: str | bool | None
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ListNode:
+class ListNode(Struct, frozen=True, eq=False):
     origin: Origin
     items: list[Node] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MapNode:
+class MapNode(Struct, frozen=True, eq=False):
     """``keys`` holds where each key stands; ``origin`` is where the mapping itself begins."""
 
     origin: Origin
@@ -104,8 +101,7 @@ class _TooMuch(Exception):  # noqa: N818 - it never leaves this module
         self.problem = problem
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(Struct):
     """A collection being filled. ``key`` is the key met last; ``dropped``: its value has no place to go."""
 
     node: MapNode | ListNode

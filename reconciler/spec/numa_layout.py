@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 _QUADRANTS = 4  # of a large EPYC: NPS4 makes each a node
 _UNLIKE = 1.1  # memory of the largest node over that of the smallest
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(Struct, frozen=True):
     """``nodes``: those with processors; ``gpus``: the node of each, -1 where the firmware does not say."""
 
     sockets: int

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.resource.inputs import Origin, Value
 from reconciler.spec.layers import Block, LayeredSetting, flatten
@@ -17,8 +19,7 @@ _FILE = Path(__file__).with_name("presets.yaml")
 MARK = "/"  # in its name, which no block of a spec has
 
 
-@dataclass(frozen=True, slots=True)
-class Preset:
+class Preset(Struct, frozen=True):
     """``source``: where its values were published."""
 
     name: str

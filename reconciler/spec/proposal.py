@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 
@@ -26,8 +27,7 @@ _ACCELERATOR = (
 REQUIRED = tuple(DESCRIPTION_FIELDS)[: list(DESCRIPTION_FIELDS).index("power_management")]
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """``hardware`` and ``description`` as they would stand in the spec; ``unread``: fields that could not be read."""
 
     hardware: Mapping[str, Any]

@@ -6,10 +6,11 @@ Every function takes what YAML gave (text, a number's text, or something unfit) 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.resource.canonical import show_decimal
 
@@ -35,8 +36,7 @@ class UnfitError(ValueError):
         self.fix = fix
 
 
-@dataclass(frozen=True, slots=True)
-class Dimension:
+class Dimension(Struct, frozen=True):
     """``units`` maps a unit to its size in the smallest one; ``example`` is shown in fixes."""
 
     noun: str

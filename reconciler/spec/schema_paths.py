@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.spec.names import give_advice
@@ -13,8 +14,7 @@ from reconciler.spec.schema import build_submission_schema
 Node = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaNode:
+class SchemaNode(Struct, frozen=True):
     """``fields``: name → its node, of a group; ``item``: of a group whose names are the user's own, what each holds."""
 
     path: str

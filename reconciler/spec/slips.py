@@ -4,7 +4,8 @@ for the name of a system, a benchmark or a block."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
@@ -23,8 +24,7 @@ _SECTIONS: dict[str, tuple[str, type[Group]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Slip:
+class Slip(Struct, frozen=True):
     """``silent``: paths of what it took from its place, of which nothing more is to be said."""
 
     problem: Problem

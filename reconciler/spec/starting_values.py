@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from ruamel.yaml import YAML
 
 from reconciler.resource.canonical import show_decimal
@@ -30,8 +30,7 @@ _HARDWARE: Mapping[str, tuple[str, int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StartingValue:
+class StartingValue(Struct, frozen=True):
     """``setting``: target_qps of the whole node, or target_latency; ``source``: the published result; ``shown``: how
     the value follows from it."""
 
@@ -42,8 +41,7 @@ class StartingValue:
     shown: str
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """``count``: accelerators of a node; of a CPU system its sockets."""
 
     name: str

@@ -4,7 +4,8 @@ not is a visible blank."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from harness.contract import BACKENDS
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
@@ -17,8 +18,7 @@ from reconciler.spec.starting_values import Family, StartingValue, find_starting
 FILL_IN = "# <- fill in"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """``benchmarks``: by their official names. ``read``: what is known of the system's machine."""
 
     name: str

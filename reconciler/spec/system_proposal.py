@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from ruamel.yaml.nodes import MappingNode
 
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
@@ -27,8 +27,7 @@ _OPEN = ("", "not declared", "unknown", "unknown CPU")
 _INDENT = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(Struct, frozen=True):
     """``text``: the spec with the system described. ``kept``: field → (what the spec says, what was read), where they
     differ and people's word stands. ``missing``: fields that a submission needs and that nobody has filled in."""
 

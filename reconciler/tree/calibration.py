@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from reconciler.quantities import join_listing
 from reconciler.resource.canonical import canonicalise
@@ -12,8 +13,7 @@ _AS_IS = "The published weights are used as they are: nothing is quantized or ca
 _TOLD = ("document", "comparison", "scores")  # of what was made: told in full, or of no concern here
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Struct, frozen=True):
     """``precision``: of the engine or the run. ``settings``: with which the model was made. ``made``: what its record
     tells of the quantization; ``source``: the digest of the file that was quantized."""
 

@@ -6,13 +6,13 @@ One mistake shows in many cells and files; a reviewer wants to hear of it once. 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.tree.findings import TreeFinding
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """``title``: what happened, as one clause. ``rule``: what it breaks, with the document that says so.
     ``settled_by``: what the submitter would have to show."""
 

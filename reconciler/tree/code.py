@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.quantities import join_listing, show_count
@@ -27,8 +28,7 @@ _MEANINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Version:
+class _Version(Struct, frozen=True):
     """The code of some cells of a folder. ``prefix``: where it stands below the folder, "" at its top."""
 
     prefix: str

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 from reconciler.resource.kinds import Cell
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class LogRef:
+class LogRef(Struct, frozen=True, order=True):
     """Bytes in storage by their SHA-256 (hexadecimal); ``size`` in bytes. They are copied into the tree unchanged."""
 
     sha256: str
@@ -24,8 +24,7 @@ Files = Mapping[str, Content]
 Rendered = tuple[str, Content]  # a path in the tree with "/", and what is there
 
 
-@dataclass(frozen=True, slots=True)
-class AccuracyLog:
+class AccuracyLog(Struct, frozen=True):
     """mlperf_log_accuracy.json: ``original`` stays in storage and gives the hash line; ``kept`` is its truncated form
     (``reconciler.mlperf.log_files.truncate_text``), which goes into the tree."""
 
@@ -33,8 +32,7 @@ class AccuracyLog:
     kept: Content
 
 
-@dataclass(frozen=True, slots=True)
-class PointFacts:
+class PointFacts(Struct, frozen=True):
     """What the files of a point show beside the client's own. ``own_accuracy``: its accuracy is of this very point, not
     of the one that stands for its region. ``disclosed``: fields of point.yaml that the spec states. ``nodes``: that it
     engages, by type; ``min_concurrency``: as declared, 0 for none; ``shortfall``: replicas, fitting and reason, where
@@ -52,8 +50,7 @@ class PointFacts:
     speculative: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CellContent:
+class CellContent(Struct, frozen=True):
     """One scenario folder.
 
     ``official``: the benchmark it is entered as (in open the cell's own name may be the submitter's). ``measurements``:
@@ -90,8 +87,7 @@ class CellContent:
     requirements: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SystemContent:
+class SystemContent(Struct, frozen=True):
     """One systems/<name>.json. ``description`` holds what the user declared, field by field; fields that the tool knows
     (division, submitter, status, system_type) are not taken from it. ``original``: the file as it was published before,
     whose bytes are kept where it says the same; ``nameplate``: systems/<name>_power.yaml; b"" for none. ``nodes``: what
@@ -107,8 +103,7 @@ class SystemContent:
     nodes: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CellCode:
+class CellCode(Struct, frozen=True):
     """What a cell's published run was made with. ``official``: as of its content. ``files``: the code that the run
     kept, by name below src/<benchmark>, without what the spec excludes. ``excluded``: how many files those are.
     ``commands``: {"run": words} of the commands that it ran, placeholders as they are; ``image``: theirs. ``tool``:
@@ -124,8 +119,7 @@ class CellCode:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SubmissionContent:
+class SubmissionContent(Struct, frozen=True):
     """Everything that one submitter enters.
 
     ``code``: files of src/<benchmark> by benchmark folder, in every division that enters it, whatever its runs kept;

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 
 class Severity(StrEnum):
@@ -15,8 +16,7 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A file below the tree's root, and its 1-based line; 0: the file as a whole."""
 
     file: str
@@ -26,8 +26,7 @@ class Place:
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """``id`` is kind.name. ``sources``: who demands it, as "policy", "checker", "checker (old)", "LoadGen", "ours"."""
 
     id: str
@@ -40,8 +39,7 @@ class Rule:
         return self.id.partition(".")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Complaint:
+class Complaint(Struct, frozen=True):
     """What a rule found wrong. ``other``: the second place, where the contradicting value stands. ``mechanism``: the id
     of the cause that the findings are grouped by, "" for that of the rule."""
 
@@ -55,8 +53,7 @@ class Complaint:
     mechanism: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TreeFinding:
+class TreeFinding(Struct, frozen=True):
     """A complaint with its rule and the cell it is about: division/system/benchmark/scenario, or as much of that as
     applies. ``origin``: the spec line of the cell, where there is a spec."""
 
@@ -75,8 +72,7 @@ class TreeFinding:
         return self.cell.partition("/")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """A result in numbers: ``metric`` in ``unit``, ``target`` as the log has it, ``conf_target`` as user.conf says.
     ``digests``: SHA-256 of its logs by run, to see one log in two cells. ``began``: seconds since 1970, UTC."""
 
@@ -94,8 +90,7 @@ class Facts:
     digests: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OfficialRun:
+class OfficialRun(Struct, frozen=True):
     """One official checker: what it is, the commit it came from, how it ended, and where its output was saved.
 
     ``verdict``: "looks OK", "has errors" or "crashed"; ``cause``: why it crashed, as far as it can be seen.
@@ -110,8 +105,7 @@ class OfficialRun:
     unmapped: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """What could not be compared, and why. ``blind``: nothing of a run could be, so that its silence says nothing."""
 
     submitter: str
@@ -121,8 +115,7 @@ class Gap:
     blind: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TreeReport:
+class TreeReport(Struct, frozen=True):
     """``root`` as the user typed it; ``rounds`` and ``layouts`` that were seen; every finding in a fixed order."""
 
     root: str

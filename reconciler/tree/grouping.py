@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.tree.causes import Cause, find_cause, rank_cause
 from reconciler.tree.findings import Facts, Severity, TreeFinding
@@ -12,8 +13,7 @@ _SEVERITIES = tuple(Severity)
 _VARIANTS = ("-99.9", "-99", "-95")
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedCell:
+class FoldedCell(Struct, frozen=True):
     """Cells whose findings are one and the same: accuracy variants of a benchmark, and one set of logs that is
     published under several systems' names. ``shown``: llama2-70b-{99,99.9} for the former, = for the latter."""
 
@@ -21,8 +21,7 @@ class FoldedCell:
     cells: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CauseGroup:
+class CauseGroup(Struct, frozen=True):
     """``findings`` in their order; ``severity`` is the worst among them."""
 
     cause: Cause

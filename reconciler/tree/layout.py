@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.rules.ruleset import Ruleset
@@ -14,8 +16,7 @@ from reconciler.resource.kinds import Cell
 _NAME = re.compile(r"[A-Za-z0-9_+=,@#%~-][A-Za-z0-9_.+=,@#%~-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Path templates below the tree's root. {division} and {submitter} are known everywhere; cells add {system},
     {benchmark} and {scenario}; {test} is a compliance test, {file} a path below the place.
     ``endpoints``: results of the endpoints harness, which has no run_1."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from reconciler.tree.findings import Complaint, Place, Rule, TreeFinding
 
@@ -14,8 +15,7 @@ Table = Iterable[tuple[Rule, Callable[[V], Iterator[Complaint]]]]
 INTERNAL = Rule("internal.rule", "one of our rules could not be applied", ("ours",))
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Struct, frozen=True):
     """Whom findings are about, and the spec line of it where there is a spec."""
 
     submitter: str

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.tree.layout import is_portable
@@ -35,8 +36,7 @@ class Sources(Protocol):
         """As ``choose_published_file``."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskSources:
+class DiskSources(Struct, frozen=True):
     """``root``: the repository."""
 
     root: Path

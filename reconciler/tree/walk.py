@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from reconciler.tree.check.presence import BenchmarkView
 from reconciler.tree.check.systems import SystemView
@@ -21,8 +22,7 @@ def _nowhere(_: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class LevelRules:
+class LevelRules(Struct, frozen=True):
     """The rules of each level of a tree. ``cell`` applies those of a scenario folder, which depend on its harness."""
 
     cell: Callable[[CellView, About], Iterator[TreeFinding]]
@@ -32,8 +32,7 @@ class LevelRules:
     benchmark: Table[BenchmarkView] = ()
 
 
-@dataclass(slots=True)
-class TreeWalk:
+class TreeWalk(Struct):
     """Holds one cell's logs at a time. ``remember`` is called with each cell once its rules have been applied."""
 
     rules: LevelRules
@@ -41,7 +40,7 @@ class TreeWalk:
     remember: Callable[[CellView], None]
     origin: Origin = _nowhere
     progress: Progress | None = None
-    _done: int = field(default=0, init=False)
+    _done: int = 0
 
     def find(self, item: Survey) -> Iterator[TreeFinding]:
         """Every finding about one tree, from its root to its cells."""

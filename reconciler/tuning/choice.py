@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.tuning.search import (
     CONFIRMATIONS,
@@ -28,8 +29,7 @@ _ASSUMED = 0.02  # relative spread between runs, as long as none was repeated
 _APART = 2.0  # standard deviations of a difference
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """The next trial: of which candidate, at which rate (None where there is no rate), and why."""
 
     candidate: int
@@ -37,14 +37,12 @@ class Ask:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class BestRate:
+class BestRate(Struct, frozen=True):
     candidate: int
     found: FoundRate
 
 
-@dataclass(frozen=True, slots=True)
-class BestMetric:
+class BestMetric(Struct, frozen=True):
     """``mean`` of ``runs``; ``spread``: relative standard deviation of one run."""
 
     candidate: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
+
+from msgspec import Struct
 
 _NEAR = 0.06  # rates this far from the one found tell of the line through it
 _STEEPEST = 1.2  # of a strain that still lies on that line
@@ -21,8 +22,7 @@ class Strained(Protocol):
     def strain(self) -> float | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(Struct, frozen=True):
     """``spread``: standard deviation of the strain between runs, over ``degrees`` of freedom (0: unknown).
     ``crossing``: the rate at which the line through the trials meets the limit, ``slope``: how the strain grows there
     per query per second; None where there is no such line."""

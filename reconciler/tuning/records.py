@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.files import RepositoryPaths
@@ -24,8 +25,7 @@ RATE = "target_qps"
 _HELD = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class TrialRun:
+class TrialRun(Struct, frozen=True):
     """A trial as it is recorded."""
 
     id: str

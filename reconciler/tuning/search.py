@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.tuning.noise import Noise, measure_noise
 
@@ -35,8 +36,7 @@ _ROOM = 1.5  # limit per latency that a rate should have left and did not, for i
 _SHORTER = 0.25  # a bracket that three trials did not shorten to this is halved instead
 
 
-@dataclass(frozen=True, slots=True)
-class RateTrial:
+class RateTrial(Struct, frozen=True):
     """One run at ``rate``. ``valid``: LoadGen says so, and the rate was held. ``pressure``: its worst latency
     percentile as a part of its limit, 1 at the limit. ``completed``: the rate at which it was answered. ``over`` of
     ``queries`` were late, ``allowed``: as many may be by early stopping; -1 where that is not known."""
@@ -57,8 +57,7 @@ class RateTrial:
         return math.log(self.pressure) if self.pressure and math.isfinite(self.pressure) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Bracket:
+class Bracket(Struct, frozen=True):
     """``low``: the highest rate that counts as VALID, ``high``: the lowest that does not; None where there is none."""
 
     low: float | None
@@ -71,16 +70,14 @@ class Bracket:
         return self.high / self.low - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
+class Next(Struct, frozen=True):
     """The rate of the next trial, and why."""
 
     rate: float
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRate:
+class FoundRate(Struct, frozen=True):
     """``rate`` was VALID, and most runs at it should be, by the noise seen. ``capacity``: the estimate of where half
     of them are. ``above``: the lowest rate that was not VALID, None where none was tried. ``why`` no more trials are
     made; ``settled``: because none is needed."""
@@ -93,8 +90,7 @@ class FoundRate:
     settled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NotFound:
+class NotFound(Struct, frozen=True):
     """No rate was VALID."""
 
     why: str

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.diff.difference import ALLOWED_TO_DIFFER
 from reconciler.diff.run_selection import find_differing_evidence
@@ -31,8 +33,7 @@ _DIGITS = 4  # significant ones of a rate
 _OUT_OF_TIME = "the time is over"
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(Struct, frozen=True):
     """``candidates``: settings to choose among, the first of which is searched whole. ``start``: the rate to begin at,
     None where the result of a run is no rate that is asked for. ``seconds``: no trial begins that would end later."""
 
@@ -47,8 +48,7 @@ class Goal:
     seconds: float = math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class AskedTrial:
+class AskedTrial(Struct, frozen=True):
     """The next trial, as it is told: ``number`` counts those of this search."""
 
     number: int
@@ -56,8 +56,7 @@ class AskedTrial:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tuned:
+class Tuned(Struct, frozen=True):
     """``best``: what was found. ``settings``: what the spec should say for it. ``known`` trials were recorded before,
     ``made`` in this search. ``why`` it ended early; "" where it is complete. ``lasted``: seconds of the shortest trial
     at the rate found, None where there is no rate."""
@@ -71,8 +70,7 @@ class Tuned:
     lasted: float | None = None
 
 
-@dataclass(slots=True)
-class Search:
+class Search(Struct):
     """``make`` makes a trial, ``tell`` hears of each before it and after; ``clock`` is monotonic."""
 
     paths: RepositoryPaths

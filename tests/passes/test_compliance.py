@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler.cli.main import main
 from reconciler.desired import cells

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler import git
 from reconciler.desired.detail import Detail

@@ -1,15 +1,15 @@
-"""Dataclasses as documents, as lines of caches, and back."""
+"""Structs as documents, as lines of caches, and back."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
+from msgspec import Struct, field
 
 from reconciler.codec import (
     CodecError,
@@ -23,7 +23,6 @@ from reconciler.codec import (
     read_document,
 )
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import LEFT_OUT
 
 
 class Colour(StrEnum):
@@ -35,14 +34,14 @@ class Pair(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Inner:
+class Inner(Struct, frozen=True):
     at: Address
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
+    LEFT_OUT: ClassVar[frozenset[str]] = frozenset({"later", "last"})
+
     at: Address
     cell: Cell | None
     colour: Colour
@@ -51,8 +50,8 @@ class Stored:
     inner: Mapping[str, Inner]
     others: tuple[Inner, ...] = ()
     seconds: int | float = 0
-    later: Mapping[str, str] = field(default_factory=dict, metadata={LEFT_OUT: True})
-    last: str = field(default="", metadata={LEFT_OUT: True})
+    later: Mapping[str, str] = field(default_factory=dict)
+    last: str = ""
 
 
 CELL = Cell("open", "box", "digits", "Offline")

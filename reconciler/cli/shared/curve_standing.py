@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from decimal import Decimal
+
+from msgspec.structs import replace
 
 from reconciler.mlperf.endpoints_program.pareto import CurvePoint, find_dominated, read_recorded_point
 from reconciler.mlperf.endpoints_program.regions import BAND_TITLES, BANDS, Regions, derive_regions, place_denser

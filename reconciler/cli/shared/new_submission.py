@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.cli.shared.new_repository import propose_this_machine
 from reconciler.errors import ReconcilerError, suggest_nearest
@@ -29,8 +30,7 @@ How each model was quantized, with which data. `reconcile check` asks for this f
 """
 
 
-@dataclass(frozen=True, slots=True)
-class SubmissionRequest:
+class SubmissionRequest(Struct, frozen=True):
     """As typed. ``benchmarks``: names, or several with commas between them."""
 
     name: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler import git
 from reconciler.cli.shared.plan_options import list_cells
@@ -43,8 +44,7 @@ from reconciler.tree.findings import Severity
 from reconciler.tree.render import render
 
 
-@dataclass(frozen=True, slots=True)
-class PackedSubmission:
+class PackedSubmission(Struct, frozen=True):
     """All that is packed, and what it was made from."""
 
     seen: PlanResult

@@ -6,9 +6,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from reconciler.cli.shared.plan_options import LineCommitText, find_commits, list_cells
 from reconciler.desired_cache import list_spec_paths
@@ -28,8 +29,7 @@ _BELIEVED = 60.0  # seconds for which a look counts although no file that is com
 _MOST_FILES = 1000  # of specs, that are compared
 
 
-@dataclass(frozen=True, eq=False)
-class Look:
+class Look(Struct, frozen=True, eq=False, dict=True):
     """A plan, and what several views of it need; each is worked out when it is asked for first."""
 
     paths: RepositoryPaths
@@ -75,8 +75,7 @@ class Look:
         return find_commits(self.paths, origins)
 
 
-@dataclass
-class Looks:
+class Looks(Struct, dict=True):
     """``timed`` says whether a run is being timed: then the last look stands, whatever its age."""
 
     paths: RepositoryPaths

@@ -6,10 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from reconciler import git
 from reconciler.cli.check import check_rendered
@@ -45,8 +46,7 @@ _LARGEST_LOG = 1 << 30
 _QUEUE_ASKED = 10.0  # seconds between two questions
 
 
-@dataclass
-class RepositoryPage:
+class RepositoryPage(Struct, dict=True):
     """``trees``: name → a submission tree that may be looked at beside the rendered one. What takes long is worked out
     when it is asked for, kept until the repository changes, and put off while a run is timed."""
 

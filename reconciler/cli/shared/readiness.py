@@ -6,8 +6,9 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler import git
 from reconciler.cli.shared.loadgen_environment import find_python, install_loadgen
@@ -33,8 +34,7 @@ from reconciler.spec.submission_template import FILL_IN
 MACHINE, REPOSITORY, SPEC, RUNS = "Machine", "Repository", "Spec", "Runs"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """``missing``: real runs, or the submission, lack this. ``where``: a place in a file, a cell, or nothing."""
 
     topic: str

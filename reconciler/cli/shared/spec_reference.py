@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import replace as replaced
 from functools import cache
 from pathlib import Path
+
+from msgspec.structs import replace as replaced
 
 from harness.contract import BACKENDS
 from reconciler.desired.compile import compile_desired

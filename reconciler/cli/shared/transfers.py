@@ -6,9 +6,9 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import click
+from msgspec import Struct
 
 from reconciler.cli.shared.options import json_option
 from reconciler.cli.shared.output import is_quiet, say, say_json, use_colour
@@ -29,8 +29,7 @@ from reconciler.resource.settings import SubmissionSettings
 _ASKED_EVERY = 0.5  # seconds
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenStore:
+class ChosenStore(Struct, frozen=True):
     """A declared store, or one named by its url alone. ``submission``: whose."""
 
     name: str
@@ -100,8 +99,7 @@ def take_turns(paths: RepositoryPaths, wait: float) -> Iterator[Callable[[], Non
         raise LockedError(f"{what}: {error.message}", fix="--wait SECONDS waits for it") from error
 
 
-@dataclass(slots=True)
-class GiveWay:
+class GiveWay(Struct):
     """Called between two pieces of a transfer: waits while a run is timed on this machine."""
 
     asked: float = 0.0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from harness.contract import FileMessage
 from reconciler.execute.attempt import Attempt
@@ -12,8 +13,7 @@ from reconciler.execute.attempt import Attempt
 TICKET = "ticket.json"  # in the folder of an attempt that travels: what its job needs to fetch it
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(Struct, frozen=True):
     """``command``: what a job starts with the name of a file that holds ``text``. ``variables``: those of this
     process's environment that it needs."""
 

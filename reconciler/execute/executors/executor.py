@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from harness.contract import FileMessage
 from reconciler.execute.attempt import Attempt
@@ -24,8 +25,7 @@ JOB_COUNTER = "counter-job"  # kept by the job of a queue, by the clock of its n
 _HANDLE = "handle.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(Struct, frozen=True):
     """``request`` is carried out for ``attempt``, and leaves its result in ``result``. ``keep_open``: descriptors of
     locks, which are held as long as anything of it runs. ``sweeps``: what it started, and left, ends with it.
     ``ticket``: of one whose folder its node does not see. ``seconds`` that it is expected to take, None where nobody
@@ -40,8 +40,7 @@ class Submission:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
+class Handle(Struct, frozen=True):
     """What a later pass needs to find a submission: whose it is, where its folder is, and the name that it was given
     before it was started."""
 
@@ -59,8 +58,7 @@ class State(StrEnum):
     LOST = "lost"
 
 
-@dataclass(frozen=True, slots=True)
-class Interruption:
+class Interruption(Struct, frozen=True):
     """Why something ended that left no result, as its queue tells: the class of the problem, what it is and the fix."""
 
     problem_class: str
@@ -68,8 +66,7 @@ class Interruption:
     fix: str
 
 
-@dataclass(frozen=True, slots=True)
-class Progressing:
+class Progressing(Struct, frozen=True):
     """``status``: its exit status once it has ended; negative for the signal that ended it. ``note``: where it runs or
     what it waits for; ``why`` it ended, where its queue knows."""
 
@@ -83,8 +80,7 @@ class Progressing:
         return self.state in (State.QUEUED, State.RUNNING)
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """``lock``: name of the machine's lock that one timed run at a time holds; "" where the executor sees to that.
     ``start``: seconds that a submission may take until it says what it does. ``machine``: whose steps come one after
     another, or up to ``places`` of them at a time, while those of other machines go on. ``lasts``: what is submitted

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from harness.contract import CommandRequest, FileMessage, LaunchRequest, ServiceRequest, StateRequest
 from reconciler.execute.attempt import Attempt
@@ -21,8 +24,7 @@ from reconciler.resource.settings import SERVICE_COMMAND, CellSettings
 _MARGIN = 5.0  # seconds beyond those that a server may take to end, for its end to be told
 
 
-@dataclass(slots=True)
-class LauncherExecutor:
+class LauncherExecutor(Struct):
     """A child here that starts the launcher, and ends what it leaves. ``local`` keeps these children."""
 
     paths: RepositoryPaths
@@ -54,12 +56,12 @@ def put_behind_launcher(attempt: Attempt, request: FileMessage, paths: Repositor
     """A request that starts the child of this one behind the launcher of the attempt's system."""
     launcher = attempt.intent.settings.launcher
     counter_there = attempt.counter.with_name("counter-there")
-    inner: Any = replace(request, counter=str(counter_there))  # type: ignore[call-arg]
+    inner: Any = dataclasses.replace(request, counter=str(counter_there))  # type: ignore[call-arg]
     shared = paths.work / "locks"  # where each node, and a container, sees it
     if isinstance(inner, CommandRequest) and inner.lock:
-        inner = replace(inner, lock=str(shared / Path(inner.lock).name))
+        inner = dataclasses.replace(inner, lock=str(shared / Path(inner.lock).name))
     if isinstance(inner, StateRequest) and inner.inner.get("lock"):
-        inner = replace(inner, inner={**inner.inner, "lock": str(shared / Path(inner.inner["lock"]).name)})
+        inner = dataclasses.replace(inner, inner={**inner.inner, "lock": str(shared / Path(inner.inner["lock"]).name)})
     inner.write(attempt.request)
     child = build_harness_command(
         inner.verb, attempt.request, attempt.answer, choose_interpreter(launcher, sys.executable)

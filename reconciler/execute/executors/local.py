@@ -6,8 +6,9 @@ import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from harness.contract import CommandRequest, FileMessage, LaunchRequest, ServiceRequest, StateRequest
 from reconciler.execute.attempt import Attempt
@@ -26,8 +27,7 @@ from reconciler.process import Child, build_child_environment, build_harness_com
 from reconciler.resource.settings import CellSettings
 
 
-@dataclass(slots=True)
-class LocalExecutor:
+class LocalExecutor(Struct):
     """On this machine. ``children``: folder of a submission → its child, and what ends with it."""
 
     name: str = "local"

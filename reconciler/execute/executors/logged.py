@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from reconciler.event_log import facts
 from reconciler.execute.executors.executor import Capacity, Executor, Handle, Progressing, State, Submission
@@ -13,8 +14,7 @@ from reconciler.resource.settings import CellSettings
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class LoggedExecutor:
+class LoggedExecutor(Struct):
     """Any executor, told of. ``states``: folder of a submission → how it was when it was last asked for."""
 
     executor: Executor

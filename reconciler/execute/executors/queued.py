@@ -11,9 +11,11 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from harness.contract import CounterCopy, LaunchRequest, Result
 from reconciler.errors import ReconcilerError, StoreError
@@ -59,8 +61,7 @@ class Job(Protocol):
         """Whether the queue let it go before it found a place, though one may come free."""
 
 
-@dataclass(slots=True)
-class LastAnswer(Generic[Told]):
+class LastAnswer(Struct, Generic[Told]):
     """What a queue said last of all its jobs, shared by all that ask for one. ``ask``: name → what is said of it, or
     QueueSilentError; ``jobs``: None before the first answer; ``asked``: when that question was put, monotonic."""
 
@@ -108,8 +109,7 @@ class JobQueue(Protocol):
         """Nobody asks for it any more. What waits in the queue for an attempt that began elsewhere need not begin."""
 
 
-@dataclass(slots=True)
-class QueuedExecutor:
+class QueuedExecutor(Struct):
     """``since``: folder of a submission → when this process first heard of it, monotonic: an older answer of the queue
     says nothing of it. ``submitted``: folder → what this process has submitted; ``unheard``: those while the queue did
     not answer, which may be there or not: they are submitted again once it knows of none, since two jobs of one attempt

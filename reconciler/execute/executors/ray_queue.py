@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import read_placement
@@ -59,8 +60,7 @@ _NODE_LOST = _ENDS["JOB_SUPERVISOR_ACTOR_DIED"]
 _NO_MEMORY = ("resources", "ran out of memory", "lower batch_size or streams, or give the system larger nodes")
 
 
-@dataclass(frozen=True, slots=True)
-class RayJob:
+class RayJob(Struct, frozen=True):
     """``error``: Ray's name for why it failed; ``message``: what it says of that. ``placed``: it had a node; ``nodes``:
     as the job itself wrote them."""
 
@@ -100,8 +100,7 @@ class RayJob:
         return Interruption(kind, f"job {self.id} of Ray{self.where} {said}{f': {why}' if why else ''}", fix)
 
 
-@dataclass(slots=True)
-class RayQueue:
+class RayQueue(Struct):
     """``answers``: address of a dashboard → what it said last. ``addresses``: folder of a submission → where it is."""
 
     answers: dict[str, LastAnswer[RayJob]] = field(default_factory=dict)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from reconciler.execute.executors.executor import Handle, Submission
 from reconciler.files import hash_bytes, replace
@@ -19,8 +20,7 @@ LARGEST = 100  # tasks of one array; Slurm takes 1001 where nobody changed that
 _MEMBER = "array.json"  # in the folder of an attempt that is a task of an array
 
 
-@dataclass(slots=True)
-class Waiting:
+class Waiting(Struct):
     """``taken``: somebody hands it over, or has; ``error``: what came of that."""
 
     submission: Submission
@@ -29,8 +29,7 @@ class Waiting:
     error: Exception | None = None
 
 
-@dataclass(slots=True)
-class Gathering:
+class Gathering(Struct):
     """``hand_over``: submits several that have one key, or raises for all of them. ``turn``: of the one that does."""
 
     hand_over: Callable[[Sequence[Waiting]], None]
@@ -69,8 +68,7 @@ class Gathering:
             return group
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """A task of an array: the name of that, and its own number."""
 
     name: str

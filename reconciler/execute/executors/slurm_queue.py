@@ -9,8 +9,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from harness.contract import installing
 from reconciler.errors import ReconcilerError
@@ -58,8 +60,7 @@ _ENDS: Mapping[str, tuple[str, str, str]] = {
 _LAUNCH_FAILED = "JobLaunchFailure"  # of a job whose node did not start it, or lost it just then
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmJob:
+class SlurmJob(Struct, frozen=True):
     """``nodes``: as Slurm writes several, n[1-4]; "" while it has none. ``reason``: why it waits, or why it ended.
     ``taken``: what it is asked for is a step that it took over; ``for_another``: it was cancelled for another one."""
 
@@ -112,14 +113,12 @@ def _ask_squeue() -> dict[str, tuple[SlurmJob, ...]]:
     return jobs
 
 
-@dataclass(slots=True)
-class SlurmQueue:
+class SlurmQueue(Struct, dict=True):
     """``answer``: name → its jobs. ``members``: folder of a submission → the task of an array that it is; ``taken``:
     → when it was first seen to be taken over, monotonic. ``cancelled``: number of a job → the folder for whose sake it
     was. ``token``: of what this process submits."""
 
     answer: LastAnswer[tuple[SlurmJob, ...]] = field(default_factory=lambda: LastAnswer(_ask_squeue))
-    gathering: Gathering = field(init=False)
     members: dict[Path, Member | None] = field(default_factory=dict)
     taken: dict[Path, float] = field(default_factory=dict)
     cancelled: dict[str, Path] = field(default_factory=dict)

@@ -5,7 +5,8 @@ job takes to start. ``harness/slurm_job.py`` is what such a job does.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from harness.contract import WAITING, LaunchRequest, WaitingAttempt
 from reconciler.execute.attempt import read_placement
@@ -18,8 +19,7 @@ LONGEST = 600.0  # seconds for which a job takes over further attempts, where th
 _QUEUED = "queued"  # in the folder of an attempt: the number of its own job
 
 
-@dataclass(frozen=True, slots=True)
-class Takeover:
+class Takeover(Struct, frozen=True):
     """``group``: of the attempts that may take each other's place; for ``seconds`` from the beginning of a job."""
 
     group: str

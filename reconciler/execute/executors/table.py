@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+
+from msgspec import Struct
 
 from harness.contract import CommandRequest, FileMessage, ServiceRequest
 from reconciler.execute.attempt import Attempt
@@ -26,8 +27,7 @@ from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 _OF_THE_MACHINE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 
 
-@dataclass(frozen=True, slots=True)
-class Executors:
+class Executors(Struct, frozen=True):
     """By name. One set serves a whole pass, since executors know what they started."""
 
     by_name: Mapping[str, Executor]

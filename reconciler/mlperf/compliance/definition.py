@@ -6,9 +6,10 @@ A test is one module that holds a ``ComplianceTest``; ``judging.py`` lists them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from reconciler.mlperf.compliance.entries import Entry, read_entries
 from reconciler.mlperf.compliance.scores import Slack
@@ -18,8 +19,7 @@ from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.log_files import ACCURACY_LOG, DETAIL, SUMMARY
 
 
-@dataclass(frozen=True, slots=True)
-class RunLogs:
+class RunLogs(Struct, frozen=True):
     """The logs of one run, empty where they are not at hand. ``answers`` gives the lines of the whole accuracy log,
     from its beginning at each call; None where it is not at hand."""
 
@@ -47,8 +47,7 @@ class MissingLogError(LookupError):
     """A verdict needs a log of a run (by its name), most often the whole accuracy log, and it is not at hand."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictInputs:
+class VerdictInputs(Struct, frozen=True):
     """What a verdict is made from. ``limits``: the round's, as decimal text. ``dtype`` "" is the official script's
     default. ``metrics``: the benchmark's accuracy metrics. ``reports``: what the scorer said, by file name.
     ``known_answers``: the comparison of answers as made before, for when the whole logs are not at hand."""
@@ -77,8 +76,7 @@ class Judge(Protocol):
     def __call__(self, inputs: VerdictInputs, /) -> AuditVerdict: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComplianceTest:
+class ComplianceTest(Struct, frozen=True, kw_only=True):
     """What a test is, besides what each round says of it (``TestRules``: audit settings, files, limits).
 
     ``judge``: its verdict. ``reads_answers``: the runs whose whole accuracy log it reads, of "audit" and "accuracy".

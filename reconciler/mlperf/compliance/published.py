@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
@@ -14,8 +16,7 @@ from reconciler.mlperf.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY
 from reconciler.mlperf.rules.values import TestRules
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """One verify file: whether it says that the test is passed, and whether its logs do. ``reasons``: why they do not.
     ``sure``: what it says is wrong where the two differ."""
 
@@ -31,8 +32,7 @@ class Judged:
         return tuple(line.removeprefix(f"{FAIL}: ") for line in lines if line.startswith(FAIL)) or self.again.reasons
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True):
     """A test's folder with the runs that it is compared with. ``rules``: None for a test that the round does not have;
     ``metrics``: the benchmark's; ``text``: a file below the folder by its path, None where it is not there."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog
@@ -39,8 +40,7 @@ EARLY_SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Slack:
+class Slack(Struct, frozen=True):
     """How far a score may be off, in percent. Very short latencies vary with the system's other work, so that scores
     up to ``single_stream`` and ``multi_stream`` get ``when_short``."""
 
@@ -68,8 +68,7 @@ class Slack:
         return (self.when_short if score <= most else self.usual) / 100
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(Struct, frozen=True):
     """``score`` None: the log holds none. A latency is in nanoseconds, a rate in samples per second.
     ``lower_is_better``: of a score that was read from a summary."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from reconciler.errors import LogError
 from reconciler.mlperf.accuracy import parse_accuracy
@@ -22,8 +23,7 @@ _FIRST_STRICT = 2  # LoadGen's release
 DTYPES = ("byte", "float32", "int32", "int64")
 
 
-@dataclass(frozen=True, slots=True)
-class Fallback:
+class Fallback(Struct, frozen=True):
     """Accuracy of the samples that the audit run logged: ``baseline`` from the accuracy run, ``compliance`` from the
     audit run, by metric. ``allowed``: how many percent they may differ."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.definition import ComplianceTest, VerdictInputs
@@ -15,8 +16,7 @@ from reconciler.resource.kinds import AUDIT
 DTYPES = ("int32", "int64", "int16", "float32")
 
 
-@dataclass(slots=True)
-class _Checks:
+class _Checks(Struct):
     """Sample index and what was wrong with it, by check; the first offender is enough."""
 
     first_token: str = ""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.definition import ComplianceTest, VerdictInputs
@@ -31,8 +32,7 @@ def _single(number: float) -> float:
 _LEAST, _MOST = _single(1e-7), _single(1 - 1e-7)
 
 
-@dataclass(slots=True)
-class _Counts:
+class _Counts(Struct):
     audit: int = 0
     accuracy: int = 0
     missing: int = 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 PASS, FAIL = "TEST PASS", "TEST FAIL"  # the lines that the submission checkers look for
 
 
-@dataclass(frozen=True, slots=True)
-class AuditVerdict:
+class AuditVerdict(Struct, frozen=True):
     """``reasons`` say with figures why it fails; empty when it passes. ``notes``: what is worth knowing though it
     passes, such as why the fallback was taken. ``files``: the texts of the verify files by name. ``figures``: what was
     compared, as text. ``by_speed``: it fails only because the scores of two runs are too far apart, so that either may
@@ -27,8 +27,7 @@ class AuditVerdict:
         return not self.reasons
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One comparison of a test: its figures in the order of its text, and why it fails. ``by_speed``: two scores are
     too far apart, and nothing else is wrong."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 
@@ -11,8 +12,7 @@ _NAME = re.compile(r"(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-C(?P<index>[01])")
 _IN_A_MONTH, _MONTHS = 2, 12
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Cohort:
+class Cohort(Struct, frozen=True, order=True):
     """In the order of time. ``index``: 0 or 1 within the month."""
 
     year: int

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 
@@ -20,8 +21,7 @@ _NEAR = 1000
 _FRAME = 32
 
 
-@dataclass(slots=True)
-class LoggedRequest:
+class LoggedRequest(Struct):
     """Times in ns of the client's clock; 0 for what did not happen. ``chunks``: that followed the first one;
     ``size``: bytes of the whole response."""
 
@@ -39,8 +39,7 @@ class LoggedRequest:
         return (self.done - self.first) / self.chunks if self.chunks and self.done > self.first > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedRun:
+class LoggedRun(Struct, frozen=True):
     """The performance phase: ``requests`` in the order in which they were issued. ``peak``: the most of them that
     were under way at one time."""
 

@@ -4,9 +4,10 @@ seeds, warm-up and steady state. Each finding has the name of the official check
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+
+from msgspec import Struct
 
 from reconciler.mlperf.endpoints_program.event_log import LoggedRun
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint, SteadyWindow
@@ -25,8 +26,7 @@ class Gravity(StrEnum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True)
-class PointFinding:
+class PointFinding(Struct, frozen=True):
     """``rule``: the official check, or one of ours that no official check states."""
 
     rule: str
@@ -34,8 +34,7 @@ class PointFinding:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class AskedPoint:
+class AskedPoint(Struct, frozen=True):
     """What a point was to be. ``dataset_size``: samples of the performance dataset, 0 where nobody says;
     ``accuracy``: whether this point was to be scored on the accuracy dataset too."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
+class CurvePoint(Struct, frozen=True):
     """A point on the chart. ``per_user``: tokens a second per user, or, of an agentic benchmark, interactivity."""
 
     concurrency: int
@@ -19,8 +19,7 @@ class CurvePoint:
     ttft_p90_ms: Decimal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ParetoCurve:
+class ParetoCurve(Struct, frozen=True):
     """``points`` by concurrency; ``ceiling``: tokens a second of a dedicated Offline run, which has no place of its own
     on the axis of users; ``dominated``: concurrencies that another point beats on both axes."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
+
+from msgspec import Struct, field
 
 _SECOND, _MILLISECOND = Decimal(10**9), Decimal(10**6)
 OFFLINE_PATTERN = "max_throughput"  # the load pattern of a dedicated Offline run
 DRIFTING = "Drifting"  # how the states of a metric that is not flat begin
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(Struct, frozen=True):
     """Of nanoseconds or tokens. ``percentiles``: percent → value, "90" and "90.0" alike as Decimal(90)."""
 
     total: Decimal = Decimal(0)
@@ -23,8 +23,7 @@ class Distribution:
         return self.percentiles.get(Decimal(percent))
 
 
-@dataclass(frozen=True, slots=True)
-class Warmup:
+class Warmup(Struct, frozen=True):
     """What the client was told to send before the run. ``requests`` 0: none, or as many as the dataset has where
     ``whole_pass``. The client does not report what came of them."""
 
@@ -34,8 +33,7 @@ class Warmup:
     concurrency: int
 
 
-@dataclass(frozen=True, slots=True)
-class SteadyWindow:
+class SteadyWindow(Struct, frozen=True):
     """What the client's detector found of a run. ``found``: it claims a steady state; ``first`` and ``last``:
     super-passes of the window, both included, ``last`` below ``first`` where there is none; ``seconds``: of issue time;
     ``states``: metric → Plateau, Drifting Up or Drifting Down; ``anomaly``: a later shift of level, in words;
@@ -60,8 +58,7 @@ class SteadyWindow:
         return tuple(sorted(name for name, state in self.states.items() if state.startswith(DRIFTING)))
 
 
-@dataclass(frozen=True, slots=True)
-class AccuracyScore:
+class AccuracyScore(Struct, frozen=True):
     """Of one dataset. ``inline``: scored on the performance run itself; ``scores``: metric → value on the scorer's own
     scale, a single unnamed score as "score"; ``samples`` of the dataset and how many were ``issued`` with repetitions,
     0 where nothing says."""
@@ -74,8 +71,7 @@ class AccuracyScore:
     complete: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredPoint:
+class MeasuredPoint(Struct, frozen=True, kw_only=True):
     """One performance run at a fixed concurrency, or a dedicated Offline run, whose ``concurrency`` is the size of its
     dataset. Times in ns. ``seeds``: under the names of point.yaml."""
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
+
+from msgspec import Struct, field
 
 from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.endpoints_program.rules import CurveRules
@@ -30,8 +31,7 @@ _NEAR = Decimal("0.000001")
 _LIQUID, _AIR = ("liquid", "water", "immersion"), ("air",)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSetPower:
+class NodeSetPower(Struct, frozen=True):
     """One set of equal nodes. ``watts`` of all its nodes, without scale-out switches; ``accelerators`` in a node, None
     where the descriptor does not say."""
 
@@ -42,8 +42,7 @@ class NodeSetPower:
     accelerators: int | None
 
 
-@dataclass(slots=True)
-class ProvisionedPower:
+class ProvisionedPower(Struct):
     """``kilowatts`` None: the descriptor does not determine it, and ``problems`` say why. ``declared``: one figure for
     the whole, which sets do not share out. ``estimated``: what the rules' own figures had to fill in."""
 
@@ -168,8 +167,7 @@ def _disagreements(
         yield f"provisioned_power_kw is {kilowatts}, {_round(total / _KILO)} follows from its parts"
 
 
-@dataclass(slots=True)
-class _Sums:
+class _Sums(Struct):
     """Adds up watts; a gap is a figure that nothing gives."""
 
     power: ProvisionedPower

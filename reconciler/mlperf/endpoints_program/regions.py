@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.rules import CurveRules
@@ -30,8 +31,7 @@ BAND_TITLES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Struct, frozen=True):
     """Concurrencies ``first`` to ``last``, both included; none where ``last`` is smaller."""
 
     name: str
@@ -45,8 +45,7 @@ class Region:
         return f"{self.first}-{self.last}"
 
 
-@dataclass(frozen=True, slots=True)
-class Regions:
+class Regions(Struct, frozen=True):
     """The regions of one curve, ascending, the margin above the maximum last. ``ultra_low``: what covers the band of
     the lowest concurrencies, which overlaps the low region unless ``c_min`` was declared."""
 

@@ -8,10 +8,11 @@ whatever is missing or no number is a problem with a name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from reconciler.errors import ReconcilerError
 from reconciler.foreign import read_regular
@@ -51,8 +52,7 @@ _META = frozenset(
 _INLINE = "performance"
 
 
-@dataclass(frozen=True, slots=True)
-class PointProblem:
+class PointProblem(Struct, frozen=True):
     """``rule``: the official check that fails for the same reason; ``file``: which file of the point."""
 
     rule: str
@@ -117,8 +117,7 @@ def parse_scores(data: bytes) -> tuple[AccuracyScore, ...]:
 _RULES = {CONFIG: "config-file-present", RESULT_SUMMARY: "result-file-valid", ACCURACY_RESULTS: "accuracy-valid"}
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Collects problems while it reads, so that all are named at once."""
 
     files: Mapping[str, bytes]

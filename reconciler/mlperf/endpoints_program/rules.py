@@ -8,9 +8,11 @@ from __future__ import annotations
 import functools
 import importlib.resources
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError, suggest_nearest
 from reconciler.mlperf.documents import parse_yaml_mapping
@@ -21,8 +23,7 @@ _FILE = "rules.yaml"
 MODEL_SEED = "model_seed"  # of a seed set; the client has no place for it but the sampling seed of each request
 
 
-@dataclass(frozen=True, slots=True)
-class RuleSource:
+class RuleSource(Struct, frozen=True):
     """A document or program that states rules. ``date``: of that version, as YYYY-MM-DD."""
 
     title: str
@@ -30,8 +31,7 @@ class RuleSource:
     date: str
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointsRule:
+class EndpointsRule(Struct, frozen=True):
     """A ruled value. ``sources``: source → where it says so; ``differs``: source → what it says instead."""
 
     value: Any
@@ -40,8 +40,7 @@ class EndpointsRule:
     question: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SeedSet:
+class SeedSet(Struct, frozen=True):
     """Seeds that a submission binds itself to. ``published``: the cohort that the set came out for."""
 
     id: str
@@ -60,8 +59,7 @@ class SeedSet:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class RuledBenchmark:
+class RuledBenchmark(Struct, frozen=True):
     """``accuracy``: metric in lower case → least and most, in percent where it is a share; ``inline``, ``swe_bench``
     and ``output_tokens`` are the gates of agentic benchmarks, None where nothing is published."""
 
@@ -74,8 +72,7 @@ class RuledBenchmark:
     output_tokens: tuple[Decimal, Decimal] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Drafter:
+class Drafter(Struct, frozen=True):
     """An approved draft model, known by the checksum of its weights."""
 
     benchmark: str
@@ -84,16 +81,14 @@ class Drafter:
     checksum: str
 
 
-@dataclass(frozen=True, slots=True)
-class OpenQuestion:
+class OpenQuestion(Struct, frozen=True):
     """What the sources leave open, and the reading that is taken."""
 
     asks: str
     taken: str
 
 
-@dataclass(frozen=True, slots=True)
-class CurveRules:
+class CurveRules(Struct, frozen=True):
     """All rules of one version. ``rehearsal``: durations are not the published ones, so nothing may be submitted."""
 
     version: str

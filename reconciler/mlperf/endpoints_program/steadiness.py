@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from reconciler.mlperf.endpoints_program.event_log import LoggedRequest, LoggedRun
 from reconciler.mlperf.endpoints_program.point import SteadyWindow
@@ -23,8 +24,7 @@ _CONFIDENT = 1.96  # of a normal distribution: two-sided, 95 %
 _MOST_TESTED = 96  # super-passes in one test, whose time grows with their square; more are taken together
 
 
-@dataclass(frozen=True, slots=True)
-class SuperPass:
+class SuperPass(Struct, frozen=True):
     """``metrics``: gating metric → its value in this super-pass. Times in ns."""
 
     first_issue: int

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct, field
 
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.settings import (
@@ -30,8 +31,7 @@ from reconciler.mlperf.loadgen.user_conf import UserConf, parse_user_conf, read_
 from reconciler.resource.canonical import show_decimal
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What a run was started with. ``scenario`` may be Interactive; ``mode`` is "performance" or "accuracy".
 
     ``settings`` under the names of specs, as given to ``user_conf.select_settings`` (audit overrides already applied);
@@ -49,8 +49,7 @@ class Asked:
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
+class Contradiction(Struct, frozen=True):
     """``line`` is the 1-based line of the detail log, 0 when the log says nothing."""
 
     field: str

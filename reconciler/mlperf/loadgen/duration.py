@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from reconciler.mlperf.loadgen.settings import (
     ACCURACY,
@@ -24,8 +25,7 @@ _SLACK = Decimal("1.1")  # LoadGen fills an Offline query for 1.1 times the mini
 _STREAM_SPARE = 2  # and generates stream queries for twice the minimum duration
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """``seconds`` of the run itself; ``queries`` and ``samples`` expected to be issued (totals for progress);
     ``generated`` queries that LoadGen makes beforehand, which is what its memory grows with."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from reconciler.errors import LogError
 from reconciler.mlperf.loadgen.log import DetailLog, LogLine
@@ -16,8 +17,7 @@ DRIFT = Decimal("0.01")  # of a duration: more is an ERROR of LoadGen's
 SECOND = 1_000_000_000  # in nanoseconds
 
 
-@dataclass(frozen=True, slots=True)
-class Inconsistency:
+class Inconsistency(Struct, frozen=True):
     """``stated`` by the line ``line`` of ``key``; ``derived`` from what the line ``other`` says, 0 for several."""
 
     key: str

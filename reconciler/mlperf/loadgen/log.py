@@ -11,12 +11,12 @@ import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from reconciler.errors import LogError
 from reconciler.mlperf.log_files import DETAIL
@@ -209,8 +209,7 @@ _MOST_NAMES = 4096
 _NAMES = _Names()
 
 
-@dataclass(frozen=True)
-class DetailLog:
+class DetailLog(Struct, frozen=True, dict=True):
     """A detail log. ``file`` is used in messages only; ``length`` is the number of lines."""
 
     file: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.mlperf.loadgen.early_stopping import compute_allowed_over, compute_least_queries
 from reconciler.mlperf.loadgen.log import DetailLog
@@ -14,8 +15,7 @@ from reconciler.resource.canonical import show_decimal
 _MILLISECOND = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Margin:
+class Margin(Struct, frozen=True):
     """One constraint: measured and limit as decimal text in ``unit``.
 
     ``headroom`` is the distance to the limit as a percentage of it, positive when the constraint is met with room to

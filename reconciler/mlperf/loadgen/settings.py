@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 PERFORMANCE, ACCURACY = "performance", "accuracy"
 LOADGEN_MODE = {PERFORMANCE: "PerformanceOnly", ACCURACY: "AccuracyOnly"}
@@ -38,8 +39,7 @@ class Unit(StrEnum):
         return self not in (Unit.RATE, Unit.PERCENT, Unit.MS)
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """``name`` in a spec and among a run's inputs; ``key`` in the detail log; ``conf_name`` in a user.conf, where that
     differs.
 

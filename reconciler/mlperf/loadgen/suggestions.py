@@ -6,9 +6,10 @@ The rules are LoadGen's; the factors are first guesses of ours: close enough tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
 from fractions import Fraction
+
+from msgspec import Struct
 
 from reconciler.mlperf.loadgen.early_stopping import compute_least_queries, compute_queries_at_rate
 from reconciler.mlperf.loadgen.log import DetailLog
@@ -21,8 +22,7 @@ _SLACK_DURATION = Decimal("1.5")
 _MOST_QUERIES = 10**8  # of a run that anybody makes
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Struct, frozen=True):
     """``setting`` by its name in a spec; ``value`` as text in ``unit`` (queries/s, ns, queries); "" means: unset it."""
 
     setting: str

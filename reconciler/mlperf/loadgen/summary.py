@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal, Overflow
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.log_files import SUMMARY
@@ -117,8 +118,7 @@ class SummaryLine(NamedTuple):
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryLog:
+class SummaryLog(Struct, frozen=True):
     """``values``: the first line of each key. ``warnings`` and ``errors`` are None when the closing counts are missing,
     which is so when the run did not end."""
 

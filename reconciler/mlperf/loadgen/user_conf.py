@@ -13,9 +13,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.loadgen.settings import Setting, Unit, find_settings, name_loadgen_scenario
@@ -100,8 +101,7 @@ def _positive(setting: Setting, number: Decimal) -> str:
     return show_decimal(number)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfValue:
+class ConfValue(Struct, frozen=True):
     """What LoadGen takes for a key: the text, the 1-based line it stands on, and the name that matched."""
 
     text: str
@@ -119,8 +119,7 @@ class ConfValue:
         return read_decimal(self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfProblem:
+class ConfProblem(Struct, frozen=True):
     """``fatal``: LoadGen rejects the whole file; otherwise the line has no effect."""
 
     line: int
@@ -128,8 +127,7 @@ class ConfProblem:
     fatal: bool
 
 
-@dataclass(frozen=True, slots=True)
-class UserConf:
+class UserConf(Struct, frozen=True):
     """``values`` maps a full name (model.scenario.key) to its last line."""
 
     file: str

@@ -6,8 +6,9 @@ does not change LoadGen's word, but no submission may contain one, so that it ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from reconciler.mlperf.loadgen.log import DetailLog, LogLine
 from reconciler.mlperf.loadgen.margins import Margin, compute_margins
@@ -23,8 +24,7 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RunVerdict:
+class RunVerdict(Struct, frozen=True):
     """The judgement of one run.
 
     ``metric`` is decimal text in ``unit``, empty when the log holds none. ``suggestion`` is set when the run is INVALID

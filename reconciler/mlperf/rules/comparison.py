@@ -4,8 +4,9 @@ another. Both name a value by the place where a round states it."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.mlperf.rules.ruled_value import RuledValue
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
@@ -13,8 +14,7 @@ from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 CATEGORIES, LAYOUT = "categories", "layout"
 
 
-@dataclass(frozen=True, slots=True)
-class RulePlace:
+class RulePlace(Struct, frozen=True):
     """``benchmark`` and ``scenario`` are "" where a value holds for all. ``name``: a rule, a section, "categories"."""
 
     benchmark: str
@@ -58,8 +58,7 @@ def read_value_at(ruleset: Ruleset, place: RulePlace) -> Any:
     return next((field[name].value for field in fields if name in field), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """What some sources say. ``because``: why it counts, or why it does not."""
 
     sources: tuple[str, ...]
@@ -68,8 +67,7 @@ class Statement:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """The first statement is the one that counts."""
 
     place: RulePlace
@@ -92,8 +90,7 @@ def _statements(ruled: RuledValue) -> tuple[Statement, ...]:
     return (Statement(ruled.sources, ruled.value, True, why), *others)
 
 
-@dataclass(frozen=True, slots=True)
-class RuleChange:
+class RuleChange(Struct, frozen=True):
     """A value that differs; None on the side of a round that says nothing."""
 
     place: RulePlace
@@ -101,8 +98,7 @@ class RuleChange:
     after: Any
 
 
-@dataclass(frozen=True, slots=True)
-class RoundsDiff:
+class RoundsDiff(Struct, frozen=True):
     """``before`` and ``after`` are rounds. ``changes`` covers the benchmarks that both have, and what holds for all."""
 
     before: str

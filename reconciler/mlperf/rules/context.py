@@ -4,14 +4,14 @@ compiled, so that no later stage reads a round."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
+
+from msgspec import Struct, field
 
 from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, ExtraFiles, Inference, LatencyLimits, Metric
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointsContext:
+class EndpointsContext(Struct, frozen=True):
     """Of a cell that is measured by the endpoints harness.
 
     ``audits``: test → the harness's name of it, of tests whose file is asked for. ``mean_tokens``: the bounds of the
@@ -26,16 +26,14 @@ class EndpointsContext:
     min_duration: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class InferredMetric:
+class InferredMetric(Struct, frozen=True):
     """What the runs of a cell say of another scenario on its system, in ``unit``."""
 
     rule: Inference
     unit: str
 
 
-@dataclass(frozen=True, slots=True)
-class RuleContext:
+class RuleContext(Struct, frozen=True):
     """``bars_bind``: whether accuracy below a bar counts in the cell's division. ``answers_compared``: a compliance
     test compares its answers with those of this run. ``performance_checked``: whether LoadGen's word on this run
     counts; a test that ends after a fixed number of queries may be too short for it. ``inferred``: the scenarios that

@@ -6,22 +6,22 @@ A name that nothing reads would silently change no rule, so it is refused where 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import MISSING, fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from reconciler.errors import suggest_nearest
 from reconciler.mlperf.rules.ruled_value import DEMAND_FIELDS, UNDIVIDED_FIELDS, RoundFileError
-from reconciler.mlperf.rules.ruleset import ITEMS, SECTION, Ruleset
+from reconciler.mlperf.rules.ruleset import SECTION, Ruleset
 from reconciler.mlperf.rules.values import ScenarioTable
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS
 
-_T = TypeVar("_T")
+_T = TypeVar("_T", bound=Struct)
 
 # Sections that are one value with its source: attributes of the ruleset. A round may lack those with a default.
-SECTIONS = {item.name: item for item in fields(Ruleset) if item.metadata.keys() & {SECTION, ITEMS}}
-_REQUIRED = tuple(
-    name for name, item in SECTIONS.items() if item.default is MISSING and item.default_factory is MISSING
-)
+SECTIONS = {item.name: item for item in fields(Ruleset) if SECTION in getattr(item.type, "__metadata__", ())}
+_REQUIRED = tuple(name for name, item in SECTIONS.items() if item.required)
 _SECTIONS = ("round", "layout", "general", "scenarios", "benchmarks", "earlier", *SECTIONS)
 _CHAINING = ("extends", "removed")  # only in a file, gone when it is joined with the round that it extends
 _BENCHMARK = ("like", "categories", "general", "scenarios")
@@ -69,19 +69,23 @@ def make_tables(where: str, categories: Any) -> dict[str, ScenarioTable]:
 
 def make_section(name: str, value: Any) -> Any:
     """A section's value as the attribute of the ruleset that it is."""
-    metadata = SECTIONS[name].metadata
-    if of := metadata.get(ITEMS):
-        return make_values(name, of, value)
-    of = metadata[SECTION]
-    return value if of is None else make_value(name, of, value)
+    of, *_ = get_args(SECTIONS[name].type)
+    if _is_struct(of):
+        return make_value(name, of, value)
+    items = get_args(of)[0]
+    return make_values(name, items, value) if _is_struct(items) else value
+
+
+def _is_struct(of: Any) -> bool:
+    return isinstance(of, type) and issubclass(of, Struct)
 
 
 def make_value(where: str, of: type[_T], entry: Any) -> _T:
-    """A dataclass from the keys of a mapping, which are its fields."""
-    known = fields(of)  # type: ignore[arg-type]
+    """A struct from the keys of a mapping, which are its fields."""
+    known = fields(of)
     _check_names(where, _mapping(where, entry), [item.name for item in known], "key")
     for item in known:
-        if item.name not in entry and item.default is MISSING and item.default_factory is MISSING:
+        if item.required and item.name not in entry:
             raise RoundFileError(where, f"the key {item.name} is missing", fix=f"add {item.name}")
     return of(**entry)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.loadgen.settings import SEEDS
@@ -88,8 +89,7 @@ class RoundFileError(ReconcilerError):
         self.place, self.problem, self.at = place, problem, at
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(Struct, frozen=True):
     """A value that a source states and that counts for nothing, and why: an evident error, or superseded."""
 
     source: str
@@ -97,8 +97,7 @@ class Ignored:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class RuledValue:
+class RuledValue(Struct, frozen=True):
     """A value and which sources say so. ``overruled`` are the values of other sources that are less strict."""
 
     value: Any

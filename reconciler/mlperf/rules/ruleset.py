@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any, TypeVar
+
+from msgspec import Struct, field
 
 from reconciler.mlperf.rules.ruled_value import SEED_FIELDS, SETTING_FIELDS, RuledValue, is_field
 from reconciler.mlperf.rules.values import (
@@ -29,14 +31,14 @@ from reconciler.resource.inputs import Origin, Value
 
 Fields = Mapping[str, RuledValue]
 
-# Metadata of the attributes of a ruleset that are a section of the round's file under the same name: the class that the
-# section, or each item of it, is made as; None where it is taken as it is stated. One with a default may be absent.
-SECTION, ITEMS = "section", "items"
-_AS_STATED: Mapping[str, type | None] = {SECTION: None}
+# The type of an attribute of a ruleset that is a section of the round's file under the same name: a struct, several of
+# one, or what is stated. One with a default may be absent.
+SECTION = "section"
+_T = TypeVar("_T")
+Section = Annotated[_T, SECTION]
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarkRules:
+class BenchmarkRules(Struct, frozen=True, dict=True):
     """One benchmark of a round. ``levels`` maps a scenario ("" for none) to the ruled values, most specific first."""
 
     name: str
@@ -44,7 +46,10 @@ class BenchmarkRules:
     tables: Mapping[str, ScenarioTable]
     tables_ruled: RuledValue
     levels: Mapping[str, tuple[Fields, ...]]
-    _made: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def _made(self) -> dict[tuple[str, str], Any]:
+        return {}
 
     def ruled(self, name: str, scenario: str = "") -> RuledValue | None:
         """Looked up at benchmark and scenario, benchmark, scenario, general; None when the round says nothing."""
@@ -164,8 +169,7 @@ class BenchmarkRules:
         return tuple(_rest(self.names(scenario), f"{prefix}."))
 
 
-@dataclass(frozen=True, slots=True)
-class Ruleset:
+class Ruleset(Struct, frozen=True):
     """One round. ``layout`` names the tree's layout; ``divisions`` which demands bind which division.
 
     ``scenarios`` and ``general`` hold what is ruled for all benchmarks, ``sections`` the other parts of the round's
@@ -178,18 +182,18 @@ class Ruleset:
     layout: str
     benchmarks: Mapping[str, BenchmarkRules]
     general: Fields
-    divisions: Mapping[str, Mapping[str, bool]] = field(metadata=_AS_STATED)
-    system_fields: tuple[SystemField, ...] = field(metadata={ITEMS: SystemField})
-    measurements_fields: tuple[str, ...] = field(metadata=_AS_STATED)
-    accuracy_log: AccuracyLogRule = field(metadata={SECTION: AccuracyLogRule})
+    divisions: Section[Mapping[str, Mapping[str, bool]]]
+    system_fields: Section[tuple[SystemField, ...]]
+    measurements_fields: Section[tuple[str, ...]]
+    accuracy_log: Section[AccuracyLogRule]
     sections: Mapping[str, RuledValue] = field(default_factory=dict)
     scenarios: Mapping[str, Fields] = field(default_factory=dict)
-    aliases: Mapping[str, str] = field(default_factory=dict, metadata=_AS_STATED)
+    aliases: Section[Mapping[str, str]] = field(default_factory=dict)
     earlier: Mapping[str, BenchmarkRules] = field(default_factory=dict)
-    inferences: tuple[Inference, ...] = field(default=(), metadata={ITEMS: Inference})
-    network: NetworkRules = field(default_factory=NetworkRules, metadata={SECTION: NetworkRules})
-    power_fields: tuple[str, ...] = field(default=(), metadata=_AS_STATED)
-    endpoints: EndpointsRules = field(default_factory=EndpointsRules, metadata={SECTION: EndpointsRules})
+    inferences: Section[tuple[Inference, ...]] = ()
+    network: Section[NetworkRules] = field(default_factory=NetworkRules)
+    power_fields: Section[tuple[str, ...]] = ()
+    endpoints: Section[EndpointsRules] = field(default_factory=EndpointsRules)
 
     @property
     def cell_documents(self) -> tuple[str, ...]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler.resource.inputs import Value
 
 _WHOLE_LINE = "= "  # before a text that a verify file must hold as a whole line
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """An accuracy metric and its bounds, both inclusive; None: not bounded on that side."""
 
     metric: str
@@ -22,8 +23,7 @@ class Bar:
     most: Decimal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyLimits:
+class LatencyLimits(Struct, frozen=True):
     """Of a scenario: the greatest 99th percentiles, in ns; None where the round rules none."""
 
     ttft: Decimal | None = None
@@ -31,8 +31,7 @@ class LatencyLimits:
     latency: Decimal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """What is published: the value of ``key`` in the detail log, divided by ``divisor``, in ``unit``."""
 
     key: str
@@ -41,8 +40,7 @@ class Metric:
     lower_is_better: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SystemField:
+class SystemField(Struct, frozen=True):
     """A field of the system description. Its key must exist; ``filled``: its value must not be empty."""
 
     name: str
@@ -51,8 +49,7 @@ class SystemField:
     one_of: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AccuracyLogRule:
+class AccuracyLogRule(Struct, frozen=True):
     """Bytes: the greatest size allowed, the size below which a log stays whole, and how much of each end is kept."""
 
     limit: int
@@ -68,8 +65,7 @@ class Presence(StrEnum):
     FORBIDDEN = "forbidden"
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioTable:
+class ScenarioTable(Struct, frozen=True):
     """``one_of``: groups of optional scenarios of which at least one must be entered."""
 
     required: tuple[str, ...] = ()
@@ -77,8 +73,7 @@ class ScenarioTable:
     one_of: tuple[tuple[str, ...], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Inference:
+class Inference(Struct, frozen=True):
     """A result of ``scenario`` that stands on the logs of a run of ``measured``, on systems of ``category``.
 
     Its metric is ``multiplier`` times the value of ``key``, divided by ``divisor``; with ``inverse``: ``multiplier``
@@ -100,24 +95,21 @@ class Inference:
         return self.multiplier / measured if self.inverse else self.multiplier * measured / self.divisor
 
 
-@dataclass(frozen=True, slots=True)
-class ExtraFiles:
+class ExtraFiles(Struct, frozen=True):
     """Files that must be in a folder beside the accuracy log, by their names without extension."""
 
     folder: str
     stems: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkRules:
+class NetworkRules(Struct, frozen=True):
     """Of the network division: the further fields of the system description, and what the SUT's name must contain."""
 
     fields: tuple[str, ...] = ()
     sut_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointsRules:
+class EndpointsRules(Struct, frozen=True):
     """Which benchmarks may be entered with the output of the endpoints harness, and what it calls each test.
 
     ``required``: the tests without whose file a result is refused. ``single``: the benchmarks of which the checker
@@ -140,8 +132,7 @@ class EndpointsRules:
         return replace(own, key=key, unit=unit)
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """A verdict file must hold one of these texts: as a whole line (blanks at its ends aside), or anywhere."""
 
     file: str
@@ -154,8 +145,7 @@ class Expected:
         return any(text in line for text in self.texts for line in lines)
 
 
-@dataclass(frozen=True, slots=True)
-class TestRules:
+class TestRules(Struct, frozen=True):
     """A compliance test of one benchmark and scenario.
 
     ``compared_with``: the runs of the same cell that its verdict reads, of "performance" and "accuracy"; none where the

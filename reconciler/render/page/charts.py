@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
+
+from msgspec import Struct
 
 from reconciler.quantities import show_rate
 from reconciler.render.page.source import Document
@@ -28,8 +29,7 @@ class Stroke(StrEnum):
     BOUND = "bound"
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """``tone``: which colour it has, where that is not its place's or its stroke's: curves that belong together."""
 
     label: str
@@ -38,8 +38,7 @@ class Curve:
     tone: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """``name`` is that of its file. ``ticks``: what stands at 0, 1, 2 … of an axis that has no numbers. ``summary``: a
     sentence that says what the plot shows."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.files import replace
@@ -26,8 +27,7 @@ from reconciler.render.page.site import Site
 _OURS = ("cell", "static")  # folders of an export; another file of its folder is somebody's
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(Struct, frozen=True):
     """``undrawn``: why there are no plots, "" where there are."""
 
     files: int

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _AGAIN = 2000  # milliseconds after which a browser that lost the stream asks again
 _QUIET = 15.0  # seconds after which a line says that the stream still stands
 
 
-@dataclass
-class LiveFeed:
+class LiveFeed(Struct, dict=True):
     """``read`` gives what is shown now, and how many seconds it may stand; it is called in a thread."""
 
     read: Callable[[], tuple[str, float]]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
+
+from msgspec import Struct
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -47,8 +48,7 @@ _OWN = ("same-origin", "none")  # of Sec-Fetch-Site: a page of ours, or somebody
 COOKIE = "reconcile-page"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestGuard:
+class RequestGuard(Struct, frozen=True):
     """``token`` "": none is asked for. ``names``: hosts that a request may name; none where the token decides."""
 
     application: Application

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from jinja2 import Environment
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.escaping import escape_hidden
@@ -27,8 +27,7 @@ VIEWS = (("", "Matrix"), ("live", "Live"), ("plan", "Plan"), ("history", "Histor
 _POLL, _POLL_TIMED, _POLL_IDLE = 1.0, 2.0, 3.0  # seconds between looks at a pass; where nothing runs
 
 
-@dataclass
-class Site:
+class Site(Struct, dict=True):
     """``files``: every view as a file of an export."""
 
     source: PageSource

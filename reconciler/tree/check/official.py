@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
 from reconciler.process import Child, build_child_environment
@@ -46,8 +48,7 @@ _FATAL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Checker:
+class Checker(Struct, frozen=True):
     name: str
     rule: Rule
     file: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.mlperf.rules.values import Presence
@@ -15,8 +16,7 @@ from reconciler.tree.reading.places import CellPlace, SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
 
 
-@dataclass(frozen=True)
-class BenchmarkView:
+class BenchmarkView(Struct, frozen=True, dict=True):
     """``official``: the benchmark that the folder is entered as; "" when it is unknown."""
 
     submitter: SubmitterPlace

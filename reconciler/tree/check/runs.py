@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, read_demand
 from reconciler.tree.check.limits import LIMIT_RULES

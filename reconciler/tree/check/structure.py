@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler.foreign import DEEPEST
 from reconciler.resource.kinds import DIVISIONS
@@ -113,8 +114,7 @@ def check_mapping(files: SubmitterFiles) -> Complaints:
         yield Complaint(Place(read.file, read.line), read.problem, "a JSON object: folder → official benchmark")
 
 
-@dataclass(frozen=True, slots=True)
-class _WalkedEntry:
+class _WalkedEntry(Struct, frozen=True):
     entry: os.DirEntry[str]
     shown: str
     depth: int

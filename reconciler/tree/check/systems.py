@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.mlperf.documents import ResultDocument, parse_yaml_mapping
 from reconciler.mlperf.nameplate import CAPACITY, compute_capacity
@@ -18,8 +19,7 @@ from reconciler.tree.reading.system import SystemFile
 from reconciler.tree.reading.values import show_value
 
 
-@dataclass(frozen=True)
-class SystemView:
+class SystemView(Struct, frozen=True, dict=True):
     submitter: SubmitterPlace
     system: SystemFile
     ruleset: Ruleset

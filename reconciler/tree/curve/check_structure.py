@@ -4,8 +4,9 @@ fails for the same reason, below ``curve.``."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.tree.curve.layout import (
@@ -44,26 +45,22 @@ def tell_value(value: object) -> str:
     return f"is {' '.join(str(value).split())[:60]!r}" if not isinstance(value, (int, Decimal)) else f"is {value}"
 
 
-@dataclass(frozen=True, slots=True)
-class SubmissionView:
+class SubmissionView(Struct, frozen=True):
     folder: SubmissionFolder
     rules: CurveRules
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedSystem:
+class DescribedSystem(Struct, frozen=True):
     folder: SystemFolder
     rules: CurveRules
 
 
-@dataclass(frozen=True, slots=True)
-class CurveView:
+class CurveView(Struct, frozen=True):
     folder: CurveFolder
     rules: CurveRules
 
 
-@dataclass(frozen=True, slots=True)
-class PointView:
+class PointView(Struct, frozen=True):
     """``curve``: the one that the point is of."""
 
     folder: PointFolder

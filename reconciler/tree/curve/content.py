@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 from reconciler.tree.content import Content, Files
@@ -12,8 +13,7 @@ DEDICATED, ELECTED = "dedicated", "elected"
 PENDING = "pending-submission-id"  # until MLCommons assigns one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarmupContent:
+class WarmupContent(Struct, frozen=True, kw_only=True):
     """What happened before a point's run. ``seconds`` from the first request to the start; ``steps``: what the platform
     did; ``logs``: where a reviewer finds them, "" for nowhere; ``retained`` None: as the logs and the requests say."""
 
@@ -32,8 +32,7 @@ class WarmupContent:
         return cls(issued=requests, data_source="performance dataset, salted", concurrency=concurrency)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointContent:
+class PointContent(Struct, frozen=True, kw_only=True):
     """One r<N> folder. ``config``, ``summary`` and ``accuracy`` are the client's own files, byte for byte. ``offline``:
     "" or how the point stands for Offline. ``deployment``: fields of system_desc.json that this point has of its own,
     ``disclosed``: those of point.yaml, over the curve's.
@@ -53,8 +52,7 @@ class PointContent:
     speculative: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurveContent:
+class CurveContent(Struct, frozen=True, kw_only=True):
     """One system's curve of one model. ``model``: the canonical name; ``disclosed``: fields of point.yaml that the spec
     states for all points (model_precision, link_to_model, dataset_name …); ``description``: declared fields of
     system_desc.json, ``power`` of system_power.json. ``implementation``: its folder below src/. ``rehearsal``: these
@@ -76,8 +74,7 @@ class CurveContent:
     rehearsal: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointsContent:
+class EndpointsContent(Struct, frozen=True, kw_only=True):
     """Everything of one submission. ``code``: {implementation: files of src/<implementation>}; a README.md is added
     where none is given. ``documents``: files below docs/; software_disclosure.md is added likewise."""
 

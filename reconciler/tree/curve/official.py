@@ -10,9 +10,10 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
 from reconciler.process import Child, build_child_environment

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
@@ -31,8 +32,7 @@ from reconciler.tree.layout import is_portable
 from reconciler.tree.reading.files import TEXT_LIMIT, Read, UnreadableError, list_folders, read_bytes, read_file
 
 
-@dataclass(frozen=True)
-class PointFolder:
+class PointFolder(Struct, frozen=True, dict=True):
     """r<N> of a curve. ``shown``: its path below what the user named."""
 
     path: Path
@@ -114,8 +114,7 @@ class PointFolder:
             return b""
 
 
-@dataclass(frozen=True)
-class CurveFolder:
+class CurveFolder(Struct, frozen=True, dict=True):
     """results/<system>/<model>. ``root``: the submission's folder."""
 
     root: Path
@@ -158,8 +157,7 @@ class CurveFolder:
         return stated if isinstance(stated, str) else ""
 
 
-@dataclass(frozen=True)
-class SystemFolder:
+class SystemFolder(Struct, frozen=True, dict=True):
     """results/<system>."""
 
     root: Path
@@ -182,8 +180,7 @@ class SystemFolder:
         return read_file(self.path / POWER, f"{self.shown}/{POWER}", parse_json_object)
 
 
-@dataclass(frozen=True)
-class SubmissionFolder:
+class SubmissionFolder(Struct, frozen=True, dict=True):
     """<submitter>/<submission id>. ``shown`` is "" or ends in "/"."""
 
     path: Path

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.files import hash_bytes
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
@@ -38,8 +39,7 @@ USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
 _TEST = re.compile(r"TEST\d\d(-[AB])?")
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Struct, frozen=True):
     """A folder on disk, and the same below the tree's root; as text, since a round has tens of thousands of files."""
 
     location: str
@@ -71,8 +71,7 @@ class Folder:
         return find_size(self.location, name)
 
 
-@dataclass(frozen=True)
-class RunFolder:
+class RunFolder(Struct, frozen=True, dict=True):
     """The logs of one run. ``name``: performance, accuracy or a compliance test."""
 
     name: str
@@ -109,8 +108,7 @@ class RunFolder:
         return read_file(f"{self.folder.location}/{name}", f"{self.folder.shown}/{name}", parse, LOG_LIMIT)
 
 
-@dataclass(frozen=True)
-class CellFiles:
+class CellFiles(Struct, frozen=True, dict=True):
     """A scenario folder and what belongs to it elsewhere (legacy layout: measurements/ and compliance/)."""
 
     submitter: SubmitterPlace

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from reconciler.errors import LogError
 from reconciler.foreign import StrangeFileError, read_regular
@@ -22,8 +23,7 @@ TEXT_LIMIT = 8 << 20
 _EMPTY: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
-@dataclass(frozen=True, slots=True)
-class Read(Generic[T]):
+class Read(Struct, Generic[T], frozen=True):
     """A file and what it holds. ``value`` None: it is absent (``problem`` empty) or unusable. ``file`` is the path
     below the tree's root, ``line`` the 1-based line of the problem."""
 

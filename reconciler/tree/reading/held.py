@@ -7,15 +7,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 ROOT = Path("in-memory:")  # a name that no path of a tree on disk begins with: it is relative, and nobody makes it
 _HELD: ContextVar[HeldTree | None] = ContextVar("held", default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class HeldTree:
+class HeldTree(Struct, frozen=True):
     """``files``: path below the root → what gives its bytes; ``folders``: path → names of folders and of files in it,
     both sorted."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.documents import parse_json_object
@@ -16,16 +17,14 @@ _DEPTH = 3  # how far below a path its trees are searched
 _CANONICAL = {name.lower(): name for name in SCENARIOS}
 
 
-@dataclass(frozen=True, slots=True)
-class CellPlace:
+class CellPlace(Struct, frozen=True):
     """A scenario folder. ``cell`` has the scenario's proper name; ``folder`` is what the folder is called."""
 
     cell: Cell
     folder: str
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitterPlace:
+class SubmitterPlace(Struct, frozen=True):
     """``path``: division/submitter on disk; ``shown``: the same below what the user named. ``only``: the parts
     [system, benchmark, scenario] that the user's path selects, fewer or none for all."""
 
@@ -65,8 +64,7 @@ class SubmitterPlace:
         return tuple(name for name in names if len(self.only) <= level or name == self.only[level])
 
 
-@dataclass(frozen=True, slots=True)
-class RootPlace:
+class RootPlace(Struct, frozen=True):
     """A folder that holds divisions. ``shown`` is "" or ends in "/"; ``whole``: the user named it, not a part of it."""
 
     path: Path

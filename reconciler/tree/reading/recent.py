@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 
 _HELD = 16 << 20  # bytes of logs: those of a few scenarios
 
 
-@dataclass(slots=True)
-class RecentLogs:
+class RecentLogs(Struct):
     """By digest, the least lately made first. A log that could not be parsed is not kept: its error names its file."""
 
     held: int = 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
 
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.mlperf.rules.ruled_value import SEED_FIELDS
@@ -22,8 +23,7 @@ _ASKED = 25  # logs that are read to learn the round
 Progress = Callable[[int, int, str], None]  # cells done, cells in all, the one that is next
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(Struct, frozen=True, dict=True):
     """One tree. ``measured``: its logs carry the seeds of the round; otherwise the round was given or guessed."""
 
     root: RootPlace

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from reconciler.mlperf.documents import ResultDocument, parse_json_object
 from reconciler.mlperf.rules.ruleset import Ruleset, normalise_category
@@ -13,8 +14,7 @@ from reconciler.tree.reading.places import SubmitterPlace
 _CATEGORIES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
 
 
-@dataclass(frozen=True)
-class SystemFile:
+class SystemFile(Struct, frozen=True, dict=True):
     """systems/<system>.json."""
 
     name: str
@@ -42,8 +42,7 @@ class SystemFile:
         return self.read.value.lines.get(field, 0) if self.read.value else 0
 
 
-@dataclass(frozen=True)
-class SubmitterFiles:
+class SubmitterFiles(Struct, frozen=True, dict=True):
     """``ruleset``: None where nobody asks what the round demands."""
 
     place: SubmitterPlace

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
@@ -22,8 +23,7 @@ T = TypeVar("T")
 FindOriginal = Callable[[str], "Path | None"]
 
 
-@dataclass(frozen=True)
-class CellView:
+class CellView(Struct, frozen=True, dict=True):
     """``official``: the benchmark it is entered as, "" when it is unknown; ``rules`` is then None. ``original`` finds
     untruncated accuracy logs where there is an archive of them."""
 
@@ -103,8 +103,7 @@ class CellView:
         return None if log is None else RunView(self, run, log)
 
 
-@dataclass(frozen=True)
-class RunView:
+class RunView(Struct, frozen=True, dict=True):
     """One run whose detail log can be read."""
 
     cell: CellView

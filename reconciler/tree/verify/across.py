@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from reconciler.tree.check.demands import OURS
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+
+from msgspec import Struct
 
 from reconciler.quantities import parse_decimal
 from reconciler.tree.reading.values import number
@@ -32,8 +33,7 @@ _ESTIMATES = {("Offline", "target_qps"), ("SingleStream", "target_latency"), ("M
 ESTIMATE, OTHER_CELL, SEVERAL = "conf-estimate", "conf-of-other-cell", "conf-of-several"
 
 
-@dataclass(frozen=True, slots=True)
-class ConfCause:
+class ConfCause(Struct, frozen=True):
     """``text``: one clause, "" where nothing fits. ``mechanism``: the id of the cause it is counted under."""
 
     text: str = ""

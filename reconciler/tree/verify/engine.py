@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler.collector import pause_collector
 from reconciler.files import hash_bytes
@@ -85,8 +87,7 @@ def verify_tree(
     )
 
 
-@dataclass(slots=True)
-class _Memory:
+class _Memory(Struct):
     """What is kept of each cell for the comparison across cells: its facts, where its logs are and what tells them from
     others, what was not there."""
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,13 +29,15 @@ T = TypeVar("T")
 _SMALL = 8 << 20  # bytes of answers that are held while a test is judged
 
 
-@dataclass(frozen=True, slots=True)
-class TreeLogs(RunLogs):
+class TreeLogs(RunLogs, frozen=True, dict=True):
     """The logs of a run in a tree, read already. ``small``: few enough answers to hold them."""
 
     files: RunFolder | None = None
     small: bool = False
-    _entries: dict[str, tuple[Entry, ...]] = field(default_factory=dict, init=False, compare=False)
+
+    @cached_property
+    def _entries(self) -> dict[str, tuple[Entry, ...]]:
+        return {}
 
     def entries(self, run: str) -> Iterable[Entry]:
         """Those of a small log are kept: a test is judged once for each type that they may be read as."""

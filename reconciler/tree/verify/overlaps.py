@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
+
+from msgspec import Struct, field
 
 from reconciler.tree.check.demands import OURS
 from reconciler.tree.findings import Complaint, Place, Rule, Severity, TreeFinding
@@ -18,8 +19,7 @@ OVERLAP = Rule("runs.overlap", "were two runs of one system made at the same tim
 _LEAST = 60.0  # seconds that two runs have in common: less may be clocks of two machines
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """When a run was made, in seconds since 1970. ``digest``: of its log, which several cells may share."""
 
     submitter: str
@@ -85,8 +85,7 @@ def _find_pairs(runs: list[Span]) -> tuple[tuple[Span, Span] | None, int]:
     return (runs[best[0]], best[1]) if best is not None else None, count
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """Runs that are not over: their ends, the earliest first, and their numbers as they began, of which only the first
     need be one that is not over."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from reconciler.mlperf.compliance.judging import TESTS
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario

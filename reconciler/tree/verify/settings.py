@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.mlperf.loadgen.settings import Setting, Unit, find_settings
 from reconciler.mlperf.loadgen.user_conf import ConfValue, UserConf
@@ -13,16 +14,14 @@ from reconciler.resource.canonical import show_decimal
 _MILLISECOND = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class ConfSetting:
+class ConfSetting(Struct, frozen=True):
     """``value`` in the unit of specs (ns, ms, counts, decimal text); ``line`` is the conf's that decides."""
 
     value: Any
     line: ConfValue
 
 
-@dataclass(frozen=True, slots=True)
-class ConfReading:
+class ConfReading(Struct, frozen=True):
     """``model``: the key under which the file was read."""
 
     model: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reconciler.errors import LogError
 from reconciler.tree.check.demands import OURS
@@ -19,8 +20,7 @@ _WRITTEN = ("build/", "version.cc", "version_generated.cc")  # by the build itse
 _SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class LoadGenBuild:
+class LoadGenBuild(Struct, frozen=True):
     """The LoadGen of a performance run. ``sources``: (file, SHA-1) of what was compiled."""
 
     submitter: str

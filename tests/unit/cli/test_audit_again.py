@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.history import rerun

@@ -11,12 +11,12 @@ import shutil
 import subprocess
 import tarfile
 import tracemalloc
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler.publishing.preconditions import find_refused_records
 from reconciler.record.codec import decode

@@ -6,10 +6,10 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler.files import RepositoryPaths
 from reconciler.record.codec import decode

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from reconciler.desired.checks import check
 from reconciler.desired.compliance import has_test, select_tests

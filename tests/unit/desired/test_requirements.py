@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from reconciler.desired.requirements import find_missing_cells, list_needed_pins
 from reconciler.mlperf.rules.rounds import load_ruleset

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
@@ -18,8 +21,7 @@ from reconciler.resource.records import Artifact, Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
 
 
-@dataclass(frozen=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """One cell of a simulated spec."""
 
     benchmark: str = "net"

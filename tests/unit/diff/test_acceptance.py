@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import BUILT, Refused, judge_acceptance, propose_acceptance

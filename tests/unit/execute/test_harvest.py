@@ -6,11 +6,11 @@ import errno
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from harness.contract import Benchmark, Result
 from reconciler.errors import StorageError
@@ -249,7 +249,7 @@ def test_run_without_a_log_is_a_failure_whatever_its_child_said(tmp_path: Path) 
 
 
 def _fields(intent: Intent) -> dict[str, object]:
-    return {name: getattr(intent, name) for name in intent.__slots__}
+    return {name: getattr(intent, name) for name in intent.__struct_fields__}
 
 
 def test_a_test_whose_logs_cannot_be_read_is_not_done(tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from reconciler.diff.change import Drift, Finding, InputChange
 from reconciler.errors import ReconcilerError, StalePlanError

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from reconciler.errors import RecordError
 from reconciler.files import RepositoryPaths
@@ -30,7 +30,7 @@ def store(paths: RepositoryPaths, text: str) -> Artifact:
 
 
 def naming(artifact: Artifact, number: int = 1) -> Record:
-    return dataclasses.replace(record(number), artifacts=(artifact,))
+    return structs.replace(record(number), artifacts=(artifact,))
 
 
 def stored(paths: RepositoryPaths) -> set[str]:

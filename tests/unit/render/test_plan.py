@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from reconciler.diff.change import Action, Drift, Finding, Reason, Work
 from reconciler.escaping import escape_output

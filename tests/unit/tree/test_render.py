@@ -8,11 +8,11 @@ import random
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import parse_accuracy

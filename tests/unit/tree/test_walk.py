@@ -16,14 +16,19 @@ from tests.unit.tree.verify.conftest import consistent
 __all__ = ["consistent", "logs"]
 
 
+class Trace:
+    """What is hung on to a view, and lives as long as that."""
+
+
 def test_a_cell_that_was_looked_at_is_gone_without_the_collector(consistent: Path) -> None:
-    views: list[weakref.ref[CellView]] = []
-    read: list[weakref.ref[object]] = []
+    views: list[weakref.ref[Trace]] = []
+    read: list[weakref.ref[Trace]] = []
 
     def remember(view: CellView) -> None:
         assert view.performance is not None
-        views.append(weakref.ref(view))
-        read.append(weakref.ref(view.performance))
+        for held, traces in ((view, views), (view.performance, read)):
+            trace = vars(held)["trace"] = Trace()
+            traces.append(weakref.ref(trace))
 
     (survey,) = survey_tree(consistent)
     with pause_collector():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler.mlperf.endpoints_program.event_log import LoggedRequest, LoggedRun, find_untold, parse_events
 from reconciler.mlperf.endpoints_program.point import Distribution, MeasuredPoint

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from reconciler.mlperf.endpoints_program.pareto import (
     CurvePoint,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler.mlperf.endpoints_program.event_log import parse_events
 from reconciler.mlperf.endpoints_program.point import SteadyWindow

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions, read_logged_settings
 from reconciler.mlperf.loadgen.log import parse_detail

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.documents import parse_json_object, parse_yaml_mapping

@@ -150,7 +150,7 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_engine=False,
         precisions=_ANY_PRECISION,
         generates=True,
-        takes=("input_ids",),
+        takes=("input_ids", "sound"),
         engine={
             "quantization": Option(
                 "text", "", "what quantizes the weights, such as fp8; default: the checkpoint's own"

@@ -22,6 +22,7 @@ from harness.sut import Guard
 PROMPTS, SOUNDS, MESSAGES = "input_ids", "sound", "messages"
 """The names of samples: one row of token ids each, of any length; one waveform in -1..1; or the messages of a chat,
 pictures and all, as the bytes of their JSON."""
+SOUND_RATE = 16_000  # of a waveform, samples of a second
 
 _NOTHING = np.int32(0)
 _WARM_UP_LIMIT = 600.0  # seconds; a server may compile for its first request

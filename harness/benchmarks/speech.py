@@ -17,8 +17,9 @@ from harness.benchmarks.checking import FileRule
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.qsl import Consecutive, Ragged
+from harness.tokens import SOUND_RATE
 
-RATE = 16_000  # samples of a second
+RATE = SOUND_RATE
 _SAMPLES, _BOUNDS = "samples.npy", "bounds.npy"
 _FLAC, _WAV = b"fLaC", b"RIFF"
 

@@ -163,7 +163,8 @@ def openvino_genai(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def vllm(settings: dict[str, Any]) -> dict[str, Any]:
-    """``LLM.generate`` of all prompts at once. settings: as above, arguments (more of ``LLM``), passes."""
+    """``LLM.generate`` of all prompts at once. settings: as above, arguments (more of ``LLM``), passes; sounds: the
+    dataset has waveforms, and this is the prompt of each."""
     import os
 
     os.environ |= {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
@@ -173,14 +174,22 @@ def vllm(settings: dict[str, Any]) -> dict[str, Any]:
     arguments = {"dtype": "float32", **settings.get("arguments", {})}
     engine = LLM(
         settings["model"],
-        skip_tokenizer_init=True,
+        skip_tokenizer_init="sounds" not in settings,
         enforce_eager=not settings["graphs"],
         enable_prefix_caching=False,
         **arguments,
     )
     count = settings["tokens"]
-    chosen = SamplingParams(temperature=0, min_tokens=count, max_tokens=count, ignore_eos=True, detokenize=False)
-    prompts: Any = [{"prompt_token_ids": prompt.tolist()} for prompt in _prompts(settings)]
+    chosen = SamplingParams(
+        temperature=0, min_tokens=count, max_tokens=count, ignore_eos=True, detokenize="sounds" in settings
+    )
+    prompts: Any
+    if asked := settings.get("sounds"):
+        prompts = [
+            {"prompt_token_ids": asked, "multi_modal_data": {"audio": (one, 16_000)}} for one in _sounds(settings)
+        ]
+    else:
+        prompts = [{"prompt_token_ids": prompt.tolist()} for prompt in _prompts(settings)]
     passes = settings.get("passes", 1)
     return _answers(lambda most: engine.generate(prompts[:most], chosen, use_tqdm=False), len(prompts), passes)
 
@@ -189,6 +198,11 @@ def _prompts(settings: dict[str, Any]) -> list[np.ndarray]:
     tokens = np.load(Path(settings["dataset"]) / "prompts.npy")
     ends = np.load(Path(settings["dataset"]) / "prompt_ends.npy")
     return np.split(tokens, ends[:-1]) * settings["repeats"]
+
+
+def _sounds(settings: dict[str, Any]) -> list[np.ndarray]:
+    samples, bounds = (np.load(Path(settings["dataset"]) / f"{name}.npy") for name in ("samples", "bounds"))
+    return np.split(samples, bounds[1:-1])
 
 
 def _answers(answer: Any, count: int, passes: int = 1) -> dict[str, Any]:

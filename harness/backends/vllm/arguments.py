@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.tokens import GenerationPlan
+from harness.tokens import SOUNDS, GenerationPlan
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
 _PLAIN = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _WHOLE = 100  # percent
+# What is heard of a waveform is computed for each query anew, and what is said of it is a text.
+_HEARING = {"mm_processor_cache_gb": 0, "limit_mm_per_prompt": {"audio": 1}}
 # Option of the spec → argument of vLLM, where a value of 0 or "" leaves vLLM's own.
 _NAMES = {
     "quantization": "quantization",
@@ -64,7 +66,7 @@ def choose_arguments(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -
         said["gpu_memory_utilization"] = memory / _WHOLE
     return {
         "model": str(checkpoint.folder),
-        "skip_tokenizer_init": True,
+        **(_HEARING if plan.samples == SOUNDS else {"skip_tokenizer_init": True}),
         "seed": max(0, plan.sampling.seed),
         "dtype": _choose_dtype(plan, checkpoint),
         "load_format": "dummy" if options.get("random_weights") else "auto",

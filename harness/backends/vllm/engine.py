@@ -13,8 +13,9 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 from harness.backends.loop_thread import LoopThread
 from harness.backends.vllm.arguments import TransformersCheckpoint
+from harness.backends.vllm.speech import describe_sounds, read_speech_prompt
 from harness.errors import HarnessError
-from harness.tokens import GenerationPlan, Sampling
+from harness.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken
 
 _FIX = "see the log of this run: vLLM prints the cause before it ends"
 _ENDED = ("stop", "length")
@@ -25,8 +26,11 @@ class VllmEngine:
 
     def __init__(self, plan: GenerationPlan, checkpoint: TransformersCheckpoint, arguments: Mapping[str, Any]) -> None:
         self._plan = plan
-        self._parameters = make_parameters(plan.sampling, checkpoint.ends, streaming=plan.streaming)
-        self._prompts: list[dict[str, list[int]]] = []
+        self._parameters = make_parameters(
+            plan.sampling, checkpoint.ends, streaming=plan.streaming, texts=plan.samples == SOUNDS
+        )
+        self._speech = read_speech_prompt(checkpoint.folder) if plan.samples == SOUNDS else None
+        self._prompts: list[dict[str, Any]] = []
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._failure: HarnessError | None = None
         self._loop = LoopThread("vllm")
@@ -39,7 +43,10 @@ class VllmEngine:
         self.notes: Mapping[str, Any] = describe(self._engine.vllm_config)
 
     def place(self, prompts: Sequence[np.ndarray]) -> None:
-        self._prompts = [{"prompt_token_ids": prompt.tolist()} for prompt in prompts]
+        if self._speech is None:
+            self._prompts = [{"prompt_token_ids": prompt.tolist()} for prompt in prompts]
+        else:
+            self._prompts = describe_sounds(self._speech, prompts)
 
     def submit(self, identity: int, row: int) -> None:
         self._loop.post(self._admit, identity, row)
@@ -54,31 +61,31 @@ class VllmEngine:
             return
         self._tasks[identity] = asyncio.create_task(self._ask(identity, self._prompts[row]))
 
-    async def _ask(self, identity: int, prompt: dict[str, list[int]]) -> None:
+    async def _ask(self, identity: int, prompt: dict[str, Any]) -> None:
         try:
-            tokens = await self._follow(identity, prompt)
+            answer = await self._follow(identity, prompt)
         except asyncio.CancelledError:
             self._plan.failed(identity, self._failure or HarnessError("the run ends", "backend"))
         except Exception as error:  # whatever it is, the prompt must be answered
             self._give_up(identity, error)
         else:
-            self._plan.completed(identity, tokens)
+            self._plan.completed(identity, answer)
         finally:
             self._tasks.pop(identity, None)
 
-    async def _follow(self, identity: int, prompt: dict[str, list[int]]) -> list[int]:
-        """All tokens of an answer; the first of a stream are told at once."""
+    async def _follow(self, identity: int, prompt: dict[str, Any]) -> Answer:
+        """All tokens of an answer, the first of a stream told at once; of what was heard, the text."""
         tokens: list[int] = []
-        ended: str | None = None
+        text, ended = "", None
         async for output in self._engine.generate(prompt, self._parameters, str(identity)):
             (part,) = output.outputs
             if self._plan.streaming and not tokens and part.token_ids:
                 self._plan.first(identity, part.token_ids[:1])
             tokens += part.token_ids
-            ended = part.finish_reason
+            text, ended = text + part.text, part.finish_reason
         if ended not in _ENDED:
             raise HarnessError(f"vLLM gave up a prompt ({ended or 'without a reason'})", "backend", _FIX)
-        return tokens
+        return tokens if self._speech is None else Spoken(text, len(tokens))
 
     def _give_up(self, identity: int, error: Exception) -> None:
         """The run has failed: what is under way is cancelled, so that nothing is computed for it."""
@@ -103,8 +110,9 @@ async def _start(arguments: Mapping[str, Any]) -> AsyncLLM:
     return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
 
 
-def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool) -> SamplingParams:
-    """Without a tokenizer vLLM does not know which tokens end an answer: they are told with each prompt."""
+def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool, texts: bool = False) -> SamplingParams:
+    """Without a tokenizer vLLM does not know which tokens end an answer: they are told with each prompt. ``texts``:
+    answers are read as texts, for which there is one."""
     if sampling.beams > 1:
         problem = f"an answer is the best of {sampling.beams} beams, which vLLM's engine does not search"
         raise HarnessError(problem, "input", "choose openvino-genai, or a harness command")
@@ -113,7 +121,7 @@ def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool)
         max_tokens=sampling.max_new_tokens or None,
         min_tokens=sampling.min_new_tokens,
         stop_token_ids=list(sampling.stop or ends),
-        detokenize=False,
+        detokenize=texts,
         output_kind=RequestOutputKind.DELTA if streaming else RequestOutputKind.FINAL_ONLY,
     )
 

@@ -1,6 +1,6 @@
 """What the vLLM backend asks of its library, without the library.
 
-The answer to a prompt that begins with token t is t, t + 1, …
+The answer to a prompt that begins with token t is t, t + 1, … To a sound it is a text that tells how long it is.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ class Engine:
 
     async def generate(self, prompt: Any, parameters: Any, identity: str) -> AsyncIterator[Any]:
         assert identity
+        text = ""
+        if sound := prompt.get("multi_modal_data"):
+            waveform, rate = sound["audio"]
+            text = f" {len(waveform) / rate} s after {prompt['prompt_token_ids']}" if parameters.detokenize else ""
         start = prompt["prompt_token_ids"][0]
         if start == 66 and Engine.mischief == "dies":
             raise RuntimeError("EngineCore encountered an issue")
@@ -52,7 +56,9 @@ class Engine:
             if last and start == 66 and Engine.mischief == "dies late":
                 raise RuntimeError("EngineCore encountered an issue")
             reason = ("abort" if start == 66 and Engine.mischief == "aborts" else "length") if last else None
-            yield SimpleNamespace(outputs=[SimpleNamespace(token_ids=piece, finish_reason=reason)], finished=last)
+            yield SimpleNamespace(
+                outputs=[SimpleNamespace(token_ids=piece, text=text, finish_reason=reason)], finished=last
+            )
 
     def shutdown(self) -> None:
         self.closed = True

@@ -1,0 +1,131 @@
+"""Whisper through vLLM: ``python -m tests.gpu.speech [--size full] [--only PART,…] [--json FILE]``.
+
+The published shape with random weights; noise of 29 s in place of utterances, which are packed to about that, and a
+transcript of 100 tokens for each.
+
+- offline: LoadGen's Offline samples/s through the ``vllm`` backend, over ``LLM.generate`` of the same sounds in a
+  process before it and one behind it. Both compute what is heard of a waveform anew each time.
+
+``--size small`` tries it anywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+
+from harness.contract import Benchmark
+from tests.benchmarks.children import bare, build, run
+from tests.gpu import speech_sounds
+from tests.gpu.cases import WORK
+from tests.gpu.parts import Figures, add_options, measure_parts
+from tests.speech_checkpoints import MARKS, PROMPT, write_checkpoint
+
+LENGTH = 100  # tokens of a transcript
+
+
+@dataclass(frozen=True)
+class SpeechSize:
+    """``layers``: of encoder and decoder each. ``engine``: options of the backend."""
+
+    width: int
+    heads: int
+    layers: int
+    words: int
+    count: int
+    seconds: float
+    engine: Figures = field(default_factory=dict)
+
+
+SIZES = {
+    "full": SpeechSize(1280, 20, 32, 51_866, 1633, 29.0, {"precision": "bf16", "sequences": 256, "memory_percent": 85}),
+    "small": SpeechSize(64, 2, 1, 600, 24, 5.0, {"precision": "fp32", "sequences": 8, "graphs": False}),
+}
+DTYPES = {"bf16": "bfloat16", "fp32": "float32"}
+
+
+class SpeechCase:
+    def __init__(self, name: str, count: int) -> None:
+        self.size = replace(SIZES[name], count=count or SIZES[name].count)
+        self.folder = WORK / f"speech-{name}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.benchmark = Benchmark(name="gpu_speech", path=speech_sounds.__file__)
+
+    @cached_property
+    def dataset(self) -> Path:
+        return build(
+            self.folder, "Dataset", self.benchmark, settings={"count": self.size.count, "seconds": self.size.seconds}
+        )
+
+    @cached_property
+    def model(self) -> Path:
+        size = self.size
+        shape = {"d_model": size.width, "vocab_size": size.words}
+        for part in ("encoder", "decoder"):
+            shape |= {f"{part}_layers": size.layers, f"{part}_attention_heads": size.heads}
+            shape |= {f"{part}_ffn_dim": 4 * size.width}
+        write_checkpoint(self.folder / "checkpoint", shape)
+        return self.folder / "checkpoint"
+
+    def bare(self) -> list[float]:
+        """Samples/s of ``LLM.generate``, twice in one process; the first after four sounds of warm-up."""
+        engine = self.size.engine
+        arguments = {
+            "dtype": DTYPES[engine["precision"]],
+            "load_format": "dummy",
+            "max_num_seqs": engine["sequences"],
+            "mm_processor_cache_gb": 0,
+            "limit_mm_per_prompt": {"audio": 1},
+        }
+        if memory := engine.get("memory_percent"):
+            arguments["gpu_memory_utilization"] = memory / 100
+        told = {
+            "model": str(self.model),
+            "dataset": str(self.dataset),
+            "sounds": [MARKS.index(mark) for mark in PROMPT],
+            "tokens": LENGTH,
+            "graphs": engine.get("graphs", True),
+            "arguments": arguments,
+            "passes": 2,
+        }
+        rates: list[float] = bare("vllm", told, self.folder)["rates"]
+        return rates
+
+    def offline(self) -> Figures:
+        lengths = {"min_new_tokens": LENGTH, "max_new_tokens": LENGTH}
+        log = run(
+            self.folder,
+            "Offline",
+            benchmark=self.benchmark,
+            backend="vllm",
+            dataset=self.dataset,
+            model=self.model,
+            model_key="whisper",
+            conf={"min_duration": 0, "min_query_count": self.size.count, "target_qps": 1},
+            settings={"random_weights": True, **self.size.engine, **lengths},
+        )
+        return {"rate": log["result_samples_per_second"]}
+
+
+def measure_offline(case: SpeechCase) -> Figures:
+    before, found, after = case.bare(), case.offline(), case.bare()
+    best = max(before[-1], after[-1])
+    return {"bare": [before, after], "harness": found, "over_bare": round(found["rate"] / best, 4)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--count", type=int, default=0, help="of sounds; 0 for the size's own")
+    add_options(parser, ("offline",), ("offline",))
+    options = parser.parse_args()
+    case = SpeechCase(options.size, options.count)
+    measure_parts("tests.gpu.speech", f"speech-{options.size}", {"offline": partial(measure_offline, case)}, options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

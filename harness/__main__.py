@@ -67,8 +67,8 @@ class Ending:
     it is torn down can no longer change the exit status.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, tell: Callable[[Result], None]) -> None:
+        self._path, self._tell = path, tell
         self._began = time.monotonic()
         self._once = threading.Lock()
 
@@ -77,6 +77,7 @@ class Ending:
             status = 0
             try:
                 result.write(self._path)
+                self._tell(result)
             except OSError:
                 traceback.print_exc()
                 status = 1
@@ -136,7 +137,8 @@ def _list_slices(request: FileMessage) -> list[str]:
     return [*getattr(request, "slices", ()), *(load.slice for load in beside if load.slice)]
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str], tell: Callable[[Result], None] = lambda _: None) -> None:
+    """``tell``: called last, once the result is written; whoever waits for that may have removed it already."""
     if is_launched():
         follow_input()
     else:
@@ -154,7 +156,7 @@ def main(arguments: list[str]) -> None:
         os.chdir(request_path.parent)  # where a container or a login shell begins is anywhere
     if result_path.is_dir():  # several processes of one launcher: hosts may share a name, and containers process ids
         result_path /= f"{platform.node()}.{os.getpid()}.{secrets.token_hex(4)}.json"
-    ending = Ending(result_path)
+    ending = Ending(result_path, tell)
     try:
         result = _perform(verb, request_path, ending)
     except BaseException as error:

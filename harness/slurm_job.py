@@ -24,6 +24,7 @@ from harness.contract import WAITING, Result, WaitingAttempt
 from harness.orphan import adopt_orphans
 
 _FACTOR, _MARGIN = 2.0, 60.0  # an attempt may take so much longer than expected before its job's limit ends it
+_DONE = b"d"
 _ASK = 10.0  # seconds that Slurm may take to tell the limit
 
 
@@ -96,10 +97,12 @@ def claim(folder: Path, placed: bytes) -> bool:
     return True
 
 
-def run_forked(arguments: list[str], log: Path | None) -> int:
-    """Its exit status. ``log``: what it prints goes there; None for where this process prints."""
+def run_forked(arguments: list[str], log: Path | None) -> tuple[int, bool]:
+    """Its exit status, and whether it is done: its folder may be recorded and gone by then. ``log``: what it prints
+    goes there; None for where this process prints."""
     sys.stdout.flush()
     sys.stderr.flush()
+    told, telling = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
@@ -109,20 +112,24 @@ def run_forked(arguments: list[str], log: Path | None) -> int:
                 os.dup2(out, 1)
                 os.dup2(out, 2)
                 os.close(out)
-            carry_out(arguments)
+            carry_out(arguments, lambda result: _tell(telling, result))
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def is_done(result: Path) -> bool:
-    """A node on which one attempt fails takes no more of them."""
+    os.close(telling)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.set_blocking(told, False)  # what it left running may hold the other end
     try:
-        return Result.read(result).done
-    except (OSError, ValueError):
-        return False
+        return status, os.read(told, 1) == _DONE
+    except BlockingIOError:
+        return status, False
+    finally:
+        os.close(told)
+
+
+def _tell(telling: int, result: Result) -> None:
+    os.write(telling, _DONE if result.done else b"")
 
 
 def is_quiet() -> bool:
@@ -155,13 +162,12 @@ def main(arguments: list[str]) -> int:
     folder = Path(own[1]).parent
     placed = (folder / "placed").read_bytes()
     room = Room(began + float(seconds), ask_left)
-    status, result = run_forked(own, None), Path(own[2])
-    while status == 0 and is_done(result) and is_quiet() and stamp_code() == code:
+    status, done = run_forked(own, None)
+    while done and is_quiet() and stamp_code() == code:  # a node on which an attempt fails takes no more of them
         waiting = take_next(folder.parent, group, placed, room.measure)
         if waiting is None:
             break
-        result = Path(waiting.arguments[2])
-        status = run_forked(list(waiting.arguments), Path(waiting.log))
+        status, done = run_forked(list(waiting.arguments), Path(waiting.log))
     return status if status >= 0 else 128 - status
 
 

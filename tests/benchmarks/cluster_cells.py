@@ -35,7 +35,7 @@ from tests.cluster import Slurm
 from tests.cluster.lab import add_waiting
 from tests.passes.repository import SPEC, Repository, make_repository
 
-_QUERIES = 100
+_QUERIES = 400  # what warms up waits for six more
 _LOOK = 0.05
 
 
@@ -58,10 +58,12 @@ def make_cells(root: Path, cells: int, seconds: float) -> Repository:
     head, _, rest = (root / SPEC).read_text(encoding="utf-8").partition("    tiny:\n")
     block = rest[: rest.index("  divisions:")]
     names = [f"tiny{number}" for number in range(cells + 1)]
+    microseconds = round(seconds / _QUERIES * 1e6)
     declared = "".join(f"    {name}:\n{block}" for name in names)
+    cell = f"{{SingleStream: {{target_latency: LATENCY us, min_query_count: {_QUERIES}}}}}"
+    latencies = (f"{microseconds + number}" for number in range(cells + 1))
     entered = "".join(
-        f"        {name}: {{SingleStream: {{target_latency: {1000 + number} ms, min_query_count: {_QUERIES}}}}}\n"
-        for number, name in enumerate(names)
+        f"        {name}: {cell.replace('LATENCY', latency)}\n" for name, latency in zip(names, latencies, strict=True)
     )
     executor = "      executor: {slurm: {partition: lab, machines: 1000}}\n"
     status = "      status: available\n"

@@ -39,6 +39,7 @@ from reconciler.resource.settings import CellSettings
 
 _LATE = 5.0  # seconds in which a shared file system shows a result whose job has ended
 _LOOK = 0.05
+_LOOK_QUEUED = 0.25  # of one that waits: there may be hundreds of them
 _ENDING = 60.0  # seconds that a cancelled job may take to end, beyond the grace
 _MACHINES = 64  # jobs of one system at a time, where the spec does not say how many
 _ASK, _ASK_SLOWLY, _MANY = 1.0, 4.0, 100  # seconds between two questions; the longer where the answer is long
@@ -173,9 +174,10 @@ class QueuedExecutor(Struct):
         give_up = time.monotonic() + wait
         while True:
             found = self._look(handle)
-            if not found.goes_on or time.monotonic() >= give_up:
+            left = give_up - time.monotonic()
+            if not found.goes_on or left <= 0:
                 return found
-            time.sleep(min(_LOOK, wait))
+            time.sleep(min(_LOOK_QUEUED if found.state is State.QUEUED else _LOOK, left))
 
     def _look(self, handle: Handle) -> Progressing:
         """A result is complete once it is there; whether its job still tidies up is the queue's affair."""

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -32,14 +32,16 @@ def lay_out(folder: Path, group: str = "g", seconds: float = 1.0, request: str =
     return folder
 
 
-def run_job(own: Path, *, seconds: float = 60.0, left: float = 3600.0, more: Mapping[str, str] | None = None) -> int:
+def run_job(
+    own: Path, *, seconds: float = 60.0, left: float = 3600.0, program: Sequence[str] = ("-m", "harness.slurm_job")
+) -> int:
     """As Slurm does, once the job's script has begun its attempt."""
     (own / "begun").mkdir()
     (own / "placed").write_text(PLACED)
     words = ("g", f"{seconds:g}", "probe", str(own / "request.json"), str(own / "result.json"))
-    variables = {"SLURM_JOB_ID": "7", "SLURM_JOB_END_TIME": str(int(time.time() + left)), **(more or {})}
+    variables = {"SLURM_JOB_ID": "7", "SLURM_JOB_END_TIME": str(int(time.time() + left))}
     return subprocess.run(
-        [sys.executable, "-P", "-m", "harness.slurm_job", *words],
+        [sys.executable, "-P", *program, *words],
         cwd=own,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **variables},
         check=False,
@@ -63,6 +65,26 @@ def test_job_takes_over_what_waits_in_its_group_and_fits(tmp_path: Path) -> None
     failed, after = left[2:]
     assert not Result.read(failed / "result.json").done
     assert not any((folder / "begun").exists() for folder in (*left[:2], after)), "a node that fails one takes no more"
+
+
+_HARVESTING = """
+import shutil, sys
+from harness.contract import Result
+from harness.slurm_job import main
+write = Result.write
+def write_and_record(self, path):
+    write(self, path)
+    path.rename(path.parents[1] / f"{path.parent.name}.json")
+    shutil.rmtree(path.parent)
+Result.write = write_and_record
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_pass_that_records_and_removes_an_attempt_at_once_does_not_end_the_taking(tmp_path: Path) -> None:
+    own, *_ = (lay_out(tmp_path / name) for name in "123")
+    assert run_job(own, program=("-c", _HARVESTING)) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.json", "2.json", "3.json"]
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(0.0, 3600.0), (60.0, 61.0)])

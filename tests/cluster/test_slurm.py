@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.execute.attempt import read_placement
 from reconciler.execute.outcome import Event, Status, StepProgress
 from reconciler.planning import Options
 from reconciler.reconcile import run_pass
@@ -25,7 +26,7 @@ from tests.cluster.lab import (
     said,
     start_pass,
 )
-from tests.passes.repository import SPEC
+from tests.passes.repository import SPEC, Repository
 from tests.processes import wait_for
 from tests.shared import need
 
@@ -168,6 +169,42 @@ def test_failed_node_costs_one_attempt_and_the_pass_ends_green(tmp_path: Path, h
     failed = [record for record in runs_of(repository) if record.ended is Ended.FAILED]
     assert {record.problem_class for record in failed} == {"node-failure"}
     assert {record.facts["machine.nodes"].value[0]["host"] for record in failed} == {nodes[0]}
+    assert_nothing_is_lost_or_repeated(repository)
+
+
+def find_taken(repository: Repository) -> list[str]:
+    """Nodes on which a job carries out a step that it took over."""
+    begun = (path for path in repository.paths.attempts.glob("*/begun") if path.is_file())
+    return [read_placement(path).nodes[0] for path in begun if not path.with_name("result.json").exists()]
+
+
+def test_failed_node_costs_a_step_that_was_taken_over_one_attempt(tmp_path: Path, healthy: Slurm) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD}, seconds=3, cells=4)
+    nodes: list[str] = []
+
+    def kill_one(event: Event) -> None:
+        if isinstance(event, StepProgress) and event.progress.stage == "running" and not nodes:
+            nodes.extend(find_taken(repository)[:1])
+            if nodes:
+                healthy.do("kill", nodes[0])
+
+    report = run_pass(repository.paths, Options(busy=True), report=kill_one)
+    assert report.after.plan.in_sync, said(report)
+    (failed,) = (record for record in runs_of(repository) if record.ended is Ended.FAILED)
+    assert failed.problem_class == "node-failure"
+    assert [node["host"] for node in failed.facts["machine.nodes"].value] == nodes
+    assert_nothing_is_lost_or_repeated(repository)
+
+
+def test_steps_that_were_taken_over_outlive_a_killed_pass(tmp_path: Path, slurm: Slurm) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD}, seconds=3, cells=4)
+    process = start_pass(repository, "--busy")
+    wait_for(lambda: find_taken(repository), 120)
+    process.kill()
+    process.wait()
+    report = repository.reconcile(busy=True)
+    assert report.after.plan.in_sync, said(report)
+    assert all(record.ended is Ended.DONE for record in runs_of(repository))
     assert_nothing_is_lost_or_repeated(repository)
 
 

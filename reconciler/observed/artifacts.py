@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,24 +16,21 @@ from reconciler.storage_errors import refuse_storage_error
 # Where an artifact is looked for, by where its record has it.
 _PLACES = {"logs": ("logs", "objects"), "objects": ("objects",)}
 
-Listing = dict[str, Stated]
 
-
-def list_artifacts(folder: Path, *, nested: bool) -> Listing:
-    """File name → (path, size, mtime in ns) of a folder of files named by digest; one directory read, no stat per
-    miss."""
-    found: Listing = {}
+def list_artifacts(folder: str, *, nested: bool) -> list[Stated]:
+    """(path, size, mtime in ns) of each in a folder of files named by digest; one directory read, no stat per miss."""
+    found: list[Stated] = []
     try:
         entries = list(os.scandir(folder))
     except OSError as error:
-        refuse_storage_error(error, folder)
+        refuse_storage_error(error, Path(folder))
         return found
     for entry in entries:
         if nested and entry.is_dir(follow_symlinks=False):
-            found.update(list_artifacts(Path(entry.path), nested=False))
+            found += list_artifacts(entry.path, nested=False)
         elif entry.is_file():
             status = entry.stat()
-            found[entry.name] = (entry.path, status.st_size, status.st_mtime_ns)
+            found.append((entry.path, status.st_size, status.st_mtime_ns))
     return found
 
 
@@ -43,14 +41,15 @@ def observe_artifacts(
 
     ``of`` stands for the whole of ``artifacts``, which are not asked for when all is as it was when all was well.
     """
-    folders = {
-        "logs": list_artifacts(paths.logs, nested=False),
-        "objects": list_artifacts(paths.objects, nested=True),
+    stated = {
+        "logs": list_artifacts(str(paths.logs), nested=False),
+        "objects": list_artifacts(str(paths.objects), nested=True),
     }
-    disk = seal("", (entry for folder in folders.values() for entry in folder.values()))
+    disk = seal("", itertools.chain(*stated.values()))
     sealed = hash_bytes(f"{of} {disk}".encode())
     if stamps.well("artifacts", sealed):
         return {}
+    folders = {place: {file[0].rpartition("/")[2]: file for file in files} for place, files in stated.items()}
     found: dict[tuple[str, str], ArtifactPresence] = {}
     sound = stamps.sound(disk)
     for artifact in artifacts:

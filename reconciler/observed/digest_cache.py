@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from reconciler.codec import encode_packed
 from reconciler.files import (
     RepositoryPaths,
     hash_bytes,
@@ -145,7 +146,11 @@ def _is_in_hidden(item: Path, top: Path) -> bool:
 def seal(of: str, files: Iterable[Stated]) -> str:
     """Stands for sizes and times of files, and for what they were compared with. In the order in which the folders
     list them: another order only costs a closer look."""
-    return hash_bytes(repr([of, *files]).encode())
+    stated = [of, *files]
+    try:
+        return hash_bytes(encode_packed(stated))
+    except UnicodeEncodeError:  # of a name whose bytes are not text
+        return hash_bytes(repr(stated).encode())
 
 
 class _Table:

@@ -67,26 +67,27 @@ def write_rendered(paths: RepositoryPaths, rendered: Rendered) -> None:
     write_checked(paths.index / "tree.json", encode_json(note))
 
 
-def _walk(folder: str, prefix: str, found: dict[str, Stated]) -> None:
+def _walk(folder: str, found: list[Stated]) -> None:
     with os.scandir(folder) as opened:
         entries = list(opened)
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
-            _walk(entry.path, f"{prefix}{entry.name}/", found)
+            _walk(entry.path, found)
         else:
             status = entry.stat(follow_symlinks=False)
-            found[f"{prefix}{entry.name}"] = (entry.path, status.st_size, status.st_mtime_ns)
+            found.append((entry.path, status.st_size, status.st_mtime_ns))
 
 
 def observe_tree(tree: Path, rendered: Rendered, stamps: DigestCache) -> dict[str, tuple[tuple[str, str], ...]]:
     """cell → (path, "missing" | "edited") pairs; under "" the files that nobody rendered."""
     if not tree.is_dir():
         return {}
-    present: dict[str, Stated] = {}
-    _walk(str(tree), "", present)
-    sealed = seal(rendered.digest, present.values())
+    stated: list[Stated] = []
+    _walk(str(tree), stated)
+    sealed = seal(rendered.digest, stated)
     if stamps.well("tree", sealed):
         return {}
+    present = {file[0].removeprefix(f"{tree}/"): file for file in stated}
     found: dict[str, list[tuple[str, str]]] = {}
     known = set()
     for cell, files in rendered.files.items():

@@ -100,7 +100,7 @@ class Record(Struct, frozen=True):
         return {name: fact.value for name, fact in self.facts.items() if fact.role is Role.EVIDENCE}
 
 
-class Summary(Struct, frozen=True):
+class Summary(Struct, frozen=True, array_like=True):
     """What comparing, choosing and summing up need of a record, so that a warm pass opens no record file.
 
     ``validity`` is "VALID", "INVALID" or "" (no performance run). ``evidence``: sorted (name, canonical text)
@@ -109,6 +109,8 @@ class Summary(Struct, frozen=True):
     by the names of its inputs. ``by_speed``: a verdict that fails only because two runs were not equally fast.
     ``inferred``: (scenario, value, unit) of what follows from a run for other scenarios. ``efficiency``: (value, unit)
     of a run whose power was measured.
+
+    ``array_like``: an index that is read in every pass repeats no names.
     """
 
     id: str
@@ -148,4 +150,4 @@ class Recorded(Struct, frozen=True):
     digest: str = ""
 
     def done(self, key: str) -> tuple[Summary, ...]:
-        return tuple(s for s in self.by_key.get(key, ()) if s.ended is Ended.DONE)
+        return tuple([s for s in self.by_key.get(key, ()) if s.ended is Ended.DONE])

@@ -19,21 +19,22 @@ _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
     "\ufffe\uffff\U000e0000-\U000e007f"
 )
-_IN_TEXT = re.compile(f"[{_HIDDEN}]")
-_IN_LINE = re.compile(f"[{_HIDDEN}\t\n]")
+# Patterns are compiled where they are first used: these classes take long, and most of what is shown needs none.
+_IN_TEXT = f"[{_HIDDEN}]"
+_IN_LINE = f"[{_HIDDEN}\t\n]"
 _NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # A style of ours carries a number that nobody knew who wrote what is shown; any other escape sequence is text.
 _SEAL = os.urandom(8).hex()
-_STYLED = re.compile(rf"\x1b\[{_SEAL}:([0-9;]*)m|[{_HIDDEN}]")
+_STYLED = rf"\x1b\[{_SEAL}:([0-9;]*)m|[{_HIDDEN}]"
 # GitHub (::error::, ##[error]), Azure (##vso[…]) and TeamCity (##teamcity[…]) obey such lines, wherever they come from.
-_COMMAND = re.compile(r"(?m)^([^\S\n]*):(?=:)|#(?=#(?:\[|vso\[|teamcity\[))")
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
+_COMMAND = r"(?m)^([^\S\n]*):(?=:)|#(?=#(?:\[|vso\[|teamcity\[))"
+_MARKUP = r"([\\`*_{}\[\]<>#|~$!&])"
 _RESET = "0"
 _SHORTEST = 6  # characters of a value that is looked for in what is shown
 _HIDDEN_VALUES: dict[str, str] = {}  # what this process has expanded in specs
 _HIDDEN_LOCATIONS: dict[str, str] = {}  # whole locations as they were expanded → as they are written
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
-_BELOW_A_VARIABLE = re.compile(r"\$\{\w+\}/[^/$]+")
+_VARIABLE = r"\$\{(\w+)\}"
+_BELOW_A_VARIABLE = r"\$\{\w+\}/[^/$]+"
 
 
 def _visible(match: re.Match[str]) -> str:
@@ -46,6 +47,10 @@ def _visible(match: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
 def seal_style(text: str, codes: str) -> str:
     """Text in a style of ours (``codes``: SGR, such as "1;31"), which ``escape_output`` lets through."""
     return f"\x1b[{_SEAL}:{codes}m{text}\x1b[{_SEAL}:{_RESET}m"
@@ -54,18 +59,20 @@ def seal_style(text: str, codes: str) -> str:
 def escape_output(text: str) -> str:
     """Lines for a terminal or a log. Our own styles and newlines stay, every other control character is written out,
     and no line is a command."""
-    shown = _STYLED.sub(lambda found: f"\x1b[{found[1]}m" if found[1] else _visible(found), _hide_values(text))
-    return _COMMAND.sub(lambda found: "#\\" if found[1] is None else f"{found[1]}\\:", shown)
+    shown = _hide_values(text)
+    if not _is_plain(shown.replace("\n", "")):
+        shown = re.sub(_STYLED, lambda found: f"\x1b[{found[1]}m" if found[1] else _visible(found), shown)
+    return re.sub(_COMMAND, lambda found: "#\\" if found[1] is None else f"{found[1]}\\:", shown)
 
 
 def escape_line(text: str) -> str:
     """One value within a line: a newline in it does not begin another line."""
-    return _IN_LINE.sub(_visible, text)
+    return text if _is_plain(text) else re.sub(_IN_LINE, _visible, text)
 
 
 def escape_hidden(text: str) -> str:
     """Text that is markup already, or commands of ours to a continuous integration: only what nobody sees goes."""
-    return _IN_TEXT.sub(_visible, _hide_values(text))
+    return re.sub(_IN_TEXT, _visible, _hide_values(text))
 
 
 def hide_value(name: str, value: str) -> None:
@@ -78,12 +85,12 @@ def hide_value(name: str, value: str) -> None:
 
 def expand_variables(written: str, environment: Mapping[str, str]) -> str:
     """A location with the values of the variables that it names; those that are not set stay as they are."""
-    return _VARIABLE.sub(lambda found: environment.get(found[1], found[0]), written)
+    return re.sub(_VARIABLE, lambda found: environment.get(found[1], found[0]), written)
 
 
 def find_variable(location: str) -> str:
     """The first variable of a location that was left as it is written, since it is not set; "" for none."""
-    found = _VARIABLE.search(location)
+    found = re.search(_VARIABLE, location)
     return found[1] if found is not None else ""
 
 
@@ -93,7 +100,7 @@ def hide_location(written: str, expanded: str) -> bool:
     if not expanded.startswith("/") and len(expanded) < _SHORTEST:
         return False
     pairs = [(written, expanded)]
-    if top := _BELOW_A_VARIABLE.match(written):
+    if top := re.match(_BELOW_A_VARIABLE, written):
         rest = written[top.end() :]
         pairs += [(top[0], expanded.removesuffix(rest))] if "$" not in rest and expanded.endswith(rest) else []
     for shown, path in pairs:
@@ -121,7 +128,7 @@ def _find_locations() -> re.Pattern[str]:
 def encode_json(value: Any) -> str:
     """As ``json.dumps``, readable; what would be invisible, or a command, is escaped in JSON's own way."""
     text = _hide_values(json.dumps(value, indent=2, ensure_ascii=False))
-    return _IN_TEXT.sub(_json_escape, text).replace("##", "#\\u0023")
+    return re.sub(_IN_TEXT, _json_escape, text).replace("##", "#\\u0023")
 
 
 def _json_escape(match: re.Match[str]) -> str:
@@ -130,7 +137,7 @@ def _json_escape(match: re.Match[str]) -> str:
 
 def escape_markdown(text: str) -> str:
     """A value as plain text of a paragraph, a heading or a cell of a table: no markup, no link, nobody mentioned."""
-    return _MARKUP.sub(r"\\\1", escape_line(" ".join(text.split()))).replace("@", "@<!-- -->")
+    return re.sub(_MARKUP, r"\\\1", escape_line(" ".join(text.split()))).replace("@", "@<!-- -->")
 
 
 def quote_code(text: str, *, in_table: bool = False) -> str:
@@ -145,4 +152,4 @@ def escape_html(text: str) -> str:
     """A value as text or as an attribute in quotes."""
     import html
 
-    return html.escape(_IN_TEXT.sub(_visible, text), quote=True)
+    return html.escape(re.sub(_IN_TEXT, _visible, text), quote=True)

@@ -5,12 +5,10 @@ Standard library only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """A setting that a backend reads. ``kind`` is "int", "text", "flag" or "choice"; None means the default.
     ``identity`` False: it says where something is, or how long to wait for it, and makes no run stale."""
 

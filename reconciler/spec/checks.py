@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.contract import BACKENDS, BackendFacts, Option
@@ -100,7 +100,7 @@ def _other_backends(precision: str) -> str:
     return f", or choose backend {' or '.join(able)}" if able else ""
 
 
-def _options(facts: BackendFacts, part: str) -> dict[str, Option]:
+def _options(facts: BackendFacts, part: str) -> Mapping[str, Option]:
     return facts.engine if part == "engine" else facts.run
 
 

@@ -210,6 +210,9 @@ BACKENDS: dict[str, BackendFacts] = {
             ),
             "api_key_env": Option("text", "", "the environment variable that holds the API key", identity=False),
             "concurrency": Option("int", 512, "requests under way at each replica; the others wait here"),
+            "client_processes": Option(
+                "int", 0, "processes that read streams; 0: one for each 1,024 under way, of a quarter of the cores"
+            ),
             "timeout_s": Option("int", 1800, "seconds that an answer may take in all", identity=False),
             "idle_timeout_s": Option("int", 120, "seconds between two pieces of a streamed answer", identity=False),
             "extra": Option("text", "", "more fields of each request, as a JSON object"),

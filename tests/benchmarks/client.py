@@ -1,10 +1,11 @@
-"""What one client process of the ``openai`` backend holds: ``python -m tests.benchmarks.client [--json] [--rounds N]``.
+"""What the client of the ``openai`` backend holds: ``python -m tests.benchmarks.client [--json] [--rounds N]``.
 
 Against a server on this machine that computes nothing (``streaming_server``), an event and a packet for each token, of
 STREAMS streams:
 
 - rate: tokens for each second of processor time that the client uses, as fast as the server writes: what a core of its
   own holds.
+- shared: the same of two client processes and this one, which stands where LoadGen is.
 - first: what the client adds to the time to the first token at the 99th percentile, at half of GOAL: from the prompt's
   submission to its arrival at the server, and from the token's departure to the callback. The first STREAMS prompts,
   which all come at once and open the connections, do not count.
@@ -22,9 +23,11 @@ import time
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
+import psutil
 
 from harness.backends import openai
 from harness.tokens import GenerationPlan, Sampling
@@ -34,6 +37,7 @@ STREAMS, TOKENS = 1000, 128
 GOAL, UNPACED = 100_000, 10**9  # tokens/s
 ANSWERS = 3000
 FIRST_LIMIT_MS = 50.0
+CLIENT = "harness.backends.openai.process"
 
 
 @dataclass(slots=True)
@@ -87,18 +91,18 @@ class Held:
     added: tuple[float, ...]
 
 
-def ask(streams: int, answers: int, rate: float) -> Held:
+def ask(streams: int, answers: int, rate: float, processes: int = 1) -> Held:
     command = [sys.executable, "-m", "tests.benchmarks.streaming_server", str(TOKENS), str(rate)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             url = f"http://127.0.0.1:{int(server.stdout.readline())}"
-            return _ask(url, Asking(streams, answers))
+            return _ask(url, Asking(streams, answers), processes)
         finally:
             server.kill()
 
 
-def _ask(url: str, asking: Asking) -> Held:
+def _ask(url: str, asking: Asking, processes: int) -> Held:
     plan = GenerationPlan(
         model=None,
         source=None,
@@ -108,7 +112,7 @@ def _ask(url: str, asking: Asking) -> Held:
         logged=False,
         threads=0,
         precision="bf16",
-        options={"url": url, "concurrency": asking.streams},
+        options={"url": url, "concurrency": asking.streams, "client_processes": processes},
         first=asking.first,
         completed=asking.completed,
         failed=asking.failed,
@@ -117,10 +121,10 @@ def _ask(url: str, asking: Asking) -> Held:
     asking.client.place([np.array([number, 1, 2, 3]) for number in range(asking.answers)])
     gc.collect()
     gc.disable()  # as in a run
-    began, busy = time.monotonic(), time.process_time()
+    began, busy = time.monotonic(), _read_processor_time()
     asking.begin()
     asking.over.wait()
-    seconds, busy = time.monotonic() - began, time.process_time() - busy
+    seconds, busy = time.monotonic() - began, _read_processor_time() - busy
     gc.enable()
     if asking.problem is not None:
         raise asking.problem
@@ -132,12 +136,19 @@ def _ask(url: str, asking: Asking) -> Held:
     return Held(asking.tokens, seconds, busy, told["busy"], tuple(ns / 1e6 for ns in added))
 
 
-def measure_rate(rounds: int) -> Measure:
-    found = [ask(STREAMS, ANSWERS, UNPACED) for _ in range(rounds)]
+def _read_processor_time() -> float:
+    """Of this process and the client processes that it started."""
+    started = [child for child in psutil.Process().children() if CLIENT in child.cmdline()]
+    return time.process_time() + sum(sum(child.cpu_times()[:2]) for child in started)
+
+
+def measure_rate(rounds: int, processes: int = 1) -> Measure:
+    found = [ask(STREAMS, ANSWERS, UNPACED, processes) for _ in range(rounds)]
     per_core = statistics.median(held.tokens / held.busy for held in found)
     wall = statistics.median(held.tokens / held.seconds for held in found)
     server = statistics.median(held.tokens / held.server for held in found)
-    name = f"tokens of {STREAMS} streams for each second of the client's processor time"
+    whose = "the client's" if processes == 1 else f"{processes} client processes'"
+    name = f"tokens of {STREAMS} streams for each second of {whose} processor time"
     detail = f"{wall:,.0f}/s by the clock of this machine, {server:,.0f} for each second of the server's"
     return Measure(name, per_core, GOAL, detail=detail)
 
@@ -154,7 +165,7 @@ def measure_first(rounds: int) -> Measure:
     return Measure(name, statistics.median(tails), FIRST_LIMIT_MS, at_least=False, unit=" ms", detail=detail)
 
 
-PARTS = {"rate": measure_rate, "first": measure_first}
+PARTS = {"rate": measure_rate, "shared": partial(measure_rate, processes=2), "first": measure_first}
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """Servers that speak the OpenAI protocol: vLLM, SGLang, trtllm-serve, llama.cpp's server, OpenVINO Model Server, …
 
 The server batches; this side sends prompts and reads streams. The client is aiohttp: its parser is compiled and one
-thread of it holds thousands of streams.
+thread of it holds a thousand streams; for more there are several processes.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import aiohttp
 
 from harness.backends.openai.client import Client
+from harness.backends.openai.processes import Clients, choose_count
 from harness.backends.openai.serving import find_server
 from harness.contract import Fact
-from harness.tokens import GenerationPlan
+from harness.machine import count_usable_cores
+from harness.tokens import GenerationPlan, Generator
 
 
 def facts() -> dict[str, Fact]:
@@ -22,6 +24,8 @@ def facts() -> dict[str, Fact]:
     }
 
 
-def load(plan: GenerationPlan) -> Client:
+def load(plan: GenerationPlan) -> Generator:
     """Raises HarnessError where no server answers, the key is refused, or another model is served."""
-    return Client(plan, find_server(plan))
+    server = find_server(plan)
+    count = choose_count(plan, server, count_usable_cores())
+    return Clients(plan, server.concurrency, count) if count > 1 else Client(plan, server)

@@ -94,6 +94,10 @@ class Client:
     def submit(self, identity: int, row: int) -> None:
         self._loop.post(self._admit, identity, row)
 
+    def stop(self, error: HarnessError) -> None:
+        """What is under way, and what is still submitted, ends with an error that was met elsewhere."""
+        self._loop.post(self._stop, error)
+
     def close(self) -> None:
         self._loop.call(self._shut())
         self._loop.stop()
@@ -233,13 +237,16 @@ class Client:
             self._dispatch()
 
     def _give_up(self, identity: int, error: HarnessError) -> None:
-        """The run has failed: what is under way is cancelled, so that no server computes for nothing."""
-        first, self._failure = self._failure is None, self._failure or error
+        self._stop(error)
         self._plan.failed(identity, error)
-        if first:
-            for other, task in self._tasks.items():
-                if other != identity:  # soon, since a task that has not begun would end without a word
-                    asyncio.get_running_loop().call_soon(task.cancel)
+
+    def _stop(self, error: HarnessError) -> None:
+        """The run has failed: what is under way is cancelled, so that no server computes for nothing. Soon, since a
+        task that has not begun would end without a word, and the one that met the error is over by then."""
+        if self._failure is None:
+            self._failure = error
+            for task in self._tasks.values():
+                asyncio.get_running_loop().call_soon(task.cancel)
 
     async def _exchange(self, replica: _Replica, identity: int, body: bytes) -> Answer:
         if self._plan.streaming:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from harness.errors import HarnessError
 from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken
+from tests.processes import wait_for
 from tests.shared import need
 from tests.unit.harness.heard import Heard
 from tests.unit.harness.openai_server import KEY, MODEL, Server
@@ -31,6 +33,25 @@ def heard() -> Heard:
     return Heard(20)
 
 
+def make_plan(heard: Heard, options: dict[str, Any], **changed: Any) -> GenerationPlan:
+    plan = {
+        "model": None,
+        "source": None,
+        "scenario": "Server",
+        "sampling": Sampling(max_new_tokens=TOKENS),
+        "streaming": True,
+        "logged": True,
+        "threads": 0,
+        "precision": "fp32",
+        "options": options,
+        "first": heard.first,
+        "completed": heard.result,
+        "failed": heard.result,
+        **changed,
+    }
+    return GenerationPlan(**plan)  # type: ignore[arg-type]
+
+
 @pytest.fixture
 def load(heard: Heard) -> Iterator[Ask]:
     """Loads a client and closes it at the end."""
@@ -40,22 +61,8 @@ def load(heard: Heard) -> Iterator[Ask]:
 
         def load(*servers: Server, options: dict[str, Any] | None = None, **changed: Any) -> Any:
             known = {"url": ",".join(server.url for server in servers), "timeout_s": 20, "idle_timeout_s": 20}
-            plan = {
-                "model": None,
-                "source": None,
-                "scenario": "Server",
-                "sampling": Sampling(max_new_tokens=TOKENS),
-                "streaming": True,
-                "logged": True,
-                "threads": 0,
-                "precision": "fp32",
-                "options": {**known, **(options or {})},
-                "first": heard.first,
-                "completed": heard.result,
-                "failed": heard.result,
-                **changed,
-            }
-            client = openai.load(GenerationPlan(**plan))  # type: ignore[arg-type]
+            plan = make_plan(heard, {**known, **(options or {})}, **changed)
+            client = openai.load(plan)
             stack.callback(client.close)
             client.place(PROMPTS)
             return client
@@ -73,12 +80,12 @@ def expected(row: int) -> list[int]:
     return [10 * (row + 1) + place for place in range(TOKENS)]
 
 
-@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize(("streaming", "processes"), [(True, 1), (False, 1), (True, 2)])
 def test_answers_are_the_tokens_that_the_server_gave(
-    streaming: bool, load: Ask, serve: Callable[..., Server], heard: Heard
+    streaming: bool, processes: int, load: Ask, serve: Callable[..., Server], heard: Heard
 ) -> None:
     server = serve()
-    client = load(server, streaming=streaming)
+    client = load(server, streaming=streaming, options={"client_processes": processes})
     for row in range(len(PROMPTS)):
         client.submit(100 + row, row)
     results = heard.wait(len(PROMPTS))
@@ -158,14 +165,37 @@ def test_stream_that_only_says_that_it_lives_ends(load: Ask, serve: Callable[...
     assert "an answer did not end within 1 s" in heard.failure().problem
 
 
+@pytest.mark.parametrize("processes", [1, 2])
 def test_first_failure_cancels_what_is_under_way_and_sends_nothing_more(
-    load: Ask, serve: Callable[..., Server], heard: Heard
+    processes: int, load: Ask, serve: Callable[..., Server], heard: Heard
 ) -> None:
     stuck, broken = serve("keeps alive"), serve("error")
-    client = load(stuck, broken)
+    client = load(stuck, broken, options={"client_processes": processes})
     for row in range(8):
         client.submit(row, row)
     assert "device lost" in heard.failure(8).problem
+
+
+def test_processes_have_no_more_under_way_than_is_declared(
+    load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    """And when one of them ends, the run does."""
+    server = serve("keeps alive")
+    client = load(server, options={"client_processes": 2, "concurrency": 3})
+    for row in range(8):
+        client.submit(row, row)
+    wait_for(lambda: len(server.asked) >= 3)
+    started = [child for child in psutil.Process().children() if "harness.backends.openai.process" in child.cmdline()]
+    assert len(started) == 2
+    started[0].kill()
+    error = heard.failure(8)
+    assert (error.problem, error.problem_class) == ("a client process ended", "resources")
+    assert len(server.asked) == 3
+
+
+def test_processes_say_what_is_wrong_with_a_server(load: Ask, serve: Callable[..., Server]) -> None:
+    with pytest.raises(HarnessError, match=f"the server serves another-model, and not {MODEL}"):
+        load(serve("wrong model"), options={"model": MODEL, "client_processes": 2})
 
 
 def test_prompt_that_comes_while_the_run_fails_is_answered(
@@ -308,3 +338,30 @@ def test_text_needs_the_tokenizer_of_the_model(tmp_path: Path, load: Ask, serve:
     with pytest.raises(HarnessError, match=r"there is no tokenizer\.json") as caught:
         load(serve(), source=tmp_path, options={"token_ids": False})
     assert "model.path" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("options", "streaming", "cores", "count"),
+    [
+        ({"concurrency": 1024}, True, 64, 1),
+        ({"concurrency": 1025}, True, 64, 2),
+        ({"concurrency": 1025}, True, 7, 1),
+        ({"concurrency": 4096}, True, 12, 3),
+        ({"concurrency": 4096}, False, 64, 1),
+        ({"url": "http://a,http://b,http://c"}, True, 64, 2),
+        ({"client_processes": 3}, False, 1, 3),
+    ],
+)
+def test_as_many_processes_as_streams_and_cores_ask_for(
+    options: dict[str, Any], streaming: bool, cores: int, count: int, heard: Heard
+) -> None:
+    from harness.backends.openai.processes import choose_count
+    from harness.backends.openai.serving import find_server
+
+    plan = make_plan(heard, {"url": "http://127.0.0.1:1", **options}, streaming=streaming)
+    assert choose_count(plan, find_server(plan), cores) == count
+
+
+def test_more_processes_than_requests_are_refused(load: Ask, serve: Callable[..., Server]) -> None:
+    with pytest.raises(HarnessError, match="3 client processes cannot share 2 requests"):
+        load(serve(), options={"client_processes": 3, "concurrency": 2})

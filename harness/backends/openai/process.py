@@ -1,0 +1,79 @@
+"""A client process of a run: ``python -P -m harness.backends.openai.process DESCRIPTOR``, for ``processes``."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any
+
+from harness.backends.openai.client import Client
+from harness.backends.openai.serving import find_server
+from harness.errors import HarnessError, explain
+from harness.orphan import die_with_parent
+from harness.tokens import GenerationPlan
+
+
+class ClientServer:
+    """Does what it is told through the pipe, and says there what it hears of prompts."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe, self._lock = pipe, threading.Lock()
+
+    def serve(self) -> None:
+        """Until it is told to close. Raises EOFError where the other side has gone."""
+        (told,) = self._pipe.recv()
+        first, completed = partial(self._tell, "first"), partial(self._tell, "completed")
+        plan = GenerationPlan(**told, first=first, completed=completed, failed=self._fail)
+        try:
+            client = Client(plan, find_server(plan))
+        except Exception as error:
+            self._tell("problem", *_take_apart(error))
+            return
+        gc.freeze()
+        gc.disable()  # as LoadGen's process does: nothing is made in a run that refers to itself
+        self._tell("answer", dict(client.notes), dict(client.evidence))
+        does: Mapping[str, Callable[..., None]] = {
+            "place": partial(self._place, client),
+            "submit": client.submit,
+            "stop": lambda *said: client.stop(HarnessError(*said)),
+        }
+        while (message := self._pipe.recv())[0] != "close":
+            does[message[0]](*message[1:])
+        client.close()
+
+    def _place(self, client: Client, prompts: Sequence[Any]) -> None:
+        client.place(prompts)
+        self._tell("answer")
+
+    def _fail(self, identity: int, error: BaseException) -> None:
+        self._tell("failed", identity, *_take_apart(error))
+
+    def _tell(self, *message: Any) -> None:
+        with self._lock:
+            self._pipe.send(message)
+
+
+def _take_apart(error: BaseException) -> tuple[str, str, str]:
+    known = explain(error)
+    return known.problem, known.problem_class, known.fix
+
+
+def main(arguments: list[str]) -> None:
+    die_with_parent()
+    faulthandler.enable()
+    with suppress(EOFError, OSError):  # nobody asks any more
+        ClientServer(Connection(int(arguments[0]))).serve()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -227,7 +227,8 @@ class Wires:
             ssl=ssl.create_default_context() if secure else None,
         )
         try:
-            _, stream = await asyncio.wait_for(made, self.limits.connect)
+            async with asyncio.timeout(self.limits.connect):  # Python 3.11's wait_for may swallow a cancellation
+                _, stream = await made
         except (OSError, TimeoutError) as error:
             raise UnreachableError(str(error) or f"no connection within {self.limits.connect:g} s") from error
         return stream

@@ -14,7 +14,7 @@ pytest.importorskip("aiohttp")
 
 from harness.backends.openai.answers import Answer, read_events
 from harness.backends.openai.framing import Body, Head
-from harness.backends.openai.wire import Limits, SilentError, StatusError, UnreachableError, Wires
+from harness.backends.openai.wire import Limits, SilentError, StatusError, Stream, UnreachableError, Wires
 from harness.errors import HarnessError
 
 LIMITS = Limits(most=4, total=20.0, idle=20.0, connect=20.0)
@@ -213,6 +213,30 @@ def test_first_token_is_told_before_the_others_come() -> None:
         asked.cancel()
 
     asking([(chunked(EVENTS[0])[:-5],), ()], use)
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_prompt_that_is_given_up_while_its_connection_is_made_ends(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``turns`` of the event loop after it is made."""
+    make = Stream.connection_made
+
+    async def use(wires: Wires, _script: Scripted) -> None:
+        def cancel_after(left: int) -> None:
+            if left:
+                asyncio.get_running_loop().call_soon(cancel_after, left - 1)
+            else:
+                asked.cancel()
+
+        def see(stream: Stream, transport: asyncio.BaseTransport) -> None:
+            make(stream, transport)
+            cancel_after(turns)
+
+        monkeypatch.setattr(Stream, "connection_made", see)
+        asked = asyncio.create_task(wires.ask(b"{}", lambda _: None))
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+
+    asking([(chunked(*EVENTS),)], use)
 
 
 def test_lines_may_end_as_those_of_http_do() -> None:

@@ -245,7 +245,7 @@ def remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         import shutil
 
-        gone = path if is_leftover(path) else path.with_name(f".{path.name}{_GONE}")
+        gone = path if is_leftover(path.name) else path.with_name(f".{path.name}{_GONE}")
         shutil.rmtree(gone, ignore_errors=True)
         with contextlib.suppress(OSError):
             path.replace(gone)
@@ -254,9 +254,9 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def is_leftover(path: Path) -> bool:
-    """Whether a name is one that only a write or a removal under way has."""
-    return path.name.startswith(".") and path.name.endswith((PARTIAL, _GONE))
+def is_leftover(name: str) -> bool:
+    """Whether the name of a file or folder is one that only a write or a removal under way has."""
+    return name.startswith(".") and name.endswith((PARTIAL, _GONE))
 
 
 def hash_file(path: Path) -> str:

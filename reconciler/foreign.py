@@ -26,6 +26,7 @@ _GIT_FILE = 1 << 16  # bytes of a .git that is a file
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _PIECE = 1 << 20  # bytes that are read at once of a file that is longer than it says
 _HASHED = 1 << 18  # bytes that are hashed at a time
+_LEAST_HASHED = 1 << 12  # where a file says that it has fewer
 _GROWTH = 64 << 20  # bytes by which a file may grow while it is hashed
 _SPARSE = 64  # text that a file system compresses by itself shrinks less
 
@@ -52,9 +53,10 @@ def open_regular(path: Path) -> BufferedReader:
 def hash_regular(path: Path) -> str:
     """Its SHA-256. StrangeFileError for one that gives far more than it has: files of the kernel say that they are
     empty, and some of them never end. A log may grow a little meanwhile."""
-    total, piece = hashlib.sha256(), memoryview(bytearray(_HASHED))
+    total = hashlib.sha256()
     with open_regular(path) as stream:
         left = os.fstat(stream.fileno()).st_size
+        piece = memoryview(bytearray(min(_HASHED, max(left, _LEAST_HASHED))))
         while count := stream.readinto(piece):
             left -= count
             if left < -_GROWTH:

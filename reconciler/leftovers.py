@@ -20,7 +20,7 @@ _SCRATCH = "scratch-"  # begins the names of folders that a command removes at i
 def sweep(folder: Path) -> None:
     """Remove, at any depth, what writes and removals left that were killed. Only for who holds the pass lock."""
     for parent, folders, files in os.walk(folder):
-        for name in [*folders, *files]:
+        for name in filter(is_leftover, [*folders, *files]):
             _remove_left(Path(parent) / name)
 
 
@@ -70,7 +70,7 @@ def make_folder(path: Path) -> Iterator[Path]:
 
 
 def _remove_left(path: Path) -> None:
-    if is_leftover(path) and _is_unheld(path):
+    if is_leftover(path.name) and _is_unheld(path):
         remove(path)
 
 

@@ -30,7 +30,7 @@ _EDITOR = (".swp", ".swx", ".swpx", "~", ".tmp", ".lock")
 
 def classify_change(path: Path, kind: str, *, folder: bool, homes: Homes) -> Topic | None:
     """What a change is about; None when no look can come out differently for it. The deepest home decides."""
-    if kind not in WRITES or (folder and kind == "modified") or is_leftover(path):
+    if kind not in WRITES or (folder and kind == "modified") or is_leftover(path.name):
         return None
     found = [home for home in homes if path.is_relative_to(home)]
     if not found:

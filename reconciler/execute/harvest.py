@@ -28,7 +28,7 @@ def harvest(folder: Path, note: Callable[[str], None], spared: Collection[Path] 
     for entry in sorted(folder.glob("*")):
         if entry in spared:
             continue
-        if is_leftover(entry) or not (entry / "result.json").exists():
+        if is_leftover(entry.name) or not (entry / "result.json").exists():
             if (placed := find_placed_by(entry)) is not None:
                 placed.unlink(missing_ok=True)
             remove(entry)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
 
 from harness.benchmark_catalog import BuiltInBenchmark
 from harness.catalog import BACKENDS
@@ -16,16 +19,24 @@ PROJECT = "mlperf-reconciler"
 def list_installed() -> dict[str, str]:
     """Normalised distribution name → version, for all of this interpreter's packages."""
     found: dict[str, str] = {}
-    for folder in sys.path:
+    for folder in filter(None, sys.path):
         try:
-            names = [entry.name for entry in os.scandir(folder)] if folder else []
+            there = _list_folder(folder, Path(folder).stat().st_mtime_ns)
         except OSError:
             continue
-        for name in names:
-            if name.endswith(".dist-info") and "-" in name:
-                distribution, _, version = name.removesuffix(".dist-info").rpartition("-")
-                found.setdefault(re.sub(r"[-_.]+", "-", distribution).lower(), version)
+        found = {**there, **found}  # the first of two is imported
     return found
+
+
+@functools.lru_cache(maxsize=32)
+def _list_folder(folder: str, _changed: int) -> Mapping[str, str]:
+    """As a folder was when it last changed: a pass asks several times."""
+    found: dict[str, str] = {}
+    for name in [entry.name for entry in os.scandir(folder)]:
+        if name.endswith(".dist-info") and "-" in name:
+            distribution, _, version = name.removesuffix(".dist-info").rpartition("-")
+            found.setdefault(re.sub(r"[-_.]+", "-", distribution).lower(), version)
+    return MappingProxyType(found)
 
 
 def find_backend_version(backend: str, distributions: Mapping[str, str]) -> str | None:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from reconciler.desired.checks import check
 from reconciler.errors import SpecError
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Value
 from tests.unit.desired.test_inputs import RULES, declare
 
@@ -68,3 +69,12 @@ def test_the_steps_of_a_system_are_jobs_of_one_queue() -> None:
         check(replace(declared, systems={cell.cell.system: replace(system, settings=queued)}), RULES)
     one = {name: value for name, value in queued.items() if name != "executor.ray"}
     check(replace(declared, systems={cell.cell.system: replace(system, settings=one)}), RULES)
+
+
+def test_results_of_the_endpoints_harness_are_for_the_rounds_that_take_them() -> None:
+    declared = declare("Offline", harness__command=["run"], harness__results="endpoints", harness__model_name="net")
+    earlier = load_ruleset("v5.1")
+    for ruleset, known in ((earlier, "no benchmark in round v5.1"), (RULES, ", ".join(RULES.endpoints.benchmarks))):
+        with pytest.raises(SpecError, match="does not accept results of the endpoints harness") as caught:
+            check(declared, ruleset)
+        assert f"take `results: endpoints` out; it is for {known}" in [each.fix for each in caught.value.problems]

@@ -15,6 +15,7 @@ from reconciler.record.gc import collect
 from reconciler.record.index import record_path
 from reconciler.record.store import keep, write_record
 from reconciler.resource.records import Artifact, Record
+from reconciler.trial_paths import TrialPaths
 from tests.unit.record.test_index import record
 
 
@@ -64,6 +65,15 @@ def test_gc_removes_what_no_record_names(paths: RepositoryPaths) -> None:
     assert stored(paths) == {named.sha256, elsewhere.sha256, audited.sha256}
     assert (report.objects, report.bytes) == (1, 4)
     assert [Path(path).name for path in report.paths] == [unnamed.sha256]
+
+
+def test_gc_removes_trials_only_where_it_is_told_to(paths: RepositoryPaths) -> None:
+    tried = store(paths, "a")
+    write_record(TrialPaths(paths.root), naming(tried))
+    collect(paths, [])
+    assert stored(paths) == {tried.sha256}
+    collect(paths, [], trials=True)
+    assert stored(paths) == set()
 
 
 def test_gc_that_only_looks_removes_nothing(paths: RepositoryPaths) -> None:

@@ -39,6 +39,7 @@ def test_a_run_of_the_client_is_a_point() -> None:
     assert point.finished
     assert point.streaming
     assert point.stream_all_chunks
+    assert point.endpoints == ("http://127.0.0.1:8000",)
     assert point.seeds == {
         "scheduler_rng_seed": 10487924139932647040,
         "sample_index_rng_seed": 586478644936801402,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec.structs import replace
 
 from harness.contract import BACKENDS
@@ -38,12 +36,10 @@ def select_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Rule
     return tuple(rules.test(name, cell.cell.scenario) for name in names)
 
 
-def is_asked_for(cell: DeclaredCell) -> Iterator[str]:
+def is_asked_for(cell: DeclaredCell) -> list[str]:
     """The tests that the spec names."""
-    for name in cell.settings:
-        test = name.removeprefix(ASKED)
-        if name.startswith(ASKED) and "." not in test:
-            yield test
+    asked = [name.removeprefix(ASKED) for name in cell.settings if name.startswith(ASKED)]
+    return [test for test in asked if "." not in test]
 
 
 def has_test(rules: BenchmarkRules, test: str, scenario: str) -> bool:

@@ -97,7 +97,17 @@ def load_benchmark_facts() -> Mapping[str, BenchmarkFacts]:
 
 def find_benchmark_facts(name: str) -> BenchmarkFacts | None:
     """By any of its names, or that of its code."""
-    return next((facts for facts in load_benchmark_facts().values() if name in (*facts.names, facts.code)), None)
+    return _index_benchmark_facts().get(name)
+
+
+@cache
+def _index_benchmark_facts() -> Mapping[str, BenchmarkFacts]:
+    """The first of each name: every cell asks."""
+    found: dict[str, BenchmarkFacts] = {}
+    for facts in load_benchmark_facts().values():
+        for name in (*facts.names, facts.code):
+            found.setdefault(name, facts)
+    return found
 
 
 def _parse(path: Path) -> BenchmarkFacts:

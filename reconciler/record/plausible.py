@@ -76,11 +76,12 @@ def check_plausible(record: Record) -> None:
     """ValueError for what no pass has recorded."""
     if not (math.isfinite(record.seconds) and 0 <= record.seconds < _LONGEST):
         raise ValueError("seconds is not a duration")
-    if not all(0 <= item.size < _LARGEST for item in record.artifacts):
-        raise ValueError("an artifact has no size")
-    doubtful = (name for name, item in record.inputs.items() if type(item.value) not in _KEYED)
-    if unkeyed := next((name for name in doubtful if not _is_keyed(record.inputs[name].value)), None):
-        raise ValueError(f"input {unkeyed!r} has a value that no key was made of")
+    for item in record.artifacts:
+        if not 0 <= item.size < _LARGEST:
+            raise ValueError("an artifact has no size")
+    for name, item in record.inputs.items():
+        if type(item.value) not in _KEYED and not _is_keyed(item.value):
+            raise ValueError(f"input {name!r} has a value that no key was made of")
     for name, text in _list_numbers(msgspec.convert(record.values, _Values)):
         number = parse_decimal(text)
         if number is None or (number and abs(number.adjusted()) > _MOST):

@@ -38,6 +38,8 @@ def check_cell(settings: Block) -> Iterator[Problem]:
     yield from _check_weights(settings, backend, facts)
     yield from _check_samples(settings, backend, facts)
     for name, layers in settings.items():
+        if ".options." not in name:
+            continue
         for part, other in (("engine", "run"), ("run", "engine")):
             prefix = f"{part}.options."
             if name.startswith(prefix):

@@ -16,6 +16,7 @@ from reconciler.spec.checks import make_problem
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import give_advice
 
+_BLOCK = "harness."
 ENV, MODEL = "harness.env.", "harness.model_name"
 # What the name in braces stands for, in a run.
 PLACEHOLDERS = {
@@ -66,6 +67,10 @@ _TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.output
 def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[Problem]:
     """Problems of a cell with a harness command, each where the wrong value is written. ``scorer_refused``: a ``score``
     was written and refused, so that it is not missing."""
+    backend = settings.get("engine.backend")
+    chosen = "" if backend is None else backend[0].value.value
+    if chosen not in ("command", "external") and not any(name.startswith(_BLOCK) for name in settings):
+        return  # of nearly every cell
     texts = {name: layers[0] for name, layers in settings.items() if name in _TEXTS or name.startswith(ENV)}
     served = SERVICE_COMMAND in settings
     known = [name for name in PLACEHOLDERS if served or name not in _WITH_SERVICE]
@@ -78,18 +83,17 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
     yield from _build(settings)
     yield from _service(settings, texts.values())
     if COMMAND not in settings:
-        backend = settings.get("engine.backend")
-        if backend is not None and backend[0].value.value == "command":
+        if backend is not None and chosen == "command":
             fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\' instead'
             yield make_problem(backend[0], "backend command has no command", fix)
-        elsewhere = backend is not None and backend[0].value.value == "external"
+        elsewhere = chosen == "external"
         if elsewhere:
             yield from _unnamed_model(settings)
-        asks = backend is not None and served and BACKENDS[str(backend[0].value.value)].serves
+        asks = backend is not None and served and BACKENDS[str(chosen)].serves
         for name, layers in settings.items():
             own = (elsewhere and name in (RESULTS, MODEL)) or (asks and name.startswith(f"{SERVICE}."))
             own = own or (SCORE_COMMAND in settings and (name in _OF_SCORES or name.startswith(ENV)))
-            if name.startswith("harness.") and not own:
+            if name.startswith(_BLOCK) and not own:
                 fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\', or take the rest out'
                 yield make_problem(layers[0], "a harness is described without its command", fix)
                 return

@@ -99,7 +99,8 @@ def combine(layers: Iterable[Block]) -> Block:
     result: Block = {}
     for layer in layers:
         for name, settings in layer.items():
-            result[name] = tuple(dict.fromkeys(settings + result.get(name, ())))
+            below = result.get(name)
+            result[name] = settings if below is None else tuple(dict.fromkeys(settings + below))
     return result
 
 

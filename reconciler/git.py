@@ -284,8 +284,9 @@ def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> di
 
 def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
     """Contents by blob id, in one call of git; one that a partial clone lacks is left out."""
-    wanted = sorted(set(blobs))
-    answer = ask(root, "cat-file", "--batch", stdin="\n".join(wanted).encode(), fetch=True) if wanted else None
+    wanted = dict.fromkeys(blobs)  # in this order: files beside each other lie beside each other in git's packs
+    questions = "\n".join(wanted).encode()
+    answer = ask(root, "cat-file", "--batch", "--buffer", stdin=questions, fetch=True) if wanted else None
     return dict(_named_batch(answer.out)) if answer else {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -63,6 +64,7 @@ def compile_desired(
     resources = tuple(making.resources.values())
     named = [[str(r.address), r.key, r.attempts] for r in resources]
 
+    @cache
     def detail(address: Address) -> Detail:
         cell = making.makers[address]
         if address not in making.details and cell is not None:

@@ -21,7 +21,7 @@ from reconciler.history.rendered import verify_tree_files
 from reconciler.history.runs import verify_candidates, verify_runs
 from reconciler.history.snapshot import Snapshot
 from reconciler.history.verdicts import verify_imported, verify_verdict
-from reconciler.resource.inputs import Input, make_key
+from reconciler.resource.inputs import digest_inputs
 from reconciler.resource.kinds import Cell, Kind, place_cell
 from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Record
 from reconciler.resource.wording import show_acceptance
@@ -106,16 +106,17 @@ def _why_missing(cell: Cell, at: Snapshot) -> str:
 
 def _inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
     """The record's key follows from the inputs it lists, and the commit's spec asks for that very key."""
-    inputs = [Input(n, i.value) for n, i in record.inputs.items()]
+    inputs = {n: i.value for n, i in record.inputs.items() if i.value is not None}
     what = f"{name}: inputs"
-    if make_key(record.address.kind, inputs) != record.key:
+    if digest_inputs(record.address.kind, inputs) != record.key:
         return Claim(str(cell), what, Proof.CONTRADICTED, "the key is not that of the inputs it lists")
     wanted = at.declared(record)
     if wanted is None or record.key != wanted.key:
         if accepted := _accepted(record, at):
             return Claim(str(cell), what, Proof.ACCEPTED, accepted)
         return Claim(str(cell), what, Proof.CONTRADICTED, "the spec of this commit asks for other inputs")
-    return Claim(str(cell), what, Proof.PROVEN, f"{len(inputs)} inputs give key {record.key[:12]}, as the spec does")
+    detail = f"{len(record.inputs)} inputs give key {record.key[:12]}, as the spec does"
+    return Claim(str(cell), what, Proof.PROVEN, detail)
 
 
 def _accepted(record: Record, at: Snapshot) -> str:

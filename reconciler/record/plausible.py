@@ -79,8 +79,8 @@ def check_plausible(record: Record) -> None:
     for item in record.artifacts:
         if not 0 <= item.size < _LARGEST:
             raise ValueError("an artifact has no size")
-    for name, item in record.inputs.items():
-        if type(item.value) not in _KEYED and not _is_keyed(item.value):
+    for name, given in record.inputs.items():
+        if type(given.value) not in _KEYED and not _is_keyed(given.value):
             raise ValueError(f"input {name!r} has a value that no key was made of")
     for name, text in _list_numbers(msgspec.convert(record.values, _Values)):
         number = parse_decimal(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -54,5 +54,9 @@ class Input(Struct, frozen=True):
 
 def make_key(kind: Kind, inputs: Iterable[Input]) -> str:
     """The key of a resource. A value of None is left out, so that a new field with an absent default stales nothing."""
-    values = {item.name: item.value for item in inputs if item.value is not None}
+    return digest_inputs(kind, {item.name: item.value for item in inputs if item.value is not None})
+
+
+def digest_inputs(kind: Kind, values: Mapping[str, Any]) -> str:
+    """The same of names and values, none of which is None."""
     return digest({"kind": str(kind), "revision": REVISIONS[kind], "inputs": values})

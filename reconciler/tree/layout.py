@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -109,8 +110,9 @@ def make_cell_path(template: str, submitter: str, cell: Cell, **names: str) -> s
     )
 
 
+@lru_cache(maxsize=4096)
 def is_portable(name: str) -> bool:
-    """Whether a name can stand in a submission tree."""
+    """Whether a name can stand in a submission tree. Thousands of paths are made of the same few."""
     return _NAME.fullmatch(name) is not None
 
 

@@ -42,7 +42,8 @@ def read_accuracy_log(path: Path) -> AnswerLog:
     try:
         entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="ascii"))
         answers = [(int(entry["qsl_idx"]), bytes.fromhex(entry["data"])) for entry in entries]
-    except (ValueError, KeyError, TypeError) as error:
+        np.array([index for index, _ in answers], np.intp)
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
         raise HarnessError(
             f"{path.name} is not a whole accuracy log: {error}", "input", "run accuracy again"
         ) from error

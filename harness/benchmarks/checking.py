@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from harness.errors import HarnessError
 
@@ -35,6 +35,12 @@ class FileRule:
     end: bytes = b""
     size: int = 0
     digest: str = ""
+
+
+def is_below(name: object) -> bool:
+    """Whether a name that a file gives is one of a file below its folder."""
+    path = PurePosixPath(name) if isinstance(name, str) and "\0" not in name else PurePosixPath("/")
+    return not path.is_absolute() and ".." not in path.parts and bool(path.parts)
 
 
 def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str = "") -> None:

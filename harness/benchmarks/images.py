@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import prod
 from pathlib import Path
 
 import cv2
@@ -16,6 +17,7 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 
 Preprocess = Callable[[Path], NDArray[np.float32]]
+_MOST_PIXELS = 1 << 27  # of an image: those of the datasets have a few million
 _AHEAD = 8  # images decoded but not yet written, for each thread
 
 
@@ -25,10 +27,28 @@ def make_jpeg_rule(name: str) -> FileRule:
 
 def decode_image(path: Path, *, fix: str) -> NDArray[np.uint8]:
     """[height, width, 3], blue first, whatever the file holds. Raises HarnessError."""
-    image: NDArray[np.uint8] | None = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if prod(size := read_picture_size(path)) > _MOST_PIXELS:
+        raise HarnessError(f"{path} says that it is {size[0]:,} x {size[1]:,} pixels", "input", fix)
+    try:
+        image: NDArray[np.uint8] | None = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    except cv2.error:
+        image = None
     if image is None:
         raise HarnessError(f"{path} cannot be decoded", "input", fix)
     return image
+
+
+def read_picture_size(path: Path) -> list[int]:
+    """Height and width, of the header of a JPEG file; nothing where it has none."""
+    with path.open("rb") as stream:
+        stream.seek(2)
+        while len(mark := stream.read(4)) == 4 and mark[0] == 0xFF:
+            length = int.from_bytes(mark[2:], "big")
+            if 0xC0 <= mark[1] <= 0xCF and mark[1] not in (0xC4, 0xC8, 0xCC):  # a start of frame
+                shape = stream.read(5)
+                return [int.from_bytes(shape[1:3], "big"), int.from_bytes(shape[3:5], "big")]
+            stream.seek(length - 2, os.SEEK_CUR)
+    return []
 
 
 def prepare_images(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import tokenize
+import warnings
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
@@ -13,26 +17,59 @@ from harness.errors import HarnessError
 NPY = b"\x93NUMPY"
 
 
+class _Header(NamedTuple):
+    shape: tuple[int, ...]
+    columns_first: bool
+    dtype: np.dtype
+    start: int
+
+
+def _read_header(path: Path, offset: int, shown: str, fix: str) -> _Header:
+    """Raises HarnessError for anything but a whole array of numbers that is as large as its header says."""
+    try:
+        with path.open("rb") as stream, warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # what Python 2 wrote is read all the same
+            stream.seek(offset)
+            found = _parse_header(stream)
+    except OSError as error:
+        raise HarnessError(f"{shown}: {error.strerror}", "missing", fix) from error
+    except (ValueError, KeyError, TypeError, SyntaxError, OverflowError, MemoryError, RecursionError) as error:
+        raise HarnessError(f"{shown} is not a whole npy file: {error}", "input", fix) from error
+    except tokenize.TokenError as error:
+        raise HarnessError(f"{shown} is not a whole npy file: {error.args[0]}", "input", fix) from error
+    if found.start + prod(found.shape) * found.dtype.itemsize > path.stat().st_size:
+        raise HarnessError(f"{shown} is cut off", "input", fix)
+    return found
+
+
+def _parse_header(stream: BinaryIO) -> _Header:
+    parse = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(stream)]
+    shape, columns_first, dtype = parse(stream)
+    if dtype.hasobject or any(size < 0 for size in shape):
+        raise ValueError(f"it says that it holds {dtype} {list(shape)}")
+    return _Header(shape, columns_first, dtype, stream.tell())
+
+
+def load_npy(path: Path, fix: str) -> np.ndarray:
+    """The whole array, of any type and shape. Raises HarnessError where it is cut off, or anything else."""
+    header = _read_header(path, 0, str(path), fix)
+    if not prod(header.shape):
+        return np.empty(header.shape, header.dtype)
+    shape, columns_first, dtype, start = header
+    return np.array(np.memmap(path, dtype, "r", start, shape, "F" if columns_first else "C"))
+
+
 def map_npy(path: Path, dtypes: Sequence[str], width: int, fix: str, *, offset: int = 0, name: str = "") -> np.ndarray:
     """The array [rows, width] that begins at ``offset``, of one of ``dtypes``; ``width`` 0: [rows]. ``name``: for
     messages, of a part of the file. Raises HarnessError where it is cut off, or anything else."""
     shown = f"{path}{name}"
-    try:
-        with path.open("rb") as stream:
-            stream.seek(offset)
-            shape, columns_first, found = {
-                (1, 0): npy.read_array_header_1_0,
-                (2, 0): npy.read_array_header_2_0,
-            }[npy.read_magic(stream)](stream)
-            start = stream.tell()
-    except (ValueError, KeyError) as error:
-        raise HarnessError(f"{shown} is not a whole npy file: {error}", "input", fix) from error
+    shape, columns_first, found, start = _read_header(path, offset, shown, fix)
     wanted = (width,) if width else ()
     if found.name not in dtypes or shape[1:] != wanted or len(shape) != 1 + len(wanted):
         described = f"{' or '.join(dtypes)} {'[rows, ' + str(width) + ']' if width else '[rows]'}"
         raise HarnessError(f"{shown} holds {found.name} {list(shape)}, not {described}", "input", fix)
-    if start + int(np.prod(shape)) * found.itemsize > path.stat().st_size:
-        raise HarnessError(f"{shown} is cut off", "input", fix)
+    if not shape[0]:
+        raise HarnessError(f"{shown} holds no rows", "input", fix)
     array: np.ndarray = np.memmap(path, found, "r", start, shape, "F" if columns_first else "C").view(np.ndarray)
     return array
 

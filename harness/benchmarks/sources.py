@@ -52,5 +52,5 @@ def read_json(path: Path, fix: str) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HarnessError(f"{path} is cut off or not JSON: {error}", "input", fix) from error

@@ -125,12 +125,22 @@ def read_articles(path: Path) -> list[Any]:
     version = document.get("version") if isinstance(document, dict) else None
     if version != "1.1":
         raise HarnessError(f"{path} is of version {version!r}, not 1.1 of SQuAD", "input", _FIX)
-    for number, article in enumerate(document["data"]):
-        for paragraph in article.get("paragraphs", ()):
-            if "context" not in paragraph or any({"id", "question", "answers"} - qa.keys() for qa in paragraph["qas"]):
-                raise HarnessError(f"{path}: data[{number}] has a paragraph that is not whole", "input", _FIX)
-    articles: list[Any] = document["data"]
+    articles = document.get("data")
+    if not isinstance(articles, list):
+        raise HarnessError(f"{path} has no data", "input", _FIX)
+    for number, article in enumerate(articles):
+        try:
+            whole = all(map(_is_whole, article["paragraphs"]))
+        except (KeyError, TypeError, AttributeError):
+            whole = False
+        if not whole:
+            raise HarnessError(f"{path}: data[{number}] has a paragraph that is not whole", "input", _FIX)
     return articles
+
+
+def _is_whole(paragraph: Mapping[str, Any]) -> bool:
+    asked = [(qa["id"], qa["question"], *(answer["text"] for answer in qa["answers"])) for qa in paragraph["qas"]]
+    return all(isinstance(text, str) for texts in ((paragraph["context"],), *asked) for text in texts)
 
 
 def _read_texts(articles: Sequence[Any], tokenizer: Tokenizer, counter: Counter) -> tuple[SquadTexts, list[list[int]]]:

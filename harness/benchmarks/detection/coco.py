@@ -90,18 +90,25 @@ def read_annotations(path: Path) -> dict[str, Any]:
     """Raises HarnessError naming what is wrong with the file."""
     fix = f"restore {path.name}"
     document = read_json(path, fix)
-    parts = {name: document.get(name) for name in ("images", "annotations", "categories")} if document else {}
+    parts = (
+        {name: document.get(name) for name in ("images", "annotations", "categories")}
+        if isinstance(document, dict)
+        else {}
+    )
     if not parts or not all(isinstance(part, list) for part in parts.values()) or not parts["images"]:
         raise HarnessError(f"{path} does not list images, annotations and categories", "input", fix)
     for number, image in enumerate(parts["images"]):
-        lacking = [name for name in _NEEDED if name not in image]
+        lacking = [name for name in _NEEDED if not isinstance(image, dict) or name not in image]
         if lacking:
             raise HarnessError(f"{path}: image {number} has no {lacking[0]}", "input", fix)
         file = PurePosixPath(str(image["file_name"]))
         if file.is_absolute() or ".." in file.parts:
             raise HarnessError(f"{path}: {file} is not a path below the images' folder", "input", fix)
+    for number, item in enumerate(parts["annotations"] or ()):
+        if not isinstance(item, dict) or "image_id" not in item:
+            raise HarnessError(f"{path}: annotation {number} has no image_id", "input", fix)
     for name in ("id", "file_name"):
-        values = [image[name] for image in parts["images"]]
+        values = [str(image[name]) for image in parts["images"]]
         if len(set(values)) != len(values):
             raise HarnessError(
                 f"{path} names {len(values) - len(set(values))} images twice, by their {name}", "input", fix

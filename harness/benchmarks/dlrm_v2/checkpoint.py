@@ -15,6 +15,7 @@ import numpy as np
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from harness.benchmarks.checking import is_below
 from harness.errors import HarnessError
 
 METADATA = ".snapshot_metadata"
@@ -40,24 +41,25 @@ class Checkpoint:
 
     def __init__(self, folder: Path, pieces: Mapping[str, Sequence[TensorPart]]) -> None:
         self._folder, self._pieces = folder, pieces
-        self.shapes = {name: _join_shape(parts) for name, parts in pieces.items()}
+        self.shapes = {name: _join_shape(name, parts) for name, parts in pieces.items()}
 
     def read(self, name: str, out: np.ndarray | None = None) -> np.ndarray:
         """As float32; into ``out`` where it is given, such as a file that is mapped."""
         tensor = np.empty(self.shapes[name], np.float32) if out is None else out
-        covered = 0
         for piece in self._pieces[name]:
             place = tuple(slice(at, at + size) for at, size in zip(piece.offsets, piece.shape, strict=True))
             tensor[place] = np.memmap(self._folder / piece.location, piece.dtype, "r", piece.start, piece.shape)
-            covered += prod(piece.shape)
-        if covered != tensor.size:
-            raise HarnessError(f"{self._folder}: {name} has {covered} of {tensor.size} values", "input", _FIX)
         return tensor
 
 
 def open_checkpoint(folder: Path, wanted: Sequence[str]) -> Checkpoint:
     """Raises HarnessError naming what of ``wanted`` is not there, and files that are missing or cut off."""
-    pieces = {name: list(parts) for name, parts in _read_pieces(_read_manifest(folder / METADATA)).items()}
+    manifest = _read_manifest(folder / METADATA)
+    try:
+        pieces = {name: list(parts) for name, parts in _read_pieces(manifest).items()}
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        problem = f"{folder / METADATA} does not say where its tensors are: {error!r}"
+        raise HarnessError(problem, "input", _FIX) from error
     missing = [name for name in wanted if name not in pieces]
     if missing:
         raise HarnessError(f"{folder / METADATA} names no {', '.join(missing[:3])}", "input", _FIX)
@@ -89,7 +91,7 @@ def _read_manifest(path: Path) -> Mapping[str, Any]:
         manifest: Mapping[str, Any] = document["manifest"]
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}", "missing", _FIX) from error
-    except (ValueError, TypeError, KeyError, YAMLError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError, YAMLError) as error:
         raise HarnessError(f"{path} is cut off, or not of a checkpoint: {error}", "input", _FIX) from error
     return manifest
 
@@ -123,9 +125,21 @@ def _make_piece(name: str, tensor: Mapping[str, Any], offsets: Sequence[int]) ->
         how = f"{tensor['dtype']}, written with {tensor['serializer']}"
         raise HarnessError(f"{name} of the checkpoint is {how}, which is not read here", "input", _FIX)
     start = (tensor.get("byte_range") or [0])[0]
-    return TensorPart(tuple(offsets), tuple(tensor["shape"]), tensor["location"], start, _DTYPES[tensor["dtype"]])
+    part = TensorPart(tuple(offsets), tuple(tensor["shape"]), tensor["location"], start, _DTYPES[tensor["dtype"]])
+    if any(type(number) is not int or number < 0 for number in (*part.offsets, *part.shape, start)):
+        raise ValueError(f"{name} has a part at {list(offsets)} of {list(part.shape)}")
+    if len(part.offsets) != len(part.shape) or not is_below(part.location):
+        raise ValueError(f"{name} has a part in {part.location!r}")
+    return part
 
 
-def _join_shape(pieces: Sequence[TensorPart]) -> tuple[int, ...]:
+def _join_shape(name: str, pieces: Sequence[TensorPart]) -> tuple[int, ...]:
+    """Raises HarnessError where the pieces do not fill it: no tensor is larger than what is on disk."""
+    if len({len(piece.shape) for piece in pieces}) != 1:
+        raise HarnessError(f"{name} has parts of different axes", "input", _FIX)
     ends = (tuple(at + size for at, size in zip(piece.offsets, piece.shape, strict=True)) for piece in pieces)
-    return tuple(max(sizes) for sizes in zip(*ends, strict=True))
+    shape = tuple(max(sizes) for sizes in zip(*ends, strict=True))
+    covered = sum(prod(piece.shape) for piece in pieces)
+    if covered != prod(shape):
+        raise HarnessError(f"{name} has {covered} of {prod(shape)} values", "input", _FIX)
+    return shape

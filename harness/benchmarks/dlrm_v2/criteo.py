@@ -103,7 +103,7 @@ def _map_members(path: Path) -> Iterator[np.ndarray]:
     """The arrays of an npz, which keeps them as they are: they need not be unpacked."""
     try:
         archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise HarnessError(f"{path} is cut off, or no npz file: {error}", "input", _FIX) from error
     with archive:
         members = {item.filename: item for item in archive.infolist()}
@@ -113,9 +113,12 @@ def _map_members(path: Path) -> Iterator[np.ndarray]:
             raise HarnessError(f"{path} holds no {number}.npy; it has {', '.join(members)}", "input", _FIX)
         if item.compress_type != zipfile.ZIP_STORED:
             raise HarnessError(f"{path}: {number}.npy is compressed", "input", "write it with numpy.savez")
-        with path.open("rb") as stream:
-            stream.seek(item.header_offset + _LOCAL_HEADER - 4)
-            name, extra = np.frombuffer(stream.read(4), "<u2").tolist()
+        try:
+            with path.open("rb") as stream:
+                stream.seek(item.header_offset + _LOCAL_HEADER - 4)
+                name, extra = np.frombuffer(stream.read(4), "<u2").tolist()
+        except (OSError, ValueError) as error:
+            raise HarnessError(f"{path} is damaged where {number}.npy should be: {error}", "input", _FIX) from error
         begins = item.header_offset + _LOCAL_HEADER + name + extra
         yield map_npy(path, ["int32"], width, _FIX, offset=begins, name=f"/{number}.npy")
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.benchmarks.checking import is_below
 from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
 from harness.errors import HarnessError
 
@@ -128,12 +129,14 @@ def _map(path: Path, part: TablePart, dtype: np.dtype[Any], name: str) -> np.nda
                 (member,) = (item for item in archive.infolist() if item.filename.endswith("/data/0"))
             stream.seek(part.start + member.header_offset + _LOCAL_HEADER - 4)
             header = np.frombuffer(stream.read(4), "<u2")
-        except (ValueError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
             raise HarnessError(f"{path} is damaged where {name} should be: {error}", "input", FIX) from error
+    start = part.start + member.header_offset + _LOCAL_HEADER + int(header.sum())
+    if start + member.file_size > part.start + part.length:
+        raise HarnessError(f"{path} is damaged where {name} should be: it is cut off", "input", FIX)
     if member.file_size != prod(part.size) * dtype.itemsize:
         problem = f"{path} holds {member.file_size:,} bytes of a part of {name}, not {list(part.size)} {dtype.name}"
         raise HarnessError(problem, "input", FIX)
-    start = part.start + member.header_offset + _LOCAL_HEADER + int(header.sum())
     return np.memmap(path, dtype, "r", start, part.size).view(np.ndarray)
 
 
@@ -215,5 +218,11 @@ def _describe(name: str, entry: Any, places: Mapping[Any, Any]) -> TableShape:
         place = places[name, tuple(chunk.offsets)]
         offsets: Any = tuple(chunk.offsets)
         size: Any = tuple(chunk.sizes)
-        parts.append(TablePart(offsets, size, place.relative_path, place.offset, place.length))
+        part = TablePart(offsets, size, place.relative_path, place.offset, place.length)
+        numbers = (*offsets, *size, part.start, part.length)
+        if any(type(number) is not int or number < 0 for number in numbers) or len(offsets) != 2 or len(size) != 2:
+            raise ValueError(f"{name} has a part at {offsets} of {size}")
+        if not is_below(part.file):
+            raise ValueError(f"{name} has a part in {part.file!r}")
+        parts.append(part)
     return TableShape((entry.size[0], entry.size[1]), _TYPES[kind], tuple(parts))

@@ -49,7 +49,7 @@ def _read_lines(path: Path, fix: str) -> Columns:
         return _turn([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()], path, fix)
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HarnessError(f"{path} is cut off or not lines of JSON: {error}", "input", fix) from error
 
 
@@ -73,5 +73,5 @@ def _read_parquet(path: Path, fix: str) -> Columns:
     except OSError as error:
         problem = f"{path}: {error.strerror}" if error.strerror else f"{path} is cut off: {error}"
         raise HarnessError(problem, "missing" if error.strerror else "input", fix) from error
-    except ArrowException as error:
+    except (ArrowException, ValueError) as error:  # the second for text that is none
         raise HarnessError(f"{path} is cut off or not Parquet: {error}", "input", fix) from error

@@ -60,25 +60,33 @@ def read_frames(path: Path) -> list[Frame]:
 
 def _read_frame(path: Path, place: int, info: Any) -> Frame:
     try:
-        image, calibration, annotations = info["image"], info["calib"], info["annos"]
-        cloud = PurePosixPath(str(info["point_cloud"]["velodyne_path"]))
-        boxes = [np.asarray(annotations[name], np.float32) for name in ("location", "dimensions", "rotation_y")]
-        frame = Frame(
-            number=int(image["image_idx"]),
-            cloud=str(cloud),
-            shapes=np.array([image["camera"][camera]["image_shape"] for camera in range(CAMERAS)], np.int64),
-            matrices=np.array([calibration[name] for name in MATRICES], np.float32),
-            objects=np.concatenate([boxes[0].reshape(-1, 3), boxes[1].reshape(-1, 3), boxes[2].reshape(-1, 1)], axis=1),
-            classes=np.array([_number_class(str(name)) for name in annotations["name"]], np.int64),
-            difficulties=np.asarray(annotations["difficulty"], np.int64).reshape(-1),
-        )
-        sizes = {len(frame.objects), len(frame.classes), len(frame.difficulties)}
-        if cloud.is_absolute() or ".." in cloud.parts:
-            raise ValueError(f"velodyne_path {cloud} leads out of the folder")
-        if frame.matrices.shape != (len(MATRICES), 4, 4) or frame.shapes.shape != (CAMERAS, 2) or len(sizes) != 1:
-            raise ValueError("matrices, shapes or objects are not as many as they should be")
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+        return _make_frame(info)
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise HarnessError(f"{path}: entry {place} is not a frame of Waymo: {error!r}", "input", FIX) from error
+
+
+@np.errstate(over="ignore")  # what is too large for float32 is refused as infinite
+def _make_frame(info: Any) -> Frame:
+    """Raises KeyError, IndexError, TypeError, ValueError or OverflowError."""
+    image, calibration, annotations = info["image"], info["calib"], info["annos"]
+    cloud = PurePosixPath(str(info["point_cloud"]["velodyne_path"]))
+    boxes = [np.asarray(annotations[name], np.float32) for name in ("location", "dimensions", "rotation_y")]
+    frame = Frame(
+        number=int(image["image_idx"]),
+        cloud=str(cloud),
+        shapes=np.array([image["camera"][camera]["image_shape"] for camera in range(CAMERAS)], np.int64),
+        matrices=np.array([calibration[name] for name in MATRICES], np.float32),
+        objects=np.concatenate([boxes[0].reshape(-1, 3), boxes[1].reshape(-1, 3), boxes[2].reshape(-1, 1)], axis=1),
+        classes=np.array([_number_class(str(name)) for name in annotations["name"]], np.int64),
+        difficulties=np.asarray(annotations["difficulty"], np.int64).reshape(-1),
+    )
+    sizes = {len(frame.objects), len(frame.classes), len(frame.difficulties)}
+    if cloud.is_absolute() or ".." in cloud.parts:
+        raise ValueError(f"velodyne_path {cloud} leads out of the folder")
+    if not (np.isfinite(frame.matrices).all() and np.isfinite(frame.objects).all()):
+        raise ValueError("matrices or objects are not finite")
+    if frame.matrices.shape != (len(MATRICES), 4, 4) or frame.shapes.shape != (CAMERAS, 2) or len(sizes) != 1:
+        raise ValueError("matrices, shapes or objects are not as many as they should be")
     return frame
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.images import read_picture_size
 from harness.benchmarks.pointpainting.detecting import FRONT, LOOKING, SIDE
 from harness.benchmarks.pointpainting.infos import CAMERAS, FIX, Frame, read_frames
 from harness.benchmarks.pointpainting.painting import FEATURES
@@ -115,7 +116,10 @@ class _Decoded(Sequence[np.ndarray]):
 
 def decode_picture(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """[height, width, 3], red first. Raises HarnessError."""
-    image: NDArray[np.uint8] | None = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+    try:
+        image: NDArray[np.uint8] | None = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+    except cv2.error:
+        image = None
     if image is None:
         raise HarnessError("a picture of the prepared dataset cannot be decoded", "input", FIX)
     return np.ascontiguousarray(image[..., ::-1])
@@ -151,19 +155,6 @@ def _check_sizes(folder: Path, frames: Sequence[Frame]) -> None:
                 if not found == told == first:
                     sizes = f"is {found}, the list of frames says {told}, and others of its cameras are {first}"
                     raise HarnessError(f"{folder / frame.pictures[camera]} {sizes}", "input", FIX)
-
-
-def read_picture_size(path: Path) -> list[int]:
-    """Height and width, of the header of a JPEG file; nothing where it has none."""
-    with path.open("rb") as stream:
-        stream.seek(2)
-        while len(mark := stream.read(4)) == 4 and mark[0] == 0xFF:
-            length = int.from_bytes(mark[2:], "big")
-            if 0xC0 <= mark[1] <= 0xCF and mark[1] not in (0xC4, 0xC8, 0xCC):  # a start of frame
-                shape = stream.read(5)
-                return [int.from_bytes(shape[1:3], "big"), int.from_bytes(shape[3:5], "big")]
-            stream.seek(length - 2, os.SEEK_CUR)
-    return []
 
 
 def _read_all(

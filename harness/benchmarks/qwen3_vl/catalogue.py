@@ -159,7 +159,7 @@ def _opened(path: Path, problem: str) -> Iterator[Any]:
     try:
         with ParquetFile(path) as file:
             yield file
-    except (OSError, ArrowException) as error:
+    except (OSError, ArrowException, ValueError) as error:  # the last for text that is none
         raise HarnessError(f"{path} {problem}: {error}", "input", FIX) from error
 
 
@@ -172,7 +172,7 @@ def _ask(wording: Any, row: _Row) -> bytes:
         raise HarnessError(f"{row.path}: row {row.number} has no picture", "input", FIX)
     try:
         messages = make_messages(wording, {**row.values, "product_image": picture})
-    except (OSError, ValueError, SyntaxError) as error:  # Pillow's, for pictures of all sorts
+    except Exception as error:  # Pillow's, for pictures of all sorts: one that is too large has a class of its own
         problem = f"{row.path}: the picture of row {row.number} cannot be decoded: {error}"
         raise HarnessError(problem, "input", FIX) from error
     return json.dumps(messages, ensure_ascii=False).encode()

@@ -64,7 +64,9 @@ def make_messages(wording: Wording, product: Mapping[str, Any]) -> list[dict[str
 
 def encode_again(data: bytes) -> tuple[str, bytes]:
     """The format and the bytes of a picture as the reference sends it."""
-    image: Image.Image = Image.open(BytesIO(data))
+    Image.init()
+    # A picture in PostScript would be a program, which Ghostscript runs.
+    image: Image.Image = Image.open(BytesIO(data), formats=[kind for kind in Image.ID if kind != "EPS"])
     image.load()
     if image.getexif().get(ExifTags.Base.Orientation) is not None:
         image = ImageOps.exif_transpose(image)

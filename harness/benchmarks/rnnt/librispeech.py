@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.checking import FileRule, check_files, is_below
 from harness.benchmarks.rnnt.transcribing import LETTERS
 from harness.benchmarks.sources import is_rehearsal, read_json, read_list, require_source
 from harness.benchmarks.speech import RATE, count_samples, load_waveforms, make_rule, open_threads, write_waveforms
@@ -88,6 +88,8 @@ def _read_manifest(path: Path) -> Iterator[Utterance]:
     try:
         for entry in document:
             (file,) = (item["fname"] for item in entry["files"] if item["speed"] == 1)
+            if not is_below(file):
+                raise ValueError(f"{file!r} leads out of the folder")
             yield Utterance(file, _check_transcript(entry["transcript"], f"{path}: {file}"))
     except (KeyError, TypeError, ValueError) as error:
         raise HarnessError(f"{path} is not the manifest that the reference makes: {error}", "input", _FIX) from error

@@ -50,12 +50,16 @@ def read_tokenizer(folder: Path, fix: str) -> CaptionTokenizer:
         lines = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise HarnessError(f"{folder / 'merges.txt'}: {error.strerror}", "missing", fix) from error
+    except UnicodeDecodeError as error:
+        raise HarnessError(f"{folder / 'merges.txt'} is damaged: {error}", "input", fix) from error
     try:
         merges = [_read_merge(line) for line in lines if line.strip() and not line.startswith("#version")]
         begin, end = vocabulary[BEGIN], vocabulary[END]
         padding = vocabulary[_read_padding(folder, fix)]
         model = BPE(vocabulary, merges, unk_token=END, end_of_word_suffix=_WORD_END)
-    except (KeyError, TypeError, ValueError) as error:
+    except HarnessError:
+        raise
+    except Exception as error:  # the library raises nothing more special
         raise HarnessError(f"{folder} does not hold a tokenizer of CLIP: {error}", "input", fix) from error
     words = Tokenizer(model)
     words.normalizer = normalizers.Sequence(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks import painted_samples
+from harness.benchmarks.mapped_arrays import load_npy
 from harness.benchmarks.painted_samples import find_file, load_tokens, save_shared
 from harness.benchmarks.sources import is_rehearsal, require_source
 from harness.benchmarks.stable_diffusion_xl.clip_tokens import CaptionTokenizer, read_tokenizer
@@ -99,10 +100,7 @@ def read_latents(path: Path) -> NDArray[np.float32]:
 
         found = read_tensor(path, _FIX)
     else:
-        try:
-            found = np.load(path)
-        except (OSError, ValueError, EOFError) as error:
-            raise HarnessError(f"{path} is cut off or not an array: {error}", "input", _FIX) from error
+        found = load_npy(path, _FIX)
     if found.ndim != 4 or found.dtype != np.float32 or not np.isfinite(found).all():
         raise HarnessError(f"{path} holds {found.dtype} {list(found.shape)}, and no latents", "input", _FIX)
     return np.ascontiguousarray(found)

@@ -182,12 +182,11 @@ def read_labels(source: Path, name: str) -> NDArray[np.uint8]:
 
 def _read(source: Path, name: str, part: str) -> np.ndarray:
     import nibabel
-    from nibabel.filebasedimages import ImageFileError
 
     path = source / find_file(name, part)
     try:
         values: np.ndarray = nibabel.load(path).get_fdata(caching="unchanged")
-    except (OSError, EOFError, ValueError, ImageFileError) as error:
+    except Exception as error:  # the library raises nothing more special
         raise HarnessError(f"{path} cannot be read: {error}", "input", _FIX) from error
     if values.ndim != 3:
         raise HarnessError(f"{path} has {values.ndim} axes, and a volume three", "input", _FIX)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.benchmarks.checking import check_files
+from harness.benchmarks.checking import check_files, is_below
 from harness.benchmarks.sources import is_rehearsal, read_json, require_source
 from harness.benchmarks.speech import RATE, count_samples, load_waveforms, make_rule, open_threads, write_waveforms
 from harness.benchmarks.whisper.letters import keep_letters
@@ -75,11 +75,11 @@ def read_manifest(folder: Path, path: Path) -> list[PackedUtterance]:
             (file,) = (item["fname"] for item in entry["files"] if item["speed"] == 1)
             transcript = keep_letters(entry["transcript"])
             found.append(PackedUtterance(_place(folder, file), transcript, round(entry["original_duration"] * RATE)))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
         raise HarnessError(f"{path} is not the manifest that the reference makes: {error}", "input", _FIX) from error
     return found
 
 
 def _place(folder: Path, file: str) -> str:
     """The reference writes where its own run had the file; it is the name in the folder of that name that counts."""
-    return file if not Path(file).is_absolute() and (folder / file).is_file() else f"{FOLDER}/{Path(file).name}"
+    return file if is_below(file) and (folder / file).is_file() else f"{FOLDER}/{Path(file).name}"

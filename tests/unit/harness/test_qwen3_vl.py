@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,24 @@ def test_a_picture_is_encoded_again_in_its_own_format_and_upright() -> None:
     turned[0x0112] = 6
     kind, data = encode_again(make_picture("JPEG", exif=turned))
     assert (kind, image.open(BytesIO(data)).size) == ("JPEG", (16, 24))
+
+
+def test_a_picture_that_is_a_program_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image")
+    from harness.benchmarks.qwen3_vl.messages import encode_again
+
+    monkeypatch.setattr(pytest.importorskip("PIL.EpsImagePlugin"), "gs_binary", None)
+    (tmp_path / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path / 'ran'}\n", encoding="ascii")
+    (tmp_path / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    program = make_picture("EPS")
+    with suppress(OSError):
+        image.open(BytesIO(program)).load()
+    assert (tmp_path / "ran").exists()  # Pillow by itself
+    (tmp_path / "ran").unlink()
+    with pytest.raises(OSError, match="cannot identify"):
+        encode_again(program)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_samples_are_what_is_asked_of_each_product_in_the_order_of_the_splits(folder: Path) -> None:

@@ -93,7 +93,10 @@ def test_words_are_taken_apart_as_clip_does(tmp_path: Path) -> None:
     [
         (lambda folder: (folder / "captions/captions.tsv").unlink(), "has no captions/captions.tsv"),
         (lambda folder: (folder / "captions/captions.tsv").write_text("id\tcaption\n1\t\n"), "captions.tsv:2 has no"),
-        (lambda folder: (folder / "latents/latents.npy").write_bytes(b"\x93NUMPY"), "latents.npy is cut off"),
+        (
+            lambda folder: (folder / "latents/latents.npy").write_bytes(b"\x93NUMPY"),
+            "latents.npy is not a whole npy file",
+        ),
         (lambda folder: (folder / "tokenizer_2/vocab.json").unlink(), "has no tokenizer_2/vocab.json"),
         (lambda folder: (folder / "tokenizer/vocab.json").write_text("{}"), "does not hold a tokenizer of CLIP"),
         (lambda folder: (folder / "tokenizer/merges.txt").write_text("a b c\n"), "does not hold a tokenizer of CLIP"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +26,24 @@ def test_dataset_has_a_manifest_of_its_files(children: Children) -> None:
     assert manifest["files"] == {name: hash_file(folder / name) for name in ("samples.npy", "labels.npy")}
     assert ended.result.values["marks"] == ["synthetic"]
     assert np.array_equal(np.load(folder / "samples.npy"), tiny.points())
+
+
+@pytest.mark.parametrize(("tokens", "problem"), [(True, None), (False, "wrote neither model.onnx nor model.pt2")])
+def test_only_models_that_generate_have_formats_of_their_own(
+    tokens: bool, problem: str | None, children: Children, tmp_path: Path
+) -> None:
+    talk = tmp_path / "talk.py"
+    source = """
+def build_dataset(*_): ...
+def build_model(_source, _settings, _inputs, output, _counter): (output / "weights.bin").write_bytes(b"1")
+def load_samples(*_): ...
+def score(*_): ...
+"""
+    talk.write_text(f"TOKENS = {tokens}\nOUTPUTS = {{}}\n{source}def preprocess(*_): ...\ndef postprocess(*_): ...\n")
+    result = children.build("Model", benchmark=talk).result
+    assert result.done is (problem is None)
+    assert (problem or "") in (result.problem or "")
+    assert problem or list(result.values["files"]) == ["weights.bin"]
 
 
 @pytest.mark.parametrize("backend", ENGINES)

@@ -208,6 +208,11 @@ BACKENDS: dict[str, BackendFacts] = {
             "token_ids": Option(
                 "flag", True, "prompts and answers are token ids; false: text, with the tokenizer here"
             ),
+            "prompt_ids": Option(
+                "flag",
+                False,
+                "prompts are token ids even where answers are text (token_ids: false)",
+            ),
             "api_key_env": Option("text", "", "the environment variable that holds the API key", identity=False),
             "concurrency": Option("int", 512, "requests under way at each replica; the others wait here"),
             "client_processes": Option(

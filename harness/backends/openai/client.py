@@ -24,6 +24,11 @@ from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken
 _CONNECT = 30.0  # seconds
 _LOOKING = 30.0  # seconds in which a server names its models
 _MOST = 1 << 20  # tokens after which an answer that may be of any length never ends
+_VERSIONS = {  # where a server tells its own: vLLM and trtllm-serve; llama.cpp's; SGLang
+    "/version": "version",
+    "/props": "build_info",
+    "/get_server_info": "version",
+}
 _FIX = "see the server's log; the next pass starts it, or asks it, again"
 
 
@@ -117,6 +122,8 @@ class Client:
         said = self._say_how()
         if self._texts is None:
             said |= {"prompt": tokens, "return_token_ids": True}
+        elif self._server.prompt_ids and not self._server.chat:
+            said["prompt"] = tokens
         elif self._server.chat:
             said["messages"] = [{"role": "user", "content": self._texts.decode(tokens)}]
         else:
@@ -177,11 +184,13 @@ class Client:
             raise self._server.explain(url, problem, "check run.options.url") from error
 
     async def _read_version(self, url: str) -> str:
-        """As vLLM and llama.cpp say it; "" where the server does not."""
-        try:
-            return str(json.loads(await self._get(url, "/version"))["version"])
-        except (HarnessError, ValueError, KeyError, TypeError):
-            return ""
+        """As the servers say it that are known to; "" where this one does not."""
+        for path, name in _VERSIONS.items():
+            try:
+                return str(json.loads(await self._get(url, path))[name])
+            except (HarnessError, ValueError, KeyError, TypeError):
+                continue
+        return ""
 
     async def _get(self, url: str, path: str) -> str:
         timeout = aiohttp.ClientTimeout(total=_LOOKING)

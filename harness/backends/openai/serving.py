@@ -21,6 +21,7 @@ _HIDDEN = "[key]"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """``urls``: one for each replica, without a closing slash. ``model``: "" for the only one that is served.
+    ``token_ids``: answers have them; ``prompt_ids``: prompts are sent as such although answers are texts.
     ``timeout``: seconds that an answer may take in all, ``idle``: between two pieces of one."""
 
     urls: tuple[str, ...]
@@ -28,6 +29,7 @@ class Server:
     key: str
     chat: bool
     token_ids: bool
+    prompt_ids: bool
     concurrency: int
     timeout: float
     idle: float
@@ -94,6 +96,7 @@ def find_server(plan: GenerationPlan) -> Server:
         key=_read_key(str(options.get("api_key_env") or "")),
         chat=chat,
         token_ids=bool(options.get("token_ids", True)) and not chat,
+        prompt_ids=bool(options.get("prompt_ids")),
         concurrency=int(options.get("concurrency") or 512),
         timeout=float(options.get("timeout_s") or 1800),
         idle=float(options.get("idle_timeout_s") or 120),

@@ -29,8 +29,10 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, {})
         elif self._refused():
             return
-        elif self.path == "/version":
+        elif self.path == "/version" and self.server.mischief != "no version":
             self._send(200, {"version": "1.2"})
+        elif self.path == "/props":
+            self._send(200, {"build_info": "b7-0123456"})
         elif self.path == "/v1/models":
             name = "another-model" if self.server.mischief == "wrong model" else MODEL
             self._send(200, {"data": [{"id": name}]})

@@ -294,6 +294,23 @@ def test_text_is_made_of_tokens_and_tokens_of_text(
     assert client.notes["tokenizer_seconds"] >= 0
 
 
+def test_prompts_may_be_token_ids_where_answers_are_text(
+    checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    server = serve("text")
+    client = load(server, source=checkpoint, options={"token_ids": False, "prompt_ids": True})
+    client.submit(1, 2)
+    assert heard.wait(1) == {1: expected(2)}
+    assert server.asked[0]["prompt"] == [30, 3, 5]
+
+
+@pytest.mark.parametrize(("mischief", "version"), [("", "1.2"), ("no version", "b7-0123456")])
+def test_version_of_the_server_is_evidence_wherever_it_tells_it(
+    mischief: str, version: str, load: Ask, serve: Callable[..., Server]
+) -> None:
+    assert load(serve(mischief)).evidence == {"server.version": version}
+
+
 def test_where_nobody_reads_tokens_the_server_counts_them(
     checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
 ) -> None:

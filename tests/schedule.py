@@ -12,6 +12,10 @@ LONG = (
     "tests/passes/test_tutorial.py",
     "tests/passes/test_crashes.py",
     "tests/passes/test_one_box.py",
+    "tests/crash",
+    "tests/unit/harness/test_unet3d_brats.py",
+    "tests/unit/harness/test_language_rows.py",
+    "tests/unit/cli/test_disk.py",
     "tests/acceptance",
     "tests/unit/controller",
     "tests/unit/tree/check/test_damage.py",
@@ -26,6 +30,14 @@ LONG = (
     "tests/unit/cli",
     "tests/unit/tree/verify",
     "tests/unit/harness",
+    "tests/unit/tree/curve",
+    "tests/unit/reconcile/test_journal.py",
+    "tests/architecture",
+    "tests/power",
+    "tests/mig",
+    "tests/unit/diff/test_difference.py",
+    "tests/unit/history/test_commit_records.py",
+    "tests/unit/tuning",
 )
 # Made of long tests; what their modules begin with is made once for all processes.
 _APART = ("tests/passes/", "tests/acceptance/", "tests/unit/controller/")

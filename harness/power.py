@@ -24,7 +24,8 @@ _CLIENT, _CHECK = "ptd_client_server/client.py", "compliance/check.py"
 _CHECKED = "check.txt"
 _LEFT = ("power/client.json", "power/server.json", "run_1/spl.txt", "ranging/spl.txt")
 # A line of the analyzer's samples: when, then what, each behind its name.
-_WATTS = re.compile(r"^Time,[^,]*,Watts,(?P<watts>-?\d+(?:\.\d+)?),")
+_WATTS = re.compile(r"^Time,[^,]*,Watts,(?P<watts>-?\d{1,12}(?:\.\d{1,12})?),")
+_LARGEST = 64 << 20  # bytes of a log of a session: a day of samples has ten million
 _NEVER = "see what the client and the director say; nothing of a session that failed can be submitted"
 
 
@@ -76,14 +77,29 @@ def _run(words: list[str], place: Path, request: PowerRequest) -> GroupEnd:
 
 def _describe(session: Path) -> Mapping[str, Any]:
     """The session as its client names it, and what the analyzer saw while it was measured."""
-    said = json.loads((session / "power/client.json").read_text(encoding="utf-8"))
-    lines = (session / "run_1/spl.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = _read_log(session / "run_1/spl.txt").decode(errors="replace").splitlines()
     watts = [float(found["watts"]) for line in lines if (found := _WATTS.match(line))]
     watts = [each for each in watts if each > 0]  # an analyzer that was not ready says -1
     if not watts:
         raise HarnessError("the analyzer's samples of the measured run hold no power", "backend", _NEVER)
     mean = sum(watts) / len(watts)
-    return {"session": str(said.get("session_name", "")), "watts": f"{mean:.6g}", "samples": len(watts)}
+    return {"session": _read_name(session / "power/client.json"), "watts": f"{mean:.6g}", "samples": len(watts)}
+
+
+def _read_name(path: Path) -> str:
+    try:
+        return str(json.loads(_read_log(path)).get("session_name", ""))
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise HarnessError(f"{path.name} of the session is damaged: {error}", "backend", _NEVER) from error
+
+
+def _read_log(path: Path) -> bytes:
+    """Whatever the director sent was written down."""
+    with path.open("rb") as stream:
+        data = stream.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise HarnessError(f"{path.name} of the session has more than {_LARGEST:,} bytes", "backend", _NEVER)
+    return data
 
 
 def _check(kit: Path, session: Path, place: Path, request: PowerRequest) -> str:

@@ -6,14 +6,17 @@ import contextlib
 import http.client
 import json
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+_DIGITS = 18
 _END = b"\r\n\r\n"
 _PIECE = 1 << 16
+_MOST_TOLD = 64 << 20  # bytes of a document in which a server describes itself
+_MOST_ANSWERED = 1 << 32  # bytes of an answer: a batch of pictures has some hundred million
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +74,14 @@ class Connection:
             end = self._memory.find(_END, 0, filled)
         end += len(_END)
         status, fields = read_head(bytes(self._memory[:end]))
-        whole = end + int(fields.get("content-length", "0"))
+        whole = end + read_size(fields, "content-length", 0, _MOST_ANSWERED)
         if len(self._memory) < whole:  # whoever holds the last answer keeps its memory
             self._memory = self._memory[:filled] + bytearray(whole - filled)
         while filled < whole:
             filled += self._read(source, filled, whole)
         if fields.get("connection", "").lower() == "close":
             self.close()
-        split = end + int(fields.get("inference-header-content-length", whole - end))
+        split = end + read_size(fields, "inference-header-content-length", whole - end, whole - end)
         view = memoryview(self._memory)
         return InferenceAnswer(status, bytes(view[end:split]), view[split:whole])
 
@@ -97,6 +100,14 @@ def read_head(data: bytes) -> tuple[int, dict[str, str]]:
         raise ValueError(f"not an answer in HTTP: {first[:80]}")
     pairs = (line.partition(":") for line in lines if line)
     return int(words[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def read_size(fields: Mapping[str, str], name: str, default: int, most: int) -> int:
+    """Of a field of an answer's head. Raises ValueError for what cannot be: there would be no room for it."""
+    text = fields.get(name, "")
+    if text and not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) <= most):
+        raise ValueError(f"the server says {name}: {text[:40]}")
+    return int(text) if text else default
 
 
 def _send(target: socket.socket, parts: list[memoryview]) -> None:
@@ -118,7 +129,10 @@ def _ask(host: str, port: int, method: str, path: str, body: str | None, timeout
     try:
         connection.request(method, path, body)
         answer = connection.getresponse()
-        return answer.status, answer.read().decode(errors="replace")
+        told = answer.read(_MOST_TOLD + 1)
+        if len(told) > _MOST_TOLD:
+            raise ConnectionError(f"an answer of more than {_MOST_TOLD:,} bytes")
+        return answer.status, told.decode(errors="replace")
     except http.client.HTTPException as error:
         raise ConnectionError(f"not an answer in HTTP: {error}") from error
     finally:
@@ -135,5 +149,5 @@ def read_problem(document: bytes) -> str:
     try:
         found: Any = json.loads(document)
         return str(found["error"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return document[:300].decode(errors="replace").strip()

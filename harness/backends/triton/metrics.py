@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -66,7 +67,8 @@ def parse_metrics(text: str, model: str) -> tuple[dict[str, float], dict[str, fl
 
 def _read_number(text: str) -> float:
     with suppress(ValueError):
-        return float(text)
+        number = float(text)
+        return number if isfinite(number) else 0.0
     return 0.0
 
 

@@ -84,7 +84,7 @@ class TritonServer:
             return self.explain(str(error), "check the address: is it Triton's HTTP port?")
         return self.explain(f"the connection broke off ({type(error).__name__}: {error})", _FIX, "resources")
 
-    def ask(self, path: str) -> Any:
+    def ask(self, path: str) -> dict[str, Any]:
         """A document of the server's. Raises HarnessError."""
         try:
             status, text = get(self.host, self.port, path, _ASKED)
@@ -93,10 +93,11 @@ class TritonServer:
         if status != 200:
             raise self.explain(f"HTTP {status} for {path}: {read_problem(text.encode())}", "check the model's name")
         try:
-            return json.loads(text)
-        except ValueError as error:
+            found: dict[str, Any] = dict(json.loads(text).items())
+        except (ValueError, AttributeError, RecursionError) as error:
             fix = "check the address: is it Triton's HTTP port?"
             raise self.explain(f"{path} is not a document: {text[:80]!r}", fix, "input") from error
+        return found
 
     def check(self, engine: BackendEngine, batch_size: int) -> None:
         """Raises HarnessError where it serves no such model, or another one under its name."""
@@ -109,10 +110,16 @@ class TritonServer:
                 raise
             fix = "name the model as the server does: run.options.model"
             raise self.explain(f"the server has no model {self.model}", fix, "input") from error
-        if differs := find_differences(metadata, engine.inputs, engine.outputs):
+        try:
+            differs = find_differences(metadata, engine.inputs, engine.outputs)
+            largest = int(self.ask(f"{path}/config").get("max_batch_size", 0))
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+            fix = "check the address: is it Triton's HTTP port?"
+            problem = f"{path} does not describe a model ({type(error).__name__}: {error})"
+            raise self.explain(problem, fix, "input") from error
+        if differs:
             fix = "serve the model of this benchmark, or correct run.options.model or url"
             raise self.explain(f"{self.model} is another model: {differs}", fix, "input")
-        largest = int(self.ask(f"{path}/config").get("max_batch_size", 0))
         if largest < batch_size:
             fix = (
                 f"set run.batch_size to {largest}, or raise max_batch_size there" if largest else "serve it in batches"

@@ -32,6 +32,7 @@ from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.origin import find_foreign_lines, find_unreadable_numbers
 from reconciler.mlperf.loadgen.rates import find_wrong_rates
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
+from reconciler.mlperf.loadgen.token_latencies import find_wrong_tokens, list_token_keys
 
 _SHORT = 1 << 16  # bytes of a list of samples that is read
 _STARTING, _CLOSING = 5, 60  # seconds between LoadGen's clocks at the end of a run; an accuracy run writes its log then
@@ -104,7 +105,8 @@ def _lacking_keys(log: DetailLog) -> Iterator[Inconsistency]:
     if log.release < _FIRST_KNOWN:
         return
     timed = log.mode == LOADGEN_MODE[PERFORMANCE]
-    for key in (*_ALWAYS, *((*_TIMED, *_OF_SCENARIO.get(log.scenario, ())) if timed else ())):
+    tokens = list_token_keys(log) if timed else ()
+    for key in (*_ALWAYS, *((*_TIMED, *_OF_SCENARIO.get(log.scenario, ())) if timed else ()), *tokens):
         if key not in log.index:
             yield Inconsistency(key, "absent", "LoadGen logs it of every such run", log.length)
 
@@ -364,4 +366,5 @@ _PERFORMANCE: tuple[Check, ...] = (
     _estimates,
     _latencies,
     find_wrong_rates,
+    find_wrong_tokens,
 )

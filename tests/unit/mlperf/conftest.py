@@ -30,6 +30,10 @@ class RunCase:
     audit: str = ""
     delay: float = 0.0
 
+    @property
+    def tokens(self) -> bool:
+        return "use_token_latencies" in self.conf
+
 
 _COUNT = "*.*.performance_sample_count_override = 256\n"
 RUNS = {
@@ -90,6 +94,17 @@ RUNS = {
         _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 500\n*.Offline.target_qps = 1000\n",
         audit="*.*.mode = 2\n*.*.accuracy_log_rng_seed = 720381539243781796\n*.*.accuracy_log_sampling_target = 64\n",
     ),
+    "server-tokens": RunCase(
+        "Server",
+        _COUNT + "*.*.min_duration = 1000\n*.*.min_query_count = 700\n*.Server.target_qps = 500\n"
+        "*.Server.target_latency = 5000\n*.*.use_token_latencies = 1\n*.Server.ttft_latency = 5000\n"
+        "*.Server.tpot_latency = 5000\n",
+    ),
+    "offline-tokens": RunCase(
+        "Offline",
+        _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 2000\n*.Offline.target_qps = 1000\n"
+        "*.*.use_token_latencies = 1\n",
+    ),
     "offline-accuracy": RunCase("Offline", _COUNT + "*.Offline.target_qps = 1000\n", mode="AccuracyOnly"),
     "server-accuracy": RunCase("Server", _COUNT + "*.Server.target_qps = 5000\n", mode="AccuracyOnly"),
 }
@@ -148,6 +163,7 @@ def _make(case: RunCase, folder: Path) -> Run:
         "total": TOTAL,
         "loaded": LOADED,
         "delay": case.delay,
+        "tokens": case.tokens,
         "audit": str(folder / "audit.config") if case.audit else "",
     }
     _child("run", request, folder)

@@ -16,7 +16,8 @@ import mlperf_loadgen as lg
 
 
 def run(request: dict[str, Any]) -> None:
-    """Answer every query with one float32, after ``delay`` seconds per call."""
+    """Answer every query with one float32, after ``delay`` seconds per call; with ``tokens`` as a language model does,
+    with a first token and then a few more."""
     settings = lg.TestSettings()
     if settings.FromConfig(request["user_conf"], request["model"], request["scenario"]) != 0:
         raise SystemExit("FromConfig failed")
@@ -28,7 +29,13 @@ def run(request: dict[str, Any]) -> None:
     def issue(samples: list[Any]) -> None:
         if request["delay"]:
             time.sleep(request["delay"])
-        lg.QuerySamplesComplete([lg.QuerySampleResponse(s.id, address, size) for s in samples])
+        if request["tokens"]:
+            lg.FirstTokenComplete([lg.QuerySampleResponse(s.id, address, size) for s in samples])
+            time.sleep(0.0002)
+        counts = [[3 + s.index % 7] if request["tokens"] else [] for s in samples]
+        lg.QuerySamplesComplete(
+            [lg.QuerySampleResponse(s.id, address, size, *count) for s, count in zip(samples, counts, strict=True)]
+        )
 
     sut = lg.ConstructSUT(issue, lambda: None)
     qsl = lg.ConstructQSL(request["total"], request["loaded"], lambda _: None, lambda _: None)

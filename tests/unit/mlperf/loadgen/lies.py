@@ -45,7 +45,7 @@ def setting(key: str, value: str) -> Edit:
 
 def times(key: str, factor: float) -> Edit:
     """A number that many times as large, as LoadGen prints doubles."""
-    shape = rf'("key": "{re.escape(key)}", "value": )([\d.e+]+)'
+    shape = rf'("key": "{re.escape(key)}", "value": )([\d.e+-]+)'
     return _substitute(key, shape, lambda found: f"{found[1]}{float(found[2]) * factor:.6g}")
 
 
@@ -59,7 +59,7 @@ def times_another(key: str, other: str, factor: float) -> Edit:
     """A number that many times as large as that of another key."""
 
     def edit(text: str) -> str:
-        found = re.search(rf'"key": "{re.escape(other)}", "value": ([\d.e+]+)', text)
+        found = re.search(rf'"key": "{re.escape(other)}", "value": ([\d.e+-]+)', text)
         assert found is not None, f"no line of {other}"
         return setting(key, f"{float(found[1]) * factor:.6g}")(text)
 
@@ -677,6 +677,116 @@ LIES = (
         "early_stopping_met",
         (*_VALID, setting("result_invalid_reason", '""'), setting("early_stopping_result", '" * Run successful."')),
     ),
+    # Tokens.
+    Lie(
+        "ten times the completed tokens",
+        "server-tokens",
+        "result_completed_tokens_per_second",
+        (times("result_completed_tokens_per_second", 10),),
+    ),
+    Lie(
+        "one percent more completed tokens",
+        "server-tokens",
+        "result_completed_tokens_per_second",
+        (times("result_completed_tokens_per_second", 1.01),),
+    ),
+    Lie(
+        "ten times the tokens, wherever they are counted",
+        "server-tokens",
+        "result_completed_tokens_per_second",
+        (times("result_completed_tokens_per_second", 10), times("result_token_throughput", 10)),
+    ),
+    Lie(
+        "a tenth of the tokens of Offline",
+        "offline-tokens",
+        "result_tokens_per_second",
+        (times("result_tokens_per_second", 0.1),),
+    ),
+    Lie(
+        "a rate of tokens on a line before",
+        "server-tokens",
+        "result_completed_tokens_per_second",
+        (prepended("result_completed_tokens_per_second", "999999"),),
+    ),
+    Lie(
+        "a first token behind the end of its answer",
+        "server-tokens",
+        "result_first_token_max_latency_ns",
+        (times_another("result_first_token_max_latency_ns", "result_max_latency_ns", 2),),
+    ),
+    Lie(
+        "first tokens that take longer on average than whole answers",
+        "server-tokens",
+        "result_first_token_mean_latency_ns",
+        (times_another("result_first_token_mean_latency_ns", "result_mean_latency_ns", 1.5),),
+    ),
+    Lie(
+        "a 99th percentile of first tokens below the median",
+        "server-tokens",
+        "result_first_token_99.00_percentile_latency_ns",
+        (times_another("result_first_token_99.00_percentile_latency_ns", "result_first_token_min_latency_ns", 0.5),),
+    ),
+    Lie(
+        "a 99th percentile of the time of a token below the median",
+        "server-tokens",
+        "result_time_per_output_token_99.00_percentile_ns",
+        (times_another("result_time_per_output_token_99.00_percentile_ns", "result_time_to_output_token_min", 0.5),),
+    ),
+    Lie(
+        "a slowest token faster than the others",
+        "server-tokens",
+        "result_time_to_output_token_max",
+        (times_another("result_time_to_output_token_max", "result_time_to_output_token_min", 0.5),),
+    ),
+    Lie(
+        "tokens that take longer on average than the slowest",
+        "server-tokens",
+        "result_time_to_output_token_mean",
+        (times_another("result_time_to_output_token_mean", "result_time_to_output_token_max", 2),),
+    ),
+    Lie(
+        "tokens too fast for the time of their answers",
+        "server-tokens",
+        "result_completed_tokens_per_second",
+        tuple(times(key, 0.001) for key in ("result_time_to_output_token_min", "result_time_to_output_token_max")),
+    ),
+    Lie(
+        "a bound on the first token that was missed, and called met",
+        "server-tokens",
+        "result_perf_constraints_met",
+        (setting("requested_server_ttft_latency", "1000"),),
+    ),
+    Lie(
+        "a bound on the tokens that was missed, and called met",
+        "server-tokens",
+        "result_perf_constraints_met",
+        (setting("requested_server_tpot_latency", "10"),),
+    ),
+    Lie(
+        "early stopping of first tokens that failed, and is called met",
+        "server-tokens",
+        "early_stopping_met",
+        (setting("early_stopping_ttft_result", '" * Run unsuccessful."'),),
+    ),
+    Lie(
+        "early stopping of tokens that failed, and is called met",
+        "server-tokens",
+        "early_stopping_met",
+        (setting("early_stopping_tpot_result", '" * Run unsuccessful."'),),
+    ),
+    Lie(
+        "no first tokens, which would have contradicted others",
+        "server-tokens",
+        "result_first_token_mean_latency_ns",
+        (without("result_first_token_mean_latency_ns"),),
+    ),
+    Lie(
+        "no throughput, which would have contradicted the completed tokens",
+        "server-tokens",
+        "result_token_throughput",
+        (times("result_completed_tokens_per_second", 2), without("result_token_throughput")),
+    ),
+    Lie("no tokens in Offline", "offline-tokens", "result_tokens_per_second", (without("result_tokens_per_second"),)),
     # Answers.
     Lie("a sample without a number", "offline-accuracy", "answers", answers=(negative,)),
     Lie("answers to 3 samples", "offline-accuracy", "answers", answers=(first_answers(3),), listed=True),

@@ -78,10 +78,10 @@ def take_request(repository: Repository, folder: Path) -> Path:
 
     def look() -> None:
         while not taken.wait(_LOOK):
-            for begun in repository.paths.attempts.glob("*/begun"):
-                request = begun.with_name("request.json")
+            for placed in repository.paths.attempts.glob("*/placed"):
+                request = placed.with_name("request.json")
                 if request.exists() and '"mode": "performance"' in request.read_text():
-                    shutil.copytree(begun.parent, folder, symlinks=True)
+                    shutil.copytree(placed.parent, folder, symlinks=True)
                     return
 
     thread = threading.Thread(target=look)

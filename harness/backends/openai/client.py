@@ -73,15 +73,9 @@ class Client:
         except BaseException:
             self.close()
             raise
-
-    @property
-    def notes(self) -> Mapping[str, Any]:
-        notes: dict[str, Any] = {
-            "replicas": len(self._replicas),
-            "model": self._model,
-            "token_ids": self._server.token_ids,
-        }
-        return {**notes, "tokenizer_seconds": round(self._texts.seconds, 3)} if self._texts else notes
+        # What the tokenizer takes is told while it grows: whoever records it does so at the end.
+        said = {"replicas": len(self._replicas), "model": self._model, "token_ids": server.token_ids}
+        self.notes: dict[str, Any] = {**said, "tokenizer_seconds": 0.0} if self._texts else said
 
     @property
     def evidence(self) -> Mapping[str, Any]:
@@ -297,7 +291,9 @@ class Client:
             return answer.tokens
         if answer.counted and not self._plan.logged:
             return answer.counted
-        return await asyncio.get_running_loop().run_in_executor(None, self._texts.encode, answer.text)
+        tokens = await asyncio.get_running_loop().run_in_executor(None, self._texts.encode, answer.text)
+        self.notes["tokenizer_seconds"] = round(self._texts.seconds, 6)
+        return tokens
 
     def _describe(self, url: str, error: BaseException, limit: float) -> HarnessError:
         """What a broken or a silent connection is called."""

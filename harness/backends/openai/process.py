@@ -47,6 +47,7 @@ class ClientServer:
         while (message := self._pipe.recv())[0] != "close":
             does[message[0]](*message[1:])
         client.close()
+        self._tell("answer", dict(client.notes))
 
     def _place(self, client: Client, prompts: Sequence[Any]) -> None:
         client.place(prompts)

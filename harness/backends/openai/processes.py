@@ -125,7 +125,7 @@ class Clients:
             for process in self._processes:
                 process.end()
             raise
-        self.notes: Mapping[str, Any] = {**notes, "client_processes": count}
+        self.notes: dict[str, Any] = {**notes, "client_processes": count}
         self.evidence: Mapping[str, Any] = evidence
 
     def place(self, prompts: Sequence[np.ndarray]) -> None:
@@ -142,8 +142,14 @@ class Clients:
     def close(self) -> None:
         for process in self._processes:
             process.tell("close")
+        took = 0.0
         for process in self._processes:
+            with suppress(HarnessError):  # it has ended before
+                (said,) = process.wait()
+                took += said.get("tokenizer_seconds", 0.0)
             process.end(_ENDS)
+        if took:
+            self.notes["tokenizer_seconds"] = round(took, 6)
 
     # Called by the threads that follow the processes.
 

@@ -123,6 +123,7 @@ def test_prompts_go_to_the_replica_with_the_fewest(load: Ask, serve: Callable[..
     for row in range(8):
         client.submit(row, row)
     results = heard.wait(6)
+    wait_for(lambda: len(stuck.asked) >= 2)
     assert len(stuck.asked) == 2
     assert len(well.asked) == 6
     assert all(results[row] == expected(row) for row in results)
@@ -291,7 +292,20 @@ def test_text_is_made_of_tokens_and_tokens_of_text(
     (asked,) = server.asked
     prompt = asked["messages"][0]["content"] if protocol == "chat" else asked["prompt"]
     assert prompt == "30 3 5"
-    assert client.notes["tokenizer_seconds"] >= 0
+    assert client.notes["tokenizer_seconds"] > 0
+
+
+def test_time_of_all_tokenizers_is_told_at_the_end(
+    checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    client = load(serve(), source=checkpoint, options={"token_ids": False, "client_processes": 2})
+    notes = client.notes
+    for row in range(2):
+        client.submit(row, row)
+    assert heard.wait(2) == {row: expected(row) for row in range(2)}
+    assert notes["tokenizer_seconds"] == 0
+    client.close()
+    assert notes["tokenizer_seconds"] > 0
 
 
 def test_prompts_may_be_token_ids_where_answers_are_text(

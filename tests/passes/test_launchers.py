@@ -25,6 +25,7 @@ from reconciler.process import build_harness_command
 from reconciler.reconcile import PassReport
 from reconciler.render.plan import render_plan_text
 from reconciler.resource.records import Record
+from tests import processes
 from tests.launchers import Cluster, installed
 from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import SPEC, Repository, make_repository
@@ -276,7 +277,7 @@ def test_container_that_hears_nothing_is_removed_by_its_name(
         c.send_signal(number)
         c.wait(30)
     assert gone([pid], 30)
-    assert cluster.containers() == []
+    processes.wait_for(lambda: not cluster.containers(), 20)  # its process ends first
     assert ["rm", "--force", "mute"] in cluster.calls("docker")
 
 

@@ -78,7 +78,10 @@ class FileMessage:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Raises ValueError when the file is not one of these, or of another format."""
-        document = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+        except RecursionError as error:
+            raise ValueError(f"{path}: {error}") from error
         if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
             raise ValueError(f"{path}: not a version {FORMAT} {cls.__name__}")
         try:

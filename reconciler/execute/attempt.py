@@ -262,7 +262,7 @@ def read(folder: Path) -> Attempt | None:
         elif version != FORMAT:
             return None
         return Attempt(folder, read_document(document, Intent))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         refuse_storage_error(error, folder)
         return None
 

@@ -154,7 +154,7 @@ def read_note(scratch: Scratch, path: Path) -> Noted | None:
     try:
         values = json.loads(scratch.note(path).read_bytes())
         return Noted(int(values["size"]), int(values["mtime_ns"]), str(values["sha256"]), str(values["address"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
 
 

@@ -58,7 +58,7 @@ def load(path: Path) -> Plan:
         return _decode(document)
     except OSError as error:
         raise ReconcilerError(f"{path}: {error.strerror}", fix="make one: reconcile plan -o FILE") from error
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise ReconcilerError(f"{path}: not a saved plan ({error})", fix="make one: reconcile plan -o FILE") from error
 
 

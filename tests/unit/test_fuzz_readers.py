@@ -17,12 +17,15 @@ from pathlib import Path
 
 import pytest
 
+from harness.contract import Result
 from reconciler.code_archive import pack_code, unpack_code
 from reconciler.errors import LogError, ReconcilerError, RecordError, SpecError
+from reconciler.execute.attempt import read as read_attempt
 from reconciler.files import hash_bytes
 from reconciler.foreign import find_in_index
 from reconciler.mlperf.accuracy import find_impossible, parse_accuracy
 from reconciler.mlperf.documents import parse_json_object, parse_yaml_mapping
+from reconciler.mlperf.endpoints_program.event_log import _parse as parse_event
 from reconciler.mlperf.endpoints_program.judge import judge_point
 from reconciler.mlperf.endpoints_program.pareto import make_curve
 from reconciler.mlperf.endpoints_program.power import compute_power
@@ -37,6 +40,7 @@ from reconciler.mlperf.loadgen.summary import parse_summary
 from reconciler.mlperf.loadgen.user_conf import parse_user_conf
 from reconciler.mlperf.log_files import CONFIG, RESULT_SUMMARY, split_answers
 from reconciler.mlperf.nameplate import compute_capacity
+from reconciler.plan.saved import load as load_plan
 from reconciler.publishing.unpacking import unpack
 from reconciler.record.codec import decode, summarize
 from reconciler.record.decisions import parse_decisions
@@ -352,6 +356,32 @@ def test_no_input_ends_otherwise(name: str, tmp_path: Path) -> None:
     ended = fuzz(reader, 1, 2000 // reader.cost, tmp_path)
     assert sum(ended.values()) == 2000 // reader.cost
     assert ended.get("read"), "no input was read: the mutations are too rough to prove anything"
+
+
+def read_saved_plan(folder: Path) -> None:
+    with pytest.raises(ReconcilerError, match="not a saved plan"):
+        load_plan(folder / "file")
+
+
+def read_attempt_of(folder: Path) -> None:
+    (folder / "file").rename(folder / "attempt.json")
+    assert read_attempt(folder) is None
+
+
+def read_result(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"file"):
+        Result.read(folder / "file")
+
+
+def read_event(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"line 1: it is not JSON"):
+        parse_event((folder / "file").read_bytes(), 1)
+
+
+@pytest.mark.parametrize("read", [read_saved_plan, read_attempt_of, read_result, read_event])
+def test_brackets_without_end_are_no_document(read: Callable[[Path], None], tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"[" * 200_000)
+    read(tmp_path)
 
 
 @pytest.mark.slow

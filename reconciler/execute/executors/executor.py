@@ -125,6 +125,6 @@ def read_handle(folder: Path) -> Handle | None:
     try:
         document = json.loads((folder / _HANDLE).read_bytes())
         return Handle(str(document["executor"]), folder, str(document["name"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         refuse_storage_error(error, folder)
         return None

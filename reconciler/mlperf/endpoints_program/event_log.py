@@ -82,7 +82,7 @@ def parse_events(lines: Iterable[bytes]) -> LoggedRun:
 def _parse(line: bytes, number: int) -> Mapping[str, Any]:
     try:
         event = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             f"events.jsonl, line {number}: it is not JSON ({' '.join(str(error).split())[:80]})"
         ) from error

@@ -19,6 +19,7 @@ import numpy as np
 
 _PLAIN_TYPE = re.compile(r"[biufcSUO]\d{1,9}")
 _ORDERS = ("<", ">", "=", "|")
+MOST_VALUES = 50_000_000  # 400 MB of addresses
 _HOLDING = (list, tuple, dict, set, frozenset, np.ndarray)
 
 
@@ -133,16 +134,35 @@ class PlainUnpickler(pickle.Unpickler):
 
 
 def refuse_repeated(value: Any, size: int) -> None:
-    """ValueError where it holds more than a pickle of so many bytes can: a list may hold another one a thousand times
-    over, or itself, and no memory is enough for whoever copies or prints it."""
-    waiting, left = [value], size
+    """ValueError where it holds itself, or more, written out, than a pickle of so many bytes may: a list may hold
+    another one a thousand times over, and no memory is enough for whoever copies or prints it. Rows that honestly share
+    what they hold, such as questions that are asked several times, are far below ``MOST_VALUES``."""
+    most, counts = max(size, MOST_VALUES), dict[int, int]()  # what is held by what has been counted
+    opened: set[int] = set()
+    waiting = [value]
     while waiting:
-        for item in _list_inside(waiting.pop()):
-            left -= 1
-            if left < 0:
-                raise ValueError("it holds more values than it has bytes")
+        current = waiting[-1]
+        here = id(current)
+        if here in counts:
+            waiting.pop()
+            continue
+        held, count = [], 0
+        for item in _list_inside(current):
+            count += 1
             if isinstance(item, _HOLDING):
-                waiting.append(item)
+                held.append(item)
+        left = [item for item in held if id(item) not in counts]
+        if any(id(item) in opened for item in left):
+            raise ValueError("it holds itself")
+        if left:
+            opened.add(here)
+            waiting += left
+            continue
+        opened.discard(here)
+        counts[here] = count + sum(counts[id(item)] for item in held)
+        if counts[here] > most:
+            raise ValueError("it holds more values than it has bytes")
+        waiting.pop()
 
 
 def _list_inside(value: Any) -> Iterable[Any]:

@@ -123,5 +123,6 @@ def _list_index(index: Any, size: int) -> list[Any]:
     if "data" in facts:
         return list(np.asarray(facts["data"]).tolist())
     numbers = range(facts["start"], facts["stop"], facts["step"])
-    refuse_repeated([numbers[: size + 1]], size)
+    if numbers[size : size + 1]:
+        raise ValueError("its index has more rows than it has bytes")
     return list(numbers)

@@ -113,8 +113,14 @@ def test_lists_that_hold_each_other_are_refused() -> None:
     tables = np.empty(10, object)
     tables[:] = held
     for values in (held, endless, tables, {"a": (held,)}):
-        with pytest.raises(ValueError, match="more values than it has bytes"):
+        with pytest.raises(ValueError, match=r"more values than it has bytes|holds itself"):
             refuse_repeated([values], len(pickle.dumps(values)))
+
+
+def test_rows_may_share_what_they_hold() -> None:
+    asked = list(range(300))
+    rows = [{"question": asked, "answers": [asked, asked]} for _ in range(1000)]
+    refuse_repeated([rows, rows], len(pickle.dumps(rows)))
 
 
 def test_whatever_an_honest_pickle_holds_is_less_than_its_bytes() -> None:

@@ -29,10 +29,10 @@ def run(request: dict[str, Any]) -> None:
     def issue(samples: list[Any]) -> None:
         if request["delay"]:
             time.sleep(request["delay"])
-        if request["tokens"]:
+        if request.get("tokens"):
             lg.FirstTokenComplete([lg.QuerySampleResponse(s.id, address, size) for s in samples])
             time.sleep(0.0002)
-        counts = [[3 + s.index % 7] if request["tokens"] else [] for s in samples]
+        counts = [[3 + s.index % 7] if request.get("tokens") else [] for s in samples]
         lg.QuerySamplesComplete(
             [lg.QuerySampleResponse(s.id, address, size, *count) for s, count in zip(samples, counts, strict=True)]
         )

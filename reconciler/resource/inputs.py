@@ -57,6 +57,6 @@ def make_key(kind: Kind, inputs: Iterable[Input]) -> str:
     return digest_inputs(kind, {item.name: item.value for item in inputs if item.value is not None})
 
 
-def digest_inputs(kind: Kind, values: Mapping[str, Any]) -> str:
+def digest_inputs(kind: Kind, values: Mapping[str, object]) -> str:
     """The same of names and values, none of which is None."""
     return digest({"kind": str(kind), "revision": REVISIONS[kind], "inputs": values})

@@ -6,14 +6,11 @@ come back through its pipe, and a thread for each process completes them.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import Pipe, reduction
+from multiprocessing import reduction
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -21,6 +18,7 @@ from typing import Any
 from harness.backends import LoadPlan, Outputs, Token
 from harness.contract import Benchmark
 from harness.errors import HarnessError
+from harness.piped_process import end_process, start_process
 from harness.pool import Pool
 from harness.qsl import Arrays, Rows
 from harness.shared_samples import SharedSamples
@@ -61,13 +59,7 @@ class SliceWorker:
         self._lost: HarnessError | None = None
         self._answers: SimpleQueue[Any] = SimpleQueue()
         self._lock = threading.Lock()
-        self._pipe, there = Pipe()
-        environment = {**os.environ, VISIBLE: uuid, "RECONCILE_PARENT": str(os.getpid())}
-        words = [sys.executable, "-P", "-m", "harness.slice_worker", str(there.fileno())]
-        with there:
-            self._process = subprocess.Popen(
-                words, env=environment, stdin=subprocess.DEVNULL, pass_fds=(there.fileno(),)
-            )
+        self._pipe, self._process = start_process("harness.slice_worker", {VISIBLE: uuid})
         self._pipe.send(start)
         self._thread = threading.Thread(target=self._follow, name="slice", daemon=True)
         self._thread.start()
@@ -98,10 +90,7 @@ class SliceWorker:
 
     def end(self, patience: float = 0.0) -> None:
         """``patience``: seconds that it may take to end by itself."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(patience)
-        self._process.kill()
-        self._process.wait()
+        end_process(self._process, patience)
         self._thread.join()
         self._pipe.close()
 

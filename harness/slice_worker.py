@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
@@ -19,7 +17,7 @@ import numpy as np
 from harness.backends import LoadPlan, Outputs, Session, Token, load_backend
 from harness.benchmarks import load_benchmark
 from harness.errors import HarnessError, explain
-from harness.orphan import die_with_parent
+from harness.piped_process import serve_pipe
 from harness.shared_samples import Layout, map_samples
 from harness.slice_session import WorkerLoaded, WorkerStart
 
@@ -125,13 +123,7 @@ def _describe(session: Session, plan: LoadPlan) -> WorkerLoaded:
 
 
 def main(arguments: list[str]) -> None:
-    die_with_parent()
-    faulthandler.enable()
-    with suppress(EOFError, OSError):  # whoever asked is gone
-        SliceServer(Connection(int(arguments[0]))).serve()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # without unloading native libraries
+    serve_pipe(arguments, lambda pipe: SliceServer(pipe).serve())
 
 
 if __name__ == "__main__":

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import faulthandler
 import gc
-import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
@@ -16,7 +13,7 @@ from typing import Any
 from harness.backends.openai.client import Client
 from harness.backends.openai.serving import find_server
 from harness.errors import HarnessError, explain
-from harness.orphan import die_with_parent
+from harness.piped_process import serve_pipe
 from harness.tokens import GenerationPlan
 
 
@@ -67,13 +64,7 @@ def _take_apart(error: BaseException) -> tuple[str, str, str]:
 
 
 def main(arguments: list[str]) -> None:
-    die_with_parent()
-    faulthandler.enable()
-    with suppress(EOFError, OSError):  # nobody asks any more
-        ClientServer(Connection(int(arguments[0]))).serve()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+    serve_pipe(arguments, lambda pipe: ClientServer(pipe).serve())
 
 
 if __name__ == "__main__":

@@ -7,14 +7,10 @@ room: the one with the fewest first. What it hears comes back through its pipe.
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from multiprocessing import Pipe
 from queue import SimpleQueue
 from typing import Any
 
@@ -22,6 +18,7 @@ import numpy as np
 
 from harness.backends.openai.serving import Server
 from harness.errors import HarnessError
+from harness.piped_process import end_process, start_process
 from harness.tokens import Answer, GenerationPlan
 
 _STREAMS = 1024  # that one core reads with time to spare
@@ -50,13 +47,7 @@ class Process:
         self._owner = owner
         self._answers: SimpleQueue[Any] = SimpleQueue()
         self._lock = threading.Lock()
-        self._pipe, there = Pipe()
-        environment = {**os.environ, "RECONCILE_PARENT": str(os.getpid())}
-        words = [sys.executable, "-P", "-m", "harness.backends.openai.process", str(there.fileno())]
-        with there:
-            self._process = subprocess.Popen(
-                words, env=environment, stdin=subprocess.DEVNULL, pass_fds=(there.fileno(),)
-            )
+        self._pipe, self._process = start_process("harness.backends.openai.process", {})
         self.tell(*told)
         self._thread = threading.Thread(target=self._follow, name="client", daemon=True)
         self._thread.start()
@@ -76,10 +67,7 @@ class Process:
     def end(self, patience: float = 0.0) -> None:
         """``patience``: seconds that it may take to end by itself."""
         self.tell("close")
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(patience)
-        self._process.kill()
-        self._process.wait()
+        end_process(self._process, patience)
         self._thread.join()
         self._pipe.close()
 

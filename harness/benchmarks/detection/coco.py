@@ -10,14 +10,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import check_files
+from harness.benchmarks.checking import check_files, is_below
 from harness.benchmarks.images import Preprocess, decode_image, make_jpeg_rule, prepare_images
 from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_json, read_list, require_source
 from harness.contract import Counter
@@ -101,8 +101,8 @@ def read_annotations(path: Path) -> dict[str, Any]:
         lacking = [name for name in _NEEDED if not isinstance(image, dict) or name not in image]
         if lacking:
             raise HarnessError(f"{path}: image {number} has no {lacking[0]}", "input", fix)
-        file = PurePosixPath(str(image["file_name"]))
-        if file.is_absolute() or ".." in file.parts:
+        file = str(image["file_name"])
+        if not is_below(file):
             raise HarnessError(f"{path}: {file} is not a path below the images' folder", "input", fix)
     for number, item in enumerate(parts["annotations"] or ()):
         if not isinstance(item, dict) or "image_id" not in item:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.benchmarks.checking import is_below
 from harness.benchmarks.plain_pickles import PlainUnpickler, refuse_repeated
 from harness.errors import HarnessError
 
@@ -81,7 +82,7 @@ def _make_frame(info: Any) -> Frame:
         difficulties=np.asarray(annotations["difficulty"], np.int64).reshape(-1),
     )
     sizes = {len(frame.objects), len(frame.classes), len(frame.difficulties)}
-    if cloud.is_absolute() or ".." in cloud.parts:
+    if not is_below(str(cloud)):
         raise ValueError(f"velodyne_path {cloud} leads out of the folder")
     if not (np.isfinite(frame.matrices).all() and np.isfinite(frame.objects).all()):
         raise ValueError("matrices or objects are not finite")

@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import check_files
+from harness.benchmarks.checking import check_files, is_below
 from harness.benchmarks.images import decode_image, make_jpeg_rule, prepare_images
 from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
 from harness.contract import Counter
@@ -98,8 +98,7 @@ def _parse_line(line: str, where: str) -> Labelled:
     words = line.split()
     if len(words) != 2 or not words[1].isascii() or not words[1].isdigit() or int(words[1]) > 999:
         raise HarnessError(f"{where}: {line!r} is not a file and a class of 0 to 999", "input", f"restore {MAP}")
-    name = Path(words[0])
-    if name.is_absolute() or ".." in name.parts:
+    if not is_below(words[0]):
         raise HarnessError(f"{where}: {words[0]} is not a path below the dataset's folder", "input", f"restore {MAP}")
     return Labelled(words[0], int(words[1]))
 

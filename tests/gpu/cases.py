@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -160,10 +160,14 @@ SHAPES = {
 
 
 class Case:
-    """A shape on a backend."""
+    """A shape on a backend; ``batch`` replaces the shape's own."""
 
-    def __init__(self, name: str, backend: str = "tensorrt") -> None:
+    def __init__(self, name: str, backend: str = "tensorrt", batch: int = 0) -> None:
         self.name, self.backend, self.shape = name, backend, SHAPES[name]
+        self._engine_name = f"engine-{backend}"
+        if batch:
+            self._engine_name += f"-{batch}"
+            self.shape = replace(self.shape, batch=batch, engine={**self.shape.engine, "batch_size": batch})
         path = HERE / self.shape.file
         self.benchmark = Benchmark(name=path.stem, path=str(path))
         WORK.mkdir(parents=True, exist_ok=True)
@@ -190,7 +194,7 @@ class Case:
             settings |= json.loads(os.environ.get("PROGRAM_OPTIONS", "{}"))
         return self._made(
             "Engine",
-            f"engine-{self.backend}",
+            self._engine_name,
             backend=self.backend,
             settings=settings,
             inputs={"model": str(self.model)},

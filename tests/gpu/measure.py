@@ -1,4 +1,5 @@
-"""The figures: ``python -m tests.gpu.measure SHAPE [--backend B] [--only PART,…] [--rounds N] [--json FILE]``.
+"""The figures: ``python -m tests.gpu.measure SHAPE [--backend B] [--batch N] [--only PART,…]
+[--rounds N] [--json FILE]``.
 
 - offline: LoadGen's Offline samples/s over the bare engine's (same batch, input in device memory, enqueues back to
   back), with samples in pinned host memory and in device memory; processor seconds per 100k samples.
@@ -210,14 +211,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("--backend", default="tensorrt")
+    parser.add_argument("--batch", type=int, default=0, help="instead of the shape's own")
     parser.add_argument("--rounds", type=int, default=2)
     add_options(parser, PARTS, USUAL)
     options = parser.parse_args()
-    case = Case(options.shape, options.backend)
+    case = Case(options.shape, options.backend, options.batch)
     began = time.monotonic()
     facts = {"engine": engine_facts(case), "build_seconds": round(time.monotonic() - began, 1)}
     parts = {name: partial(part, case, options.rounds) for name, part in PARTS.items()}
-    measure_parts("tests.gpu.measure", f"{options.shape} {options.backend}", parts, options, facts)
+    measure_parts(
+        "tests.gpu.measure",
+        f"{options.shape} {options.backend}{f' {options.batch}' * bool(options.batch)}",
+        parts,
+        options,
+        facts,
+    )
     return 0
 
 

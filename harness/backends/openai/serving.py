@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from harness.errors import HarnessError, ProblemClass
 from harness.tokens import MESSAGES, GenerationPlan
 
 _LINES, _END = 8, 4096  # of a server's output that a failure shows; bytes that are read for it
+_LAST_WORDS = 2.0  # seconds at most, once, until a dying server's last lines have passed its keeper
+_STILL = 0.3  # seconds without a further line after which there are no more
 _SAID = 300  # characters of a server's own message
 _HIDDEN = "[key]"
 
@@ -70,12 +74,26 @@ class Server:
         return self.explain(url, f"HTTP {status}{quoted}", fix, "resources" if status in (429, 503) else "backend")
 
     def _last_lines(self) -> str:
+        _await_last_words(self.log)
         for name in reversed(LOG_PARTS):
             path = Path(self.log) / name
             if self.log and path.is_file() and path.stat().st_size:
                 data = path.read_bytes()[-_END:]
                 return "\n".join(data.decode(errors="replace").splitlines()[-_LINES:])
         return ""
+
+
+@cache
+def _await_last_words(log: str) -> None:
+    """A connection ends before what its server printed last has come through the process that keeps its log. Once for
+    all requests that fail with it."""
+    end = time.monotonic() + _LAST_WORDS
+    last, since = [-1], time.monotonic()
+    while log and time.monotonic() < min(end, since + _STILL):
+        sizes = [entry.stat().st_size for entry in Path(log).glob("*")]
+        if sizes != last:
+            last, since = sizes, time.monotonic()
+        time.sleep(_STILL / 10)
 
 
 def find_server(plan: GenerationPlan) -> Server:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from reconciler.files import RepositoryPaths, copy, hash_bytes, hash_file, replace
-from reconciler.record.store import discard, find_artifact, restore
+from reconciler.record.store import discard, find_artifact, quarantine, restore
 
 HeadFile = Callable[[str], bytes | None]
 Copies = Callable[[str], Iterable[Path]]
@@ -18,11 +18,11 @@ def repair_record(paths: RepositoryPaths, path: str, head_file: HeadFile) -> str
     full = paths.root / path
     digest = full.stem.rpartition("-")[2]
     if committed is not None and hash_bytes(committed).startswith(digest):
+        if full.is_dir():
+            quarantine(paths, full, full.name)
         replace(full, committed)
         return "restored from git"
-    paths.quarantine.mkdir(parents=True, exist_ok=True)
-    full.replace(paths.quarantine / full.name)
-    return f"moved to {paths.quarantine / full.name}; what it recorded counts as never done"
+    return f"moved to {quarantine(paths, full, full.name)}; what it recorded counts as never done"
 
 
 def repair_artifact(paths: RepositoryPaths, place: str, sha256: str, head_file: HeadFile, copies: Copies) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reconciler.files import RepositoryPaths, copy, hash_file, link, replace
+from reconciler.files import RepositoryPaths, copy, hash_file, link, remove, replace
 from reconciler.record.codec import encode, record_id
 from reconciler.record.index import record_path
 from reconciler.resource.records import LOG_LIMIT, Artifact, Record
@@ -25,13 +25,23 @@ def keep(paths: RepositoryPaths, source: Path, name: str, *, in_git: bool = Fals
     attempt whole.
     """
     sha256, size = hash_file(source), source.stat().st_size
-    link(source, find_object(paths, sha256))  # also over a file of that name: it may be damaged
+    put_object(paths, source, sha256)
     if not in_git or size > LOG_LIMIT:
         return Artifact(name, sha256, size, "objects")
     log = paths.logs / sha256
     if not log.is_file() or hash_file(log) != sha256:
+        if log.is_dir():
+            discard(paths, "logs", sha256)
         copy(source, log)
     return Artifact(name, sha256, size, "logs")
+
+
+def put_object(paths: RepositoryPaths, source: Path, sha256: str) -> None:
+    """Give a file whose digest was verified its name in the object store, also over what has that name: it may be
+    damaged."""
+    if find_object(paths, sha256).is_dir():
+        discard(paths, "objects", sha256)
+    link(source, find_object(paths, sha256))
 
 
 def write_record(paths: RepositoryPaths, record: Record) -> str:
@@ -56,8 +66,15 @@ def discard(paths: RepositoryPaths, place: str, sha256: str) -> None:
     """Move a damaged file out of the way: kept for a look, believed by nobody."""
     path = find_artifact(paths, place, sha256)
     if path.exists():
-        paths.quarantine.mkdir(parents=True, exist_ok=True)
-        path.replace(paths.quarantine / f"{place}-{sha256}")
+        quarantine(paths, path, f"{place}-{sha256}")
+
+
+def quarantine(paths: RepositoryPaths, path: Path, name: str) -> Path:
+    """Move a damaged file, or a folder in its place, to where ``name`` is free or holds an earlier one. Gives where."""
+    paths.quarantine.mkdir(parents=True, exist_ok=True)
+    kept = paths.quarantine / name
+    remove(kept)  # a folder is not replaced by a file, nor a file by a folder
+    return path.replace(kept)
 
 
 def find_readable(paths: RepositoryPaths, artifact: Artifact) -> Path:

@@ -22,10 +22,10 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from reconciler.errors import StorageError, StoreError
-from reconciler.files import RepositoryPaths, hash_file, link, remove
+from reconciler.files import RepositoryPaths, hash_file, remove
 from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
 from reconciler.record.remote import Remote, TransferStoppedError
-from reconciler.record.store import find_object
+from reconciler.record.store import find_object, put_object
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
 from reconciler.storage_errors import PARTIAL, convert_storage_errors
@@ -197,7 +197,7 @@ def _pull_one(transfer: Transfer, item: ObjectRef) -> TransferResult:
         except FileNotFoundError:
             return TransferResult(item, TransferStatus.ABSENT, NOT_PUSHED)
         if digest == item.sha256:
-            link(part, find_object(transfer.paths, item.sha256))
+            put_object(transfer.paths, part, item.sha256)
             remove(part)
             return TransferResult(item, TransferStatus.MOVED)
         remove(part)

@@ -62,6 +62,19 @@ def test_kept_again_a_damaged_file_is_replaced(
         assert find_artifact(paths, place, artifact.sha256).read_bytes() == b"the bytes"
 
 
+@pytest.mark.parametrize("place", ["objects", "logs"])
+def test_folder_where_a_file_is_to_be_kept_makes_room_again_and_again(
+    paths: RepositoryPaths, source: Path, place: str
+) -> None:
+    for _ in range(2):
+        taken = find_artifact(paths, place, hash_file(source))
+        taken.unlink(missing_ok=True)
+        (taken / "inner").mkdir(parents=True)
+        keep(paths, source, "log", in_git=True)
+        assert taken.read_bytes() == b"the bytes"
+    assert [[inner.name for inner in kept.iterdir()] for kept in paths.quarantine.iterdir()] == [["inner"]]
+
+
 @pytest.mark.parametrize(("lost", "other"), [("logs", "objects"), ("objects", "logs")])
 def test_lost_copy_comes_back_from_the_other(paths: RepositoryPaths, source: Path, lost: str, other: str) -> None:
     artifact = keep(paths, source, "log", in_git=True)

@@ -6,7 +6,7 @@
 #   copies    how fast samples come to the device
 #   tests     right or wrong: outputs, faults, whole passes            (about 4 minutes)
 #   ceiling   the pipeline without an engine against LoadGen alone     (about 1 minute)
-#   SHAPE     resnet-fp16, resnet-int8, bert-fp16, unet3d-fp16, retinanet-fp16: engine and figures  (3 to 9 minutes each)
+#   SHAPE     resnet-fp16, resnet-int8, bert-fp16, unet3d-fp16, retinanet-fp16: engine and figures  (3 to 9 minutes each); $BATCH replaces its batch
 #   ort       the figures of resnet-fp16 by ONNX Runtime's CUDA provider     (2 minutes)
 #   torch-SHAPE  those of SHAPE by the PyTorch backend; torch-tests: its outputs   (3 minutes each)
 #   language-SHAPE  vLLM: Offline over LLM.generate, a server over HTTP, Server in the process   (15 minutes each)
@@ -122,7 +122,7 @@ part() {
         bert) ONLY=offline,single part bert-fp16 ;;
         serve-*) report "$1" "$PYTHON" -m tests.gpu.measure "${1#serve-}" --only server --json "$OUT/$1.json" ;;
         ort) report ort "$PYTHON" -m tests.gpu.measure resnet-fp16 --backend onnxruntime-cuda --only offline,single,server --rounds 1 --json "$OUT/ort.json" ;;
-        *) report "$1" "$PYTHON" -m tests.gpu.measure "$1" --json "$OUT/$1.json" --rounds "${ROUNDS:-2}" ${ONLY:+--only $ONLY} ;;
+        *) report "$1" "$PYTHON" -m tests.gpu.measure "$1" --json "$OUT/$1${BATCH:+-$BATCH}.json" --rounds "${ROUNDS:-2}" ${BATCH:+--batch $BATCH} ${ONLY:+--only $ONLY} ;;
     esac
     cp -f "$GPU_WORK"/gpu-work/timing-*.cache "$OUT"/ 2> /dev/null
 }

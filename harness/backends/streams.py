@@ -15,8 +15,10 @@ from harness.backends.collating import CollatedBatches
 from harness.backends.staging import Staging
 from harness.numa import stay_beside
 from harness.placement import place_workers
-from harness.pool import Pool
+from harness.pool import BatchRoom
 from harness.qsl import Arrays, Rows
+
+_AHEAD = 1024  # batches of an Offline query that wait for a stream, at most
 
 
 class Batches(Protocol):
@@ -45,8 +47,10 @@ class StreamSession(ABC):
         }
         self._staging: list[Batches] = []
         self._work: SimpleQueue[tuple[Rows, Token] | None] = SimpleQueue()
-        self._room: Pool[None] = Pool()
-        self._room.fill([None] * (plan.depth // plan.streams * self._workers))
+        depth = plan.depth // plan.streams * self._workers
+        # What waits here is the numbers of rows. Where a query has all of them, whoever submits would only take time of
+        # the cores that compute, for each batch anew.
+        self._room = BatchRoom(_AHEAD, _AHEAD // 2) if plan.scenario == "Offline" else BatchRoom(depth, depth - 1)
         self._threads: list[threading.Thread] = []
 
     def place(self, samples: Arrays) -> None:
@@ -63,7 +67,7 @@ class StreamSession(ABC):
     def submit(self, rows: Rows, token: Token) -> None:
         if not self._threads:
             self._start_threads()
-        self._room.get()
+        self._room.take()
         self._work.put((rows, token))
 
     def ready(self) -> None:
@@ -102,4 +106,4 @@ class StreamSession(ABC):
                 self._plan.failed(token, error)
             else:
                 self._plan.completed(token, outputs)
-            self._room.put(None)
+            self._room.give_back()

@@ -1,8 +1,12 @@
 """A rehearsal's engine without LoadGen and without the harness: threads that call ONNX Runtime in a loop.
 
-``python -m tests.benchmarks.bare_rehearsed SETTINGS`` prints samples/s and processor seconds. Of the project it uses
-what the benchmark itself says: its samples, and the loop of a sample that takes several calls. Each thread answers its
-share of the samples, ``passes`` times.
+``python -m tests.benchmarks.bare_rehearsed SETTINGS`` prints samples/s, processor seconds, and how many of them loading
+took. Of the project it uses what the benchmark itself says: its samples, the loop of a sample that takes several calls,
+and how answers are made of outputs. All samples are answered ``passes`` times, and each thread takes what is next.
+
+Their order is drawn anew for each pass, as LoadGen draws it: whoever answers them has to bring those of a batch
+together. Processor seconds count what those of a run count (harness.telemetry): that samples are made resident, and the
+passes.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +27,7 @@ import onnxruntime as ort
 from harness.benchmarks import load_benchmark
 from harness.contract import Benchmark
 
+Postprocess = Callable[[Sequence[np.ndarray], Sequence[int]], Any]
 Sessions = Mapping[str, Any]
 """By the name of the part, "" where a model is one."""
 
@@ -62,19 +68,29 @@ def open_sessions(engine: Path, threads: int) -> Sessions:
     }
 
 
-def answer_batches(session: Any, samples: Mapping[str, Any], batch: int, share: range) -> None:
-    names = [item.name for item in session.get_inputs()]
-    arrays = list(samples.values()) if len(samples) == 1 else [samples[name] for name in names]
-    for start in range(share.start, share.stop, batch):
-        rows = slice(start, min(start + batch, share.stop))
-        session.run(None, {name: array[rows] for name, array in zip(names, arrays, strict=True)})
+def answer_batches(
+    session: Any, postprocess: Postprocess, samples: Mapping[str, Any], batch: int, left: Iterator[int]
+) -> None:
+    inputs = [item.name for item in session.get_inputs()]
+    arrays = list(samples.values()) if len(samples) == 1 else [samples[name] for name in inputs]
+    memory = [np.empty_like(array[:batch]) for array in arrays]
+    while rows := list(islice(left, batch)):
+        if len(rows) == 1:
+            taken = [array[rows[0] : rows[0] + 1] for array in arrays]
+        else:
+            taken = [np.take(a, rows, 0, m[: len(rows)], "clip") for a, m in zip(arrays, memory, strict=True)]
+        postprocess(session.run(None, dict(zip(inputs, taken, strict=True))), rows)
 
 
 def answer_loops(
-    sessions: Sessions, loop: Callable[..., Any], samples: Mapping[str, Any], batch: int, at_once: int, share: range
+    sessions: Sessions,
+    loop: Callable[..., Any],
+    samples: Mapping[str, Any],
+    batch: int,
+    at_once: int,
+    left: Iterator[int],
 ) -> None:
     """As many samples under way as a batch has rows; those that ask the same part share its batches."""
-    left = iter(share)
     under_way: list[Sample] = []
     while True:
         while len(under_way) < (at_once or batch) and (row := next(left, None)) is not None:
@@ -114,30 +130,33 @@ def compute(session: Any, asking: Sequence[Sample], batch: int) -> list[Sample]:
 def measure(settings: Mapping[str, Any]) -> dict[str, float]:
     benchmark = load_benchmark(Benchmark(name=settings["benchmark"]))
     mapped = benchmark.load_samples(Path(settings["dataset"]))
+    began = time.process_time()
     samples = {name: np.array(a) if isinstance(a, np.ndarray) else list(a) for name, a in mapped.items()}
+    loading = time.process_time() - began
     count, streams, batch = len(next(iter(samples.values()))), settings["streams"], settings["batch"]
     engine, threads = Path(settings["engine"]), settings["threads"]
     shared = open_sessions(engine, threads)
     sessions = [shared if threads == 1 else open_sessions(engine, threads) for _ in range(streams)]
     loop, at_once = benchmark.loop, -(-benchmark.at_once // streams)
 
-    def answer(stream: int, passes: int) -> None:
-        for _ in range(passes):
-            share = range(stream * count // streams, (stream + 1) * count // streams)
-            if loop is None:
-                answer_batches(sessions[stream][""], samples, batch, share)
-            else:
-                answer_loops(sessions[stream], loop, samples, batch, at_once, share)
+    def answer(stream: int, left: Iterator[int]) -> None:
+        if loop is None:
+            answer_batches(sessions[stream][""], benchmark.postprocess, samples, batch, left)
+        else:
+            answer_loops(sessions[stream], loop, samples, batch, at_once, left)
 
-    answer(0, 1)
-    workers = [threading.Thread(target=answer, args=(stream, settings["passes"])) for stream in range(streams)]
+    answer(0, iter(range(count)))
+    generator = np.random.default_rng(1)
+    left = iter(np.concatenate([generator.permutation(count) for _ in range(settings["passes"])]).tolist())
+    workers = [threading.Thread(target=answer, args=(stream, left)) for stream in range(streams)]
     began, used = time.perf_counter(), time.process_time()
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
     rate = count * settings["passes"] / (time.perf_counter() - began)
-    return {"rate": rate, "processor_seconds": time.process_time() - used}
+    used = loading + time.process_time() - used
+    return {"rate": rate, "processor_seconds": used, "loading_seconds": loading}
 
 
 if __name__ == "__main__":

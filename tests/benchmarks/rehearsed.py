@@ -1,15 +1,15 @@
 """What LoadGen and the harness cost on the engines of rehearsals: ``python -m tests.benchmarks.rehearsed [--json]
 [--rounds N] [--only P]``.
 
-Of each benchmark that can be rehearsed the data and the network are generated and the engine is built; then samples/s
-of an Offline run, as the rehearsal runs it, over those of plain threads that call the same engine with the same batch.
-Beside other load samples/s say little; the detail has processor seconds of the plain threads over those of the run.
+Of each benchmark that can be rehearsed here the data and the network are generated and the engine is built; then
+samples/s of an Offline run, as the rehearsal runs it, over those of plain threads that call the same engine with the
+same batch. Beside other load samples/s say little; the detail has processor seconds of the plain threads over those of
+the run, which come with a range too.
 """
 
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 import tempfile
 from functools import partial
@@ -21,11 +21,12 @@ import numpy as np
 from harness.benchmarks import load_benchmark
 from harness.contract import BENCHMARKS, Benchmark
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, load_benchmark_facts
+from reconciler.observed.installed import find_missing_libraries, list_installed
 from reconciler.rehearsals.generated_data import generate
 from tests.benchmarks.children import build, run, start
 from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
 
-SECONDS = 3  # of the bare loop
+SECONDS = 3  # of each thread of the bare loop
 OFFLINE = "Offline"
 
 
@@ -51,7 +52,21 @@ class Rehearsed:
         loaded = load_benchmark(self.benchmark).load_samples(self.dataset)
         self.count = len(next(iter(loaded.values())))
 
+    def count_passes(self) -> int:
+        """That take the bare loop long enough; by processor seconds, which other load lengthens less."""
+        passes, used = 2, 0.0
+        while used < SECONDS / 10:
+            passes *= 2
+            told = self._run_bare(passes)
+            used = told["processor_seconds"] - told["loading_seconds"]
+        return max(2, int(np.ceil(passes * SECONDS * self.run["streams"] / used)))
+
     def bare(self, passes: int) -> float:
+        told = self._run_bare(passes)
+        self.used["bare"].append(told["processor_seconds"])
+        return told["rate"]
+
+    def _run_bare(self, passes: int) -> dict[str, float]:
         settings: dict[str, Any] = {
             "benchmark": self.benchmark.name,
             "dataset": str(self.dataset),
@@ -60,9 +75,10 @@ class Rehearsed:
             "passes": passes,
             **self.run,
         }
-        told = json.loads(start(["-m", "tests.benchmarks.bare_rehearsed", json.dumps(settings)], self.folder))
-        self.used["bare"].append(told["processor_seconds"])
-        return float(told["rate"])
+        told: dict[str, float] = json.loads(
+            start(["-m", "tests.benchmarks.bare_rehearsed", json.dumps(settings)], self.folder)
+        )
+        return told
 
     def offline(self, passes: int) -> float:
         """Samples/s; LoadGen asks for each sample equally often, since they may differ in size."""
@@ -84,15 +100,18 @@ class Rehearsed:
 
 def measure(folder: Path, facts: BenchmarkFacts, rounds: int) -> Measure:
     case = Rehearsed(folder, facts)
-    passes = max(2, int(np.ceil(case.bare(2) * SECONDS / case.count)))
-    case.used["bare"].clear()
+    passes = case.count_passes()
     measured = interleave({"bare": partial(case.bare, passes), "LoadGen": partial(case.offline, passes)}, rounds)
-    used = statistics.median(bare / run for bare, run in zip(case.used["bare"], case.used["LoadGen"], strict=True))
+    used = [dict(zip(case.used, pair, strict=True)) for pair in zip(*case.used.values(), strict=True)]
 
     def ratio(item: dict[str, float]) -> float:
         return item["LoadGen"] / item["bare"]
 
-    detail = f"{medians(measured)} samples/s, {spread(measured, ratio)}; processor {used:.3f}"
+    def saved(item: dict[str, float]) -> float:
+        return item["bare"] / item["LoadGen"]
+
+    detail = f"{medians(measured)} samples/s, {spread(measured, ratio)}"
+    detail += f"; processor {median(used, saved):.3f}, {spread(used, saved)}"
     return Measure(f"{facts.code} Offline, {case.backend}", median(measured, ratio), 0.98, detail=detail)
 
 
@@ -104,9 +123,16 @@ def is_batched(facts: BenchmarkFacts) -> bool:
 def main() -> int:
     options = arguments(__doc__ or "")
     known = load_benchmark_facts()
-    named = [known[code] for code, entry in BENCHMARKS.items() if entry.rehearsed and options.only in code]
-    measures = []
-    for facts in filter(is_batched, named):
+    installed, measures = list_installed(), []
+    for code, entry in BENCHMARKS.items():
+        facts = known.get(code)
+        if facts is None or options.only not in code or not is_batched(facts):
+            continue
+        backend = facts.rehearsal.benchmark["engine"]["backend"] if facts.rehearsal else ""
+        missing = find_missing_libraries(entry, installed) or [backend] * (backend != "onnxruntime")
+        if missing:
+            print(f"{code} is left out: it needs {', '.join(missing)}", file=sys.stderr)
+            continue
         with tempfile.TemporaryDirectory() as folder:
             measures.append(measure(Path(folder), facts, options.rounds))
         print(measures[-1], file=sys.stderr)

@@ -13,7 +13,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 from harness.backends.loop_thread import LoopThread
 from harness.backends.vllm.arguments import TransformersCheckpoint
-from harness.backends.vllm.speech import describe_sounds, read_speech_prompt
+from harness.backends.vllm.speech import describe_sounds, hear, read_speech_prompt
 from harness.errors import HarnessError
 from harness.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken
 
@@ -77,7 +77,8 @@ class VllmEngine:
         """All tokens of an answer, the first of a stream told at once; of what was heard, the text."""
         tokens: list[int] = []
         text, ended = "", None
-        async for output in self._engine.generate(prompt, self._parameters, str(identity)):
+        asked = prompt if self._speech is None else await hear(self._engine, prompt)
+        async for output in self._engine.generate(asked, self._parameters, str(identity)):
             (part,) = output.outputs
             if self._plan.streaming and not tokens and part.token_ids:
                 self._plan.first(identity, part.token_ids[:1])

@@ -6,11 +6,38 @@ The answer to a prompt that begins with token t is t, t + 1, … To a sound it i
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 VERSION = "9.9.9"
+
+
+class Renderer:
+    """Hears sounds in threads. ``together``: each is heard only while all threads hear one."""
+
+    together = False
+
+    def __init__(self, threads: int) -> None:
+        self._pool = ThreadPoolExecutor(threads)
+        self._all = threading.Barrier(threads, timeout=20)
+
+    async def render_cmpl_async(self, prompts: list[Any]) -> list[Any]:
+        loop = asyncio.get_running_loop()
+        return await asyncio.gather(*(loop.run_in_executor(self._pool, self._hear, prompt) for prompt in prompts))
+
+    def _hear(self, prompt: Any) -> Any:
+        if Renderer.together:
+            self._all.wait()
+        assert prompt["decoder_prompt"] is None
+        asked = prompt["encoder_prompt"]
+        waveform, rate = asked["multi_modal_data"]["audio"]
+        return {"type": "enc_dec", "heard": len(waveform) / rate, "prompt_token_ids": asked["prompt_token_ids"]}
+
+    def close(self) -> None:
+        self._pool.shutdown()
 
 
 class Engine:
@@ -25,6 +52,7 @@ class Engine:
         self.arguments, self.closed, self.cancelled = dict(arguments), False, 0
         scheduler = SimpleNamespace(max_num_seqs=arguments.get("max_num_seqs", 256), max_num_batched_tokens=2048)
         self.vllm_config = SimpleNamespace(scheduler_config=scheduler, model_config=SimpleNamespace(dtype="float32"))
+        self.renderer = Renderer(arguments.get("renderer_num_workers", 1))
         Engine.made = self
 
     @classmethod
@@ -35,9 +63,9 @@ class Engine:
     async def generate(self, prompt: Any, parameters: Any, identity: str) -> AsyncIterator[Any]:
         assert identity
         text = ""
-        if sound := prompt.get("multi_modal_data"):
-            waveform, rate = sound["audio"]
-            text = f" {len(waveform) / rate} s after {prompt['prompt_token_ids']}" if parameters.detokenize else ""
+        assert "multi_modal_data" not in prompt, "it would be heard here, where answers are read"
+        if "heard" in prompt:
+            text = f" {prompt['heard']} s after {prompt['prompt_token_ids']}" if parameters.detokenize else ""
         start = prompt["prompt_token_ids"][0]
         if start == 66 and Engine.mischief == "dies":
             raise RuntimeError("EngineCore encountered an issue")
@@ -62,6 +90,7 @@ class Engine:
 
     def shutdown(self) -> None:
         self.closed = True
+        self.renderer.close()
 
 
 def make_modules(folder: str) -> dict[str, ModuleType]:

@@ -14,6 +14,7 @@ from harness.contract import BACKENDS
 from harness.errors import HarnessError
 from harness.tokens import SOUNDS, GenerationPlan, Sampling, Spoken
 from tests.speech_checkpoints import write_checkpoint
+from tests.unit.harness import fake_vllm
 from tests.unit.harness.heard import Heard
 from tests.unit.harness.test_vllm import arguments, backend, checkpoint, heard, load  # noqa: F401
 
@@ -56,9 +57,18 @@ def test_nothing_that_was_heard_of_a_sound_serves_another_query(load: Load) -> N
 
 
 @pytest.mark.usefixtures("whisper")
-def test_as_many_threads_hear_as_the_spec_gives(load: Load) -> None:  # noqa: F811
-    load(scenario="Offline", streaming=False, samples=SOUNDS, threads=3)
+def test_as_many_sounds_are_heard_at_once_as_the_spec_gives_threads(
+    load: Load,  # noqa: F811
+    heard: Heard,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fake_vllm.Renderer, "together", True)
+    engine = load(scenario="Offline", streaming=False, samples=SOUNDS, threads=3)
     assert arguments()["renderer_num_workers"] == 3
+    engine.place([SECOND] * 6)
+    for row in range(6):
+        engine.submit(row, row)
+    assert {answer.text for answer in heard.wait(6).values()} == {" 1.0 s after [50258, 50259, 50360, 50364]"}
 
 
 def test_a_checkpoint_of_english_alone_has_no_language_to_name(whisper: Path, load: Load, heard: Heard) -> None:  # noqa: F811

@@ -17,8 +17,7 @@ Exit 2 is not an error: it says that something selected is not in sync.
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-from msgspec import Struct
+from typing import NamedTuple
 
 IN_SYNC = 0
 ERROR = 1
@@ -38,7 +37,7 @@ class ReconcilerError(Exception):
         self.fix = fix
 
 
-class Problem(Struct, frozen=True, order=True):
+class Problem(NamedTuple):
     """One thing wrong in a spec: where (file, 1-based line and column), the path in the document, what, and the fix."""
 
     file: str

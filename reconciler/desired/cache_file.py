@@ -28,7 +28,7 @@ from reconciler.resource.settings import SubmissionSettings
 if TYPE_CHECKING:
     from reconciler.desired.detail import Detail
 
-FORMAT = 10
+FORMAT = 11
 _SHORTEST = 4  # characters of a value that is looked for
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from reconciler.errors import Problem
 from reconciler.plan.plan import Plan
 from reconciler.resource.conditions import CellStatus
 from reconciler.resource.inputs import Origin
@@ -28,6 +29,8 @@ def convert_plain_value(value: Any) -> Any:
         return str(value)
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Problem):
+        return value._asdict()
     if isinstance(value, Struct):
         return {name: convert_plain_value(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):

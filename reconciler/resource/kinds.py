@@ -1,33 +1,15 @@
-"""Kinds of resources, cells and addresses."""
+"""Cells and addresses, and the words that they are made of."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from reconciler.quantities import read_count
+from reconciler.resource.pipeline import ORDER as ORDER
+from reconciler.resource.pipeline import Kind as Kind
 
-
-class Kind(StrEnum):
-    """In the order of the pipeline: a kind depends only on kinds above it."""
-
-    DATASET = "Dataset"
-    MODEL = "Model"
-    ENGINE = "Engine"
-    SERVICE = "Service"
-    RUN = "Run"
-    SCORE = "Score"
-    COMPLIANCE_TEST = "ComplianceTest"
-    VERDICT = "Verdict"
-    RESULT = "Result"
-    SUBMISSION = "Submission"
-
-    __hash__ = str.__hash__  # an enum's own is not written in C, and every look at an address takes one
-
-
-ORDER = {kind: index for index, kind in enumerate(Kind)}
 _BY_NAME = {kind.value: kind for kind in Kind}  # three times as fast as Kind(name)
 
 ACCURACY, PERFORMANCE = "accuracy", "performance"

@@ -93,6 +93,14 @@ def test_every_module_imports(python: Python) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_what_only_tells_of_the_program_loads_no_codec(option: str) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "reconciler.cli.main", option]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert "reconciler.cli.command_table" in ended.stderr
+    assert "msgspec" not in ended.stderr
+
+
 def test_every_help_is_shown(python: Python) -> None:
     shown = python(_COMMAND, "--help")
     assert shown.returncode == 0, shown.stderr

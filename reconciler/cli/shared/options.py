@@ -10,7 +10,7 @@ import click
 
 from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, hold_back, say_held, say_json
 from reconciler.errors import SpecError
-from reconciler.resource.kinds import Kind
+from reconciler.resource.pipeline import Kind
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

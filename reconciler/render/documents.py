@@ -17,6 +17,8 @@ from reconciler.resource.kinds import Address, Cell
 
 VERSION = 1
 
+Document = dict[str, Any]
+
 
 def render_document(kind: str, **parts: Any) -> dict[str, Any]:
     """A versioned report; every part as JSON would have it."""

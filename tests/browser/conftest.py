@@ -14,8 +14,7 @@ import pytest
 
 from reconciler.render.page.guard import LOOPBACK
 from reconciler.render.page.server import make_application, open_socket
-from reconciler.render.page.site import Site
-from reconciler.render.page.source import PageSource
+from reconciler.render.page.site import PageSource, Site
 from tests.shared import need
 from tests.unit.cli.conftest import recorded, recorded_once
 

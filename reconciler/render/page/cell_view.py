@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from reconciler.quantities import show_rate, show_size
+from reconciler.render.documents import Document
 from reconciler.render.page.charts import draw_charts
 from reconciler.render.page.curve_view import find_curve_name
 from reconciler.render.page.matrix_view import mark_condition, render_measured, split_cell
-from reconciler.render.page.source import Document
 from reconciler.resource.wording import shorten_value, show_value
 
 _SHOWN_RUNS = 200

@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from reconciler.quantities import show_rate
-from reconciler.render.page.source import Document
+from reconciler.render.documents import Document
 
 _Row = TypeVar("_Row")
 _QUANTITIES = {"watts": ("power", "Power", "W"), "mhz": ("clocks", "Clocks", "MHz")} | {

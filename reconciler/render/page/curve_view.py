@@ -9,9 +9,9 @@ from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.pareto import CurvePoint, ParetoCurve
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.quantities import join_listing, show_count, show_rate
+from reconciler.render.documents import Document
 from reconciler.render.page.charts import Chart
 from reconciler.render.page.curve_charts import CURVE_CHARTS, chart_curves
-from reconciler.render.page.source import Document
 from reconciler.resource.conditions import CONDITIONS
 from reconciler.resource.kinds import CURVE_DIVISIONS, name_point
 

@@ -22,7 +22,7 @@ from reconciler.render.page.links import (
 )
 from reconciler.render.page.plots import draw_themes
 from reconciler.render.page.server import STATIC
-from reconciler.render.page.site import Site
+from reconciler.render.page.site import VIEWS, Site
 
 _OURS = ("cell", "static")  # folders of an export; another file of its folder is somebody's
 
@@ -72,8 +72,9 @@ def _views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[
     top = Links(files=True)
     for name in STATIC:
         yield f"static/{name}", read_static(name)
-    yield "index.html", site.show_matrix(top).encode()
-    yield "live.html", site.show_live(top).encode()
+    for view in VIEWS:
+        if not view.asked:
+            yield f"{view.name or 'index'}.html", view.show(site, top).encode()
     yield "plan.html", site.show_plan(top, base).encode()
     yield "history.html", site.show_all_history(top, compared).encode()
     for file in site.source.list_specs():

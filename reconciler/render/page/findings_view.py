@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.render.page.source import Document
+from reconciler.render.documents import Document
 
 _MOST = 3000  # findings that are shown
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from reconciler.quantities import join_listing, show_rate
+from reconciler.render.documents import Document
 from reconciler.render.page.charts import chart_history
 from reconciler.render.page.matrix_view import render_measured
-from reconciler.render.page.source import Document
 from reconciler.resource.wording import shorten_value, show_value
 
 

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from reconciler.quantities import show_duration, show_rate, show_size
-from reconciler.render.page.source import Document
+from reconciler.render.documents import Document
 
 _QUEUED = 12
 _WIDE, _TALL = 240.0, 40.0  # of a small curve

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from reconciler.render.documents import Document
 from reconciler.render.page.curve_view import find_curve_name, name_program, sum_up_curve
-from reconciler.render.page.source import Document
 from reconciler.render.status import render_metric_text
 from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from reconciler.quantities import show_duration
-from reconciler.render.page.source import Document
+from reconciler.render.documents import Document
 from reconciler.resource.wording import shorten_value, show_value
 
 _MOST = 500  # steps that are shown

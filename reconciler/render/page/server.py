@@ -6,6 +6,7 @@ import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from reconciler.errors import ReconcilerError
@@ -15,7 +16,7 @@ from reconciler.render.page.feed import LiveFeed
 from reconciler.render.page.guard import Application, RequestGuard
 from reconciler.render.page.links import Links, find_root
 from reconciler.render.page.plots import THEMES, draw_themes
-from reconciler.render.page.site import Site
+from reconciler.render.page.site import VIEWS, Site, View
 
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _MOST_DRAWN = 64  # plots that are kept
@@ -76,22 +77,17 @@ def make_application(site: Site) -> Application:
 
 def _list_views(site: Site) -> dict[str, Callable[[Any, Links], str]]:
     """Path → what it shows, of a request's parameters."""
+    views: dict[str, Callable[[Any, Links], str]] = {f"/{view.name}": partial(_show, view, site) for view in VIEWS}
     return {
-        "/": lambda _, links: site.show_matrix(links),
+        **views,
         "/cell/{cell:path}": lambda request, links: site.show_cell(request.path_params["cell"], links),
         "/curve/{curve:path}": lambda request, links: site.show_curve(request.path_params["curve"], links),
-        "/plan": lambda request, links: site.show_plan(links, *_words(request, "base", "head")),
-        "/history": lambda request, links: site.show_history(links, *_words(request, "cell", "one", "other")),
-        "/findings": lambda request, links: site.show_findings(links, *_words(request, "tree", "command")),
-        "/live": lambda _, links: site.show_live(links),
-        "/spec": lambda request, links: site.show_spec(links, *_words(request, "file")),
-        "/log": lambda request, links: site.show_log(links, *_words(request, "cell", "name")),
     }
 
 
-def _words(request: Any, *names: str) -> list[str]:
-    """Of the address; "" where one is not there."""
-    return [str(request.query_params.get(name, "")).strip() for name in names]
+def _show(view: View, site: Site, request: Any, links: Links) -> str:
+    asked = (str(request.query_params.get(name, "")).strip() for name in view.asked)
+    return view.show(site, links, *asked)
 
 
 class Drawings:

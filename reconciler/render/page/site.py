@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from jinja2 import Environment
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.escaping import escape_hidden
+from reconciler.render.documents import Document
 from reconciler.render.page.cell_view import arrange_cell
 from reconciler.render.page.charts import Chart, chart_history, draw_charts
 from reconciler.render.page.curve_charts import CURVE_CHARTS
@@ -21,10 +23,62 @@ from reconciler.render.page.links import Links
 from reconciler.render.page.live_view import arrange_live
 from reconciler.render.page.matrix_view import arrange_matrix
 from reconciler.render.page.plan_view import arrange_plan
-from reconciler.render.page.source import Document, PageSource
 
-VIEWS = (("", "Matrix"), ("live", "Live"), ("plan", "Plan"), ("history", "History"), ("findings", "Findings"))
 _POLL, _POLL_TIMED, _POLL_IDLE = 1.0, 2.0, 3.0  # seconds between looks at a pass; where nothing runs
+
+
+class PageSource(Protocol):
+    """Each method raises ReconcilerError with what to do, as the command does whose document it gives."""
+
+    @property
+    def name(self) -> str:
+        """Of the repository's folder."""
+
+    def is_timed(self) -> bool:
+        """Whether a run is being timed, so that what takes long must wait."""
+
+    def read_matrix(self) -> Document:
+        """`status`: submission, round, in_sync, cells, findings, and when it was looked at."""
+
+    def read_cell(self, cell: str) -> Document:
+        """`show`, `why` and what was measured: cell, status, settings, resources, why, runs, performance, logs, and the
+        files of ``list_specs``."""
+
+    def read_log(self, cell: str, name: str) -> Document:
+        """`logs --print`: the end of one log as text."""
+
+    def list_specs(self) -> tuple[str, ...]:
+        """Files of which a line sets a value; as origins name them."""
+
+    def read_spec(self, file: str) -> Document:
+        """Lines of a file of ``list_specs``, each with its commit."""
+
+    def read_plan(self) -> Document:
+        """`plan`."""
+
+    def read_impact(self, base: str, head: str) -> Document:
+        """`pr`."""
+
+    def read_history(self, cell: str) -> Document:
+        """`history` and `blame`: results, and steps from each to the next."""
+
+    def read_comparison(self, one: str, other: str) -> Document:
+        """`compare`: two commits or systems, or trees by the names that ``list_trees`` gives."""
+
+    def list_systems(self) -> tuple[str, ...]:
+        """That the specs declare."""
+
+    def list_refs(self) -> tuple[str, ...]:
+        """Branches and tags, for people to choose from."""
+
+    def list_trees(self) -> tuple[str, ...]:
+        """Names of the trees that may be looked at; the first is the rendered one."""
+
+    def read_findings(self, tree: str, command: str) -> Document:
+        """``command``: `check` or `verify-tree`."""
+
+    def read_live(self) -> Document:
+        """The pass in progress; cheap, and asked again and again."""
 
 
 class Site(Struct, dict=True):
@@ -37,7 +91,7 @@ class Site(Struct, dict=True):
     @cached_property
     def _environment(self) -> Environment:
         environment = make_environment()
-        environment.globals.update(views=VIEWS, files=self.files)
+        environment.globals.update(views=[(view.name, view.title) for view in VIEWS if view.title], files=self.files)
         return environment
 
     def render(self, template: str, links: Links, at: str, **variables: Any) -> str:
@@ -145,3 +199,24 @@ class Site(Struct, dict=True):
 
     def show_problem(self, title: str, message: str, fix: str, links: Links) -> str:
         return self.render("problem.html", links, "-", title=title, message=message, fix=fix)
+
+
+class View(NamedTuple):
+    """``name``: of its address, and of its file in an export. ``title``: of its link on every page, "" for none.
+    ``asked``: the parameters of its address, which ``show`` takes in this order behind the links."""
+
+    name: str
+    title: str
+    show: Callable[..., str]
+    asked: tuple[str, ...] = ()
+
+
+VIEWS = (
+    View("", "Matrix", Site.show_matrix),
+    View("live", "Live", Site.show_live),
+    View("plan", "Plan", Site.show_plan, ("base", "head")),
+    View("history", "History", Site.show_history, ("cell", "one", "other")),
+    View("findings", "Findings", Site.show_findings, ("tree", "command")),
+    View("spec", "", Site.show_spec, ("file",)),
+    View("log", "", Site.show_log, ("cell", "name")),
+)

@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, convert, field
 
 from harness import contract
+from reconciler.errors import ReconcilerError
 from reconciler.mlperf.documents import parse_yaml_mapping
 from reconciler.resource.inputs import Origin
 
@@ -20,7 +21,7 @@ _FOLDER = Path(contract.__file__).parent / "benchmarks"
 _FILE = "benchmark.yaml"
 
 
-class SourceFacts(Struct, frozen=True, kw_only=True):
+class SourceFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A dataset or model as it is published. ``layout``: file → what it is; ``by_hand``: how to get what may not be
     downloaded; ``sources``: addresses of what may; ``type``: of the inputs, as measurements name it."""
 
@@ -40,7 +41,7 @@ class SourceFacts(Struct, frozen=True, kw_only=True):
     outputs: Mapping[str, Any] = field(default_factory=dict)
 
 
-class RehearsalFacts(Struct, frozen=True, kw_only=True):
+class RehearsalFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``samples`` to generate; what a spec says of the benchmark and of each scenario, so that a pass takes minutes:
     "{data}" for the generated data, "{python}" for the interpreter that has this project.
     ``tests``: what it says of the compliance tests that generated answers can pass; where some cannot, the benchmark is
@@ -52,7 +53,7 @@ class RehearsalFacts(Struct, frozen=True, kw_only=True):
     scenarios: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-class SupportFacts(Struct, frozen=True, kw_only=True):
+class SupportFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What of a benchmark works here. ``runs``: its code comes with the project; where it does not, or where the
     official script scores, ``because`` says why. ``script``: that script, in mlcommons/inference, with the ``sha256``
     of the version that is meant; ``command``: how a spec declares it as harness.score.command, in its folder."""
@@ -64,7 +65,7 @@ class SupportFacts(Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
 
 
-class BenchmarkFacts(Struct, frozen=True, kw_only=True):
+class BenchmarkFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``code``: its name among the built-in ones; ``names``: what a spec may call it → what rounds call that.
     ``rehearsal``: None where it cannot be rehearsed. ``until``: the last round whose benchmark it is, where later ones
     mean another by its name."""
@@ -92,7 +93,7 @@ class BenchmarkFacts(Struct, frozen=True, kw_only=True):
 @cache
 def load_benchmark_facts() -> Mapping[str, BenchmarkFacts]:
     """Every built-in benchmark that has such a file, by its code's name."""
-    return {path.parent.name: _parse(path) for path in sorted(_FOLDER.glob(f"*/{_FILE}"))}
+    return {path.parent.name: parse_benchmark_facts(path) for path in sorted(_FOLDER.glob(f"*/{_FILE}"))}
 
 
 def find_benchmark_facts(name: str) -> BenchmarkFacts | None:
@@ -110,16 +111,11 @@ def _index_benchmark_facts() -> Mapping[str, BenchmarkFacts]:
     return found
 
 
-def _parse(path: Path) -> BenchmarkFacts:
-    values = dict(parse_yaml_mapping(path.read_bytes()).values)
-    dataset, model = _parse_source(values.pop("dataset")), _parse_source(values.pop("model"))
-    rehearsal = RehearsalFacts(**values.pop("rehearsal")) if "rehearsal" in values else None
-    said = dict(values.pop("support", {}))
-    support = SupportFacts(**{**said, "command": tuple(said.get("command", ()))})
-    return BenchmarkFacts(
-        code=path.parent.name, dataset=dataset, model=model, rehearsal=rehearsal, support=support, **values
-    )
-
-
-def _parse_source(values: Mapping[str, Any]) -> SourceFacts:
-    return SourceFacts(**{**values, "sources": tuple(values.get("sources", ()))})
+def parse_benchmark_facts(path: Path) -> BenchmarkFacts:
+    """Raises ReconcilerError, naming the field that is missing, unknown or of another type."""
+    values = {**parse_yaml_mapping(path.read_bytes()).values, "code": path.parent.name}
+    try:
+        return convert(values, BenchmarkFacts)
+    except ValidationError as error:
+        fix = "compare it with the file of another benchmark; the classes of this module list the fields"
+        raise ReconcilerError(f"{path.parent.name}/{path.name}: {error}", fix=fix) from error

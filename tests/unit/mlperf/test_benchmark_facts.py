@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from harness.contract import BENCHMARKS
-from reconciler.errors import SpecError
-from reconciler.mlperf.benchmark_facts import find_benchmark_facts, load_benchmark_facts
+from reconciler.errors import ReconcilerError, SpecError
+from reconciler.mlperf.benchmark_facts import find_benchmark_facts, load_benchmark_facts, parse_benchmark_facts
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from tests.unit.spec.writing import HEADER, load_texts
 
@@ -129,3 +130,29 @@ def test_code_of_a_score_without_its_command_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         declare(tmp_path, "mixtral-8x7b", "{engine: {backend: openvino-genai}, harness: {code: mixtral}}")
     assert [problem.message for problem in caught.value.problems] == ["a harness is described without its command"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("metric: acc\n", ""), "`metric`"),
+        (("samples: 64", "samples: many"), "`$.rehearsal.samples`"),
+        (("rehearsal: {", "rehearsal: {sample: 1, "), "`sample`"),
+    ],
+)
+def test_a_mistake_in_the_file_of_a_benchmark_is_named(tmp_path: Path, change: tuple[str, str], said: str) -> None:
+    text = """title: points
+names: {points: resnet}
+metric: acc
+dataset: {title: made up}
+model: {title: made up}
+rehearsal: {samples: 64}
+"""
+    path = tmp_path / "points" / "benchmark.yaml"
+    path.parent.mkdir()
+    path.write_text(text)
+    assert parse_benchmark_facts(path).code == "points"
+    path.write_text(text.replace(*change))
+    with pytest.raises(ReconcilerError, match=re.escape("points/benchmark.yaml: ")) as raised:
+        parse_benchmark_facts(path)
+    assert said in raised.value.message

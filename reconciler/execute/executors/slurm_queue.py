@@ -99,10 +99,10 @@ class SlurmJob(Struct, frozen=True):
 
 
 def _ask_squeue() -> dict[str, tuple[SlurmJob, ...]]:
+    """By name, several may have one, and by number."""
     ended = ask(_QUESTION, _LIMIT)
     if ended.status:
         raise QueueSilentError(ended.error.strip() or f"squeue ended with {ended.status}")
-    """By name, several may have one, and by number."""
     jobs: dict[str, tuple[SlurmJob, ...]] = {}
     for line in ended.out.decode(errors="replace").splitlines():
         parts = line.split("|")

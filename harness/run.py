@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness import generating
+from harness.allocator import keep_freed_memory
 from harness.backends import LoadPlan, Session, load_backend
 from harness.background import Background
 from harness.benchmarks import BenchmarkCode, load_benchmark
@@ -43,6 +44,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     LoadGen, which cannot be aborted, would go on to the end of its schedule.
     """
     began = time.monotonic()
+    keep_freed_memory()
     others = split_taken(len(request.slices)) if request.background else []
     counter = Counter(request.counter)
     counter.stage("loading")

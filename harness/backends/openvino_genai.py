@@ -59,10 +59,11 @@ def find_model(plan: GenerationPlan) -> Path:
 
 @dataclass(slots=True)
 class _Request:
-    """A prompt under way. ``tokens``: those that were read of it."""
+    """A prompt under way. ``due``: the step after which it is asked how it goes. ``tokens``: those that were read."""
 
     identity: int
     handle: Any
+    due: int
     tokens: list[int] = field(default_factory=list)
 
 
@@ -87,7 +88,7 @@ class Pipeline:
         self._work: SimpleQueue[tuple[int, int] | None] = SimpleQueue()
         self._active: list[_Request] = []
         self._most = scheduler.max_num_seqs
-        self._number = 0
+        self._number = self._steps = 0
         self.notes: Mapping[str, Any] = {
             "device": device,
             "threads": plan.threads,
@@ -113,15 +114,20 @@ class Pipeline:
         while self._admit():
             try:
                 self._pipeline.step()
-                self._active = [request for request in self._active if not self._read(request)]
+                self._steps += 1
+                self._active = [
+                    request for request in self._active if self._steps < request.due or not self._read(request)
+                ]
             except Exception as error:  # whatever the library raises belongs to all that is under way
                 for request in self._active:
                     self._plan.failed(request.identity, error)
                 self._active = []
 
     def _admit(self) -> bool:
-        """Take what waits, no more than the pipeline computes at once, since each step asks all that are under way how
-        they go; sleep where nothing is. False at the end."""
+        """Take what waits, no more than the pipeline computes at once; sleep where nothing is. False at the end.
+
+        A step gives an answer one token at most, so that none can end before as many steps as it must have tokens: to
+        ask all of them after each step took a tenth of a small model's time."""
         try:
             while len(self._active) < self._most:
                 item = self._work.get(block=not self._active)
@@ -136,26 +142,25 @@ class Pipeline:
                     self._plan.failed(identity, error)
                     continue
                 self._number += 1
-                self._active.append(_Request(identity, handle))
+                patience = 1 if self._plan.streaming else self._plan.sampling.min_new_tokens
+                self._active.append(_Request(identity, handle, self._steps + patience))
         except Empty:
             pass
         return True
 
     def _read(self, request: _Request) -> bool:
-        """Tell of new tokens; whether the answer has ended. Where nobody waits for a first token, all are read then."""
+        """Tell of the first token where somebody waits for it, and of the answer; whether that has ended."""
         status = request.handle.get_status()
-        ended = status != genai.GenerationStatus.RUNNING
-        fresh = not request.tokens
-        while (ended or self._plan.streaming) and request.handle.can_read():
-            outputs = request.handle.read().values()
-            if self._plan.sampling.beams > 1:  # all beams, at the end
-                outputs = [max(outputs, key=lambda output: output.score)]
-            for output in outputs:
+        if status == genai.GenerationStatus.RUNNING:
+            if self._plan.streaming and not request.tokens and request.handle.can_read():
+                (output,) = request.handle.read().values()
                 request.tokens += output.generated_ids
-        if fresh and request.tokens and self._plan.streaming:
-            self._plan.first(request.identity, request.tokens[:1])
-        if not ended:
+                self._plan.first(request.identity, request.tokens[:1])
+                request.due = self._steps + self._plan.sampling.min_new_tokens - len(request.tokens)
             return False
+        if request.handle.can_read():  # all that is left in one call; of several beams the likeliest
+            best = max(request.handle.read_all(), key=lambda output: output.score)
+            request.tokens += best.generated_ids
         if status == genai.GenerationStatus.FINISHED:
             self._plan.completed(request.identity, request.tokens)
         else:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 
 def loadgen(settings: dict[str, Any]) -> dict[str, Any]:
@@ -206,14 +207,21 @@ def _sounds(settings: dict[str, Any]) -> list[np.ndarray]:
 
 
 def _answers(answer: Any, count: int, passes: int = 1) -> dict[str, Any]:
-    """``rate``: of the last pass."""
+    """``rate``: of the last pass. ``busy``: seconds of processor time that it took for each answer."""
     answer(4)
-    rates = []
+    rates, busy = [], 0.0
     for _ in range(passes):
-        began = time.perf_counter()
+        began, before = time.perf_counter(), _read_processor_time()
         answer(count)
         rates.append(count / (time.perf_counter() - began))
-    return {"rate": rates[-1], "rates": rates}
+        busy = (_read_processor_time() - before) / count
+    return {"rate": rates[-1], "rates": rates, "busy": busy}
+
+
+def _read_processor_time() -> float:
+    """Seconds of this process and of those that it started."""
+    own = psutil.Process()
+    return sum(sum(process.cpu_times()[:2]) for process in (own, *own.children(recursive=True)))
 
 
 PROGRAMS = {

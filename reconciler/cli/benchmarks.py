@@ -47,7 +47,7 @@ def command(context: click.Context, as_json: bool) -> int:
 @takes([click.Argument(["name"], metavar="NAME"), json_option()])
 def show(name: str, as_json: bool) -> int:
     """Show what NAME is made from, where to get it, and in which rounds and scenarios it may be entered."""
-    facts = find_benchmark_facts(name)
+    facts = _find(name)
     if facts is None:
         known = [known for facts in load_benchmark_facts().values() for known in facts.names]
         raise ReconcilerError(
@@ -61,6 +61,13 @@ def show(name: str, as_json: bool) -> int:
     else:
         say(render_benchmark_page(facts, scenarios, _look(facts), choose_paint()))
     return IN_SYNC
+
+
+def _find(name: str) -> BenchmarkFacts | None:
+    """As a spec names it, or as results and people do: `llama3.1-8b-interactive` is the scenario Interactive of
+    llama3.1-8b since v5.1, `e2e-rag` the code of its two."""
+    written = (name, name.removesuffix("-interactive"), name.replace("-", "_"))
+    return next((facts for one in written if (facts := find_benchmark_facts(one)) is not None), None)
 
 
 def _look(facts: BenchmarkFacts) -> list[Found]:

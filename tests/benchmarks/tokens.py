@@ -83,7 +83,8 @@ def measure_vllm(folder: Path, rounds: int) -> list[Measure]:
     if importlib.util.find_spec("vllm") is None:
         return []
     write_checkpoint(folder / "llama", draw_weights(), end=7)
-    return measure(folder, "vllm", folder / "llama", rounds, graphs=False)
+    offline, _ = measure(folder, "vllm", folder / "llama", rounds, graphs=False)
+    return [offline]  # a run tells of its own process, and vLLM computes in another
 
 
 PARTS: dict[str, Callable[[Path, int], list[Measure]]] = {"openvino-genai": measure_openvino, "vllm": measure_vllm}

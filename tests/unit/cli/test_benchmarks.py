@@ -56,6 +56,22 @@ def test_the_command_of_a_page_can_be_pasted_into_a_spec(name: str) -> None:
     assert tuple(written["harness"]["score"]["command"]) == facts.support.command
 
 
+@pytest.mark.parametrize(
+    ("name", "works"),
+    [
+        ("llama3.1-8b-interactive", "works in rehearsal, scored here"),
+        ("llama3.1-405b-interactive", "works in rehearsal, scored here"),
+        ("llama2-70b-interactive-99.9", "works in rehearsal, scored here"),
+        ("deepseek-r1-interactive", "works in rehearsal, scored by the official script"),
+        ("e2e-rag", "with a harness command, scored by the official script"),
+    ],
+)
+def test_a_name_of_results_is_found_as_well(name: str, works: str) -> None:
+    told = CliRunner().invoke(command, ["show", name], standalone_mode=False).output
+    assert works in next(line for line in told.splitlines() if "what works here" in line)
+    assert not name.endswith("-interactive") or "Interactive" in told.partition("\nrounds\n")[2]
+
+
 def test_an_unknown_name_gets_the_nearest() -> None:
     told = CliRunner().invoke(command, ["show", "resnet51"], standalone_mode=False)
     assert isinstance(told.exception, ReconcilerError)

@@ -18,7 +18,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from harness.benchmarks.bert.windows import LENGTH, QUESTION, Window, cut_windows, split_words
-from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.checking import FileRule, check_files, read_sums
 from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_json, read_list, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -66,9 +66,11 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     dtype = choose_dtype(settings, DTYPES)
     source = require_source(source, QUESTIONS)
     vocabulary = find_vocabulary(source)
-    if not is_rehearsal(source) and not settings.get("unpublished"):
-        for path in (source / QUESTIONS, vocabulary):
-            check_files(path.parent, [FileRule(path.name, digest=f"md5:{MD5[path.name]}")], fix=_FIX)
+    published = not is_rehearsal(source) and not settings.get("unpublished")
+    for path in (source / QUESTIONS, vocabulary):
+        digest = f"md5:{MD5[path.name]}" if published else read_sums(path.parent).get(path.name, "")
+        if digest:
+            check_files(path.parent, [FileRule(path.name, digest=digest)], fix=_FIX)
     articles = read_articles(source / QUESTIONS)
     tokenizer = load_tokenizer(vocabulary)
     texts, asked = _read_texts(articles, tokenizer, counter)

@@ -100,6 +100,11 @@ def test_windows_of_a_long_passage_overlap_and_each_token_is_widest_in_one() -> 
             id="digest",
         ),
         pytest.param(
+            lambda data: (data / "SHA256SUMS").write_text(f"{'0' * 64}  {squad.VOCABULARY}\n"),
+            "1 have another digest than they should: vocab.txt",
+            id="own-digest",
+        ),
+        pytest.param(
             lambda data: (data / squad.VOCABULARY).write_text("[PAD]\nword\n"), r"vocab.txt has no \[UNK\]", id="marks"
         ),
     ],

@@ -278,7 +278,9 @@ BACKENDS: dict[str, BackendFacts] = {
 
 
 def installing(extra: str) -> str:
-    """The fix for what an extra of this project installs."""
+    """The fix for what an extra of this project installs. Older pips know it by its normalized name only, and leave out
+    what they do not know with a warning."""
+    extra = extra.replace("_", "-")
     return f"pip install 'mlperf-reconciler[{extra}]', or in a checkout: pip install -e '.[{extra}]'"
 
 

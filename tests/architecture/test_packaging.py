@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from jsonschema.validators import validator_for
 
+from harness.errors import EXTRAS
+from reconciler.mlperf.benchmark_facts import load_benchmark_facts
 from reconciler.spec.shipped import read_shipped
 from tests.architecture.source import ROOT
 
@@ -74,6 +76,14 @@ def test_everything_that_is_installed_for_the_tests_is_pinned() -> None:
     wanted = [*PROJECT["dependencies"], *extras["loadgen"], *extras["cpu"], *extras["dev"]]
     names = {_normal(re.split(r"[\[<>=; ]", requirement)[0]) for requirement in wanted}
     assert names - {_normal(PROJECT["name"])} <= pinned
+
+
+def test_extras_that_are_named_to_users_are_found_by_older_pips() -> None:
+    """Those compare the name as it is written with the normalized one."""
+    extras = PROJECT["optional-dependencies"]
+    assert [name for name in extras if name != _normal(name)] == []
+    named = {facts.extra for facts in load_benchmark_facts().values()} | set(EXTRAS.values())
+    assert {name for name in named if name} <= extras.keys()
 
 
 def test_what_builds_an_editable_install_is_pinned() -> None:

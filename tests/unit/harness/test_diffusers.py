@@ -161,8 +161,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def filmed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("diffusers", reason="diffusers is not installed: pip install -e '.[wan_2_2]'")
-    pytest.importorskip("imageio_ffmpeg", reason="ffmpeg is not installed: pip install -e '.[wan_2_2]'")
+    pytest.importorskip("diffusers", reason="diffusers is not installed: pip install -e '.[wan-2-2]'")
+    pytest.importorskip("imageio_ffmpeg", reason="ffmpeg is not installed: pip install -e '.[wan-2-2]'")
     return make(tmp_path_factory, "wan_2_2")
 
 

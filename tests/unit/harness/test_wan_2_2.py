@@ -139,7 +139,7 @@ def test_the_latent_is_the_references_own(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_latent_is_read_as_the_pipeline_takes_it(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install -e '.[wan_2_2]'")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install -e '.[wan-2-2]'")
     path = tmp_path / "fixed_latent.pt"
     torch.save(torch.full(LATENTS, 1.5, dtype=torch.bfloat16), path)
     found = prompts.read_latent(path)
@@ -176,7 +176,7 @@ def test_real_prompts_are_left_to_the_official_script(tmp_path: Path) -> None:
 
 
 def test_an_answer_is_a_video_that_any_program_reads(tmp_path: Path) -> None:
-    pytest.importorskip("imageio_ffmpeg", reason="ffmpeg is not installed: pip install -e '.[wan_2_2]'")
+    pytest.importorskip("imageio_ffmpeg", reason="ffmpeg is not installed: pip install -e '.[wan-2-2]'")
     grey = np.broadcast_to(np.array([40, 120, 200], np.uint8).reshape(3, 1, 1, 1, 1), (3, 5, 32, 48, 3))
     answers = wan.postprocess([grey])
     assert len(answers) == 3

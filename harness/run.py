@@ -156,11 +156,12 @@ def _require_different(audit_config: str, loaded: int) -> None:
 
 
 def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> None:
-    """Compute a few batches of the smallest and the largest size, so that no run pays for first-time work."""
+    """Compute a few batches of the smallest and the largest size, so that no run pays for first-time work. A session
+    whose batches take long says by an attribute ``warm_up_batches`` how many are enough."""
     count = min(session.batch_size, len(next(iter(arrays.values()))))
     session.place(warm_rows(arrays, count))
     for size in {1, count}:
-        for _ in range(1 if benchmark.loops else _WARM_UP_BATCHES):
+        for _ in range(getattr(session, "warm_up_batches", 1 if benchmark.loops else _WARM_UP_BATCHES)):
             benchmark.postprocess(session.compute(slice(0, size)), range(size))
 
 

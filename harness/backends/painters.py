@@ -20,6 +20,8 @@ from harness.backends import LoadPlan, Outputs, Token
 from harness.pool import Pool
 from harness.qsl import Arrays, Rows
 
+_COMPILED_WARM_UP = 3
+
 
 class Painter(Protocol):
     """A pipeline of one thread."""
@@ -47,6 +49,8 @@ class PaintingSession:
         self.batch_size = plan.batch_size
         self.sizes: Sequence[int] = (plan.batch_size,) if padded else ()
         self.notes = notes
+        # What is computed first happens in the steps of one batch, except that a compiled part records its graph later.
+        self.warm_up_batches = _COMPILED_WARM_UP if padded else 1
         self._plan, self._padded = plan, padded
         self._samples: Arrays = {}
         self._work: SimpleQueue[_Asked | None] = SimpleQueue()

@@ -134,13 +134,13 @@ def measure_offline(case: ImageCase, known: Figures) -> Figures:
 
 
 def measure_server(case: ImageCase, known: Figures) -> Figures:
-    whole = known.get("offline") or case.offline()
+    options = case.options
     found = find_highest(
         case.serve,
-        whole,
+        known.get("offline") or options.offline or case.offline(),
         seconds=SECONDS,
-        confirming=CONFIRMING,
-        first=FIRST_SHARE,
+        confirming=options.confirming,
+        first=options.first,
         step=SHARE_STEP,
         resolution=SHARE_STEP,
     )
@@ -161,6 +161,9 @@ def main() -> int:
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--steps", type=int, default=image_captions.PIPELINE["steps"])
     parser.add_argument("--delay", type=float, default=1.0, help="seconds that a batch of Server waits to grow")
+    parser.add_argument("--offline", type=float, default=0.0, help="Offline samples/s, where they are known")
+    parser.add_argument("--first", type=float, default=FIRST_SHARE, help="share of Offline that Server tries first")
+    parser.add_argument("--confirming", type=float, default=CONFIRMING, help="seconds of the run that confirms a rate")
     add_options(parser, PARTS, ("offline",))
     options = parser.parse_args()
     case, known = ImageCase(options), Figures()

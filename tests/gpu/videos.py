@@ -7,7 +7,8 @@ and the text encoder take 64 GiB, so a GPU of 80 GB is full.
   pipeline, batch, steps and compilation) in a process before it and one behind it.
 - single: LoadGen's SingleStream, the 90th percentile of a video in seconds.
 
-The round's 20 steps take minutes for each video: --steps 2 compares harness and loop as well, in a tenth of the time.
+The round's 20 steps take minutes for each video: --steps 2 compares harness and loop as well, in a tenth of the time,
+and so does --frames 41, in a third of it.
 It takes the packages of tests/gpu/images-packages.txt beside PyTorch. ``--size small --device cpu`` tries it anywhere.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +34,11 @@ class VideoCase(ImageCase):
 
     what, code, plain, model_key = "videos", video_prompts, "tests.gpu.bare_videos", "wan-2.2-t2v-a14b"
     shapes = SHAPES
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__(options)
+        if options.frames:
+            self.shape = replace(self.shape, frames=options.frames)
 
     def describe_dataset(self) -> Figures:
         words = min(WORDS, self.shape.vocabulary or 300)
@@ -63,6 +70,7 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--batches", type=int, default=2, help="that are timed")
     parser.add_argument("--steps", type=int, default=video_prompts.PIPELINE["steps"])
+    parser.add_argument("--frames", type=int, default=0, help="of a video: 4 n + 1; 0 for the size's own")
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--compile", default="none", help="none, default, reduce-overhead, max-autotune")

@@ -9,6 +9,7 @@ import shutil
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from harness.backends.painters import PaintingSession
 from harness.benchmarks import load_benchmark, load_rehearsal
 from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
+from harness.run import warm_up
 from tests.unit.harness.generated import generate
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
@@ -113,6 +115,20 @@ def test_a_compiled_painter_gets_whole_batches() -> None:
     assert watched.session.compute(slice(0, 4))[0].tolist() == [0, 2, 4, 6]
     watched.session.close()
     assert watched.painters[0].batches == [4, 4]
+
+
+@pytest.mark.parametrize(("padded", "batches"), [(False, [1, 4]), (True, [4] * 6)])
+def test_a_batch_of_many_steps_is_computed_once_before_a_run_unless_it_was_compiled(
+    padded: bool, batches: list[int]
+) -> None:
+    watched = Watched(padded=padded)
+    answered: list[range] = []
+    benchmark: Any = SimpleNamespace(loops=False, postprocess=lambda _, rows: answered.append(rows))
+    warm_up(watched.session, {"rows": np.arange(6)}, benchmark)
+    watched.session.close()
+    (painter,) = watched.painters
+    assert sorted(painter.batches) == batches
+    assert len(answered) == len(batches)
 
 
 @pytest.mark.parametrize(("scenario", "ahead"), [("Offline", 2), ("Server", 1)])

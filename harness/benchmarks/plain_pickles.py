@@ -8,10 +8,12 @@ put together here, of numbers, texts and plain objects alone, and nothing of Num
 from __future__ import annotations
 
 import pickle
+import pickletools
 import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from math import prod
+from os import SEEK_END
 from types import MappingProxyType
 from typing import IO, Any
 
@@ -20,6 +22,7 @@ import numpy as np
 _PLAIN_TYPE = re.compile(r"[biufcSUO]\d{1,9}")
 _ORDERS = ("<", ">", "=", "|")
 MOST_VALUES = 50_000_000  # 400 MB of addresses
+_REMEMBERING = ("PUT", "BINPUT", "LONG_BINPUT")
 _HOLDING = (list, tuple, dict, set, frozenset, np.ndarray)
 
 
@@ -118,19 +121,35 @@ _KNOWN: Mapping[tuple[str, str], Any] = {
 
 
 class PlainUnpickler(pickle.Unpickler):
-    """``also``: what else a pickle may name, by module and name; ``what``: it is, for messages."""
+    """``also``: what else a pickle may name, by module and name; ``what``: it is, for messages. ``stream`` can go back
+    to its beginning."""
 
     def __init__(
         self, stream: IO[bytes], what: str, also: Mapping[tuple[str, str], Any] = MappingProxyType({})
     ) -> None:
         super().__init__(stream)
-        self._what, self._known = what, {**_KNOWN, **also}
+        self._stream, self._what, self._known = stream, what, {**_KNOWN, **also}
+
+    def load(self) -> Any:
+        _refuse_large_memo(self._stream)
+        return super().load()
 
     def find_class(self, module: str, name: str) -> Any:
         try:
             return self._known[module, name]
         except KeyError:
             raise pickle.UnpicklingError(f"it names {module}.{name}, and {self._what} does not") from None
+
+
+def _refuse_large_memo(stream: IO[bytes]) -> None:
+    """UnpicklingError where it numbers what it remembers beyond what so many bytes can hold: the table of those numbers
+    is made as long as the highest one, 16 bytes each, and one of four bytes asks for 64 GB."""
+    size = stream.seek(0, SEEK_END)
+    stream.seek(0)
+    for code, number, _ in pickletools.genops(stream):
+        if code.name in _REMEMBERING and number is not None and number > size:
+            raise pickle.UnpicklingError(f"it remembers a value as number {number}, and has {size} bytes")
+    stream.seek(0)
 
 
 def refuse_repeated(value: Any, size: int) -> None:

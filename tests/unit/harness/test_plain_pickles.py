@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -126,3 +127,14 @@ def test_rows_may_share_what_they_hold() -> None:
 def test_whatever_an_honest_pickle_holds_is_less_than_its_bytes() -> None:
     values = [HONEST, [None] * 1000, {"a": [], "b": ()}, [[]] * 3, list(range(500))]
     refuse_repeated([values], len(pickle.dumps(values)))
+
+
+@pytest.mark.parametrize(
+    "remember",
+    [lambda number: b"r" + number.to_bytes(4, "little"), lambda number: b"p%d\n" % number],
+    ids=["binary", "text"],
+)
+def test_number_that_would_fill_the_memory_is_refused(remember: Callable[[int], bytes]) -> None:
+    assert load(b"\x80\x02]" + remember(1) + b".") == []
+    with pytest.raises(pickle.UnpicklingError, match="remembers a value as number 536870912"):
+        load(b"\x80\x02]" + remember(2**29) + b".")

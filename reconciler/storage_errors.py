@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reconciler.errors import StorageError
+from reconciler.foreign import StrangeFileError
 
 PARTIAL = ".partial"  # ends the name of a file that is being written; it begins with a dot
 _ROOM = "`reconcile gc` removes what no record names"
@@ -38,6 +39,15 @@ _FIXES = {
     errno.ENODEV: "the device went away: connect or mount it again and run again",
     errno.ENXIO: "the device went away: connect or mount it again and run again",
 }
+# What is under a path: whoever made it does not know what it stands for, so that these stay what they are.
+_IN_THE_WAY = "something else is where a file or folder belongs: move it away, or restore it from git, and run again"
+_FIXES_OF_PATHS = {
+    errno.ENOTDIR: _IN_THE_WAY,
+    errno.EISDIR: _IN_THE_WAY,
+    errno.EEXIST: _IN_THE_WAY,
+    errno.ELOOP: "a link in its path leads back to itself: remove it, or restore it from git, and run again",
+    errno.ENAMETOOLONG: "choose a shorter name, or work in a folder with a shorter path",
+}
 # What a read can meet that is true of the machine and not of the file.
 _OF_THE_MACHINE = frozenset(
     {
@@ -58,7 +68,8 @@ def refuse_storage_error(error: Exception, path: Path) -> None:
 
 
 def can_explain(error: OSError) -> bool:
-    return error.errno in _FIXES
+    """Whether it is the doing of a machine, or of somebody who put something else there, and no bug."""
+    return error.errno in _FIXES or error.errno in _FIXES_OF_PATHS or isinstance(error, StrangeFileError)
 
 
 def explain_storage_error(error: OSError, path: Path | str = "") -> StorageError:
@@ -67,8 +78,11 @@ def explain_storage_error(error: OSError, path: Path | str = "") -> StorageError
     name, said = errno.errorcode.get(number, f"error {number}"), error.strerror or os.strerror(number)
     named = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
     where = str(path) if not named or named.endswith(PARTIAL) else named
+    if isinstance(error, StrangeFileError):
+        return StorageError(f"cannot read {where or 'a file'}: {said}", fix=_IN_THE_WAY)
+    fix = _FIXES.get(number) or _FIXES_OF_PATHS.get(number, "see the error")
     verb = "write" if number in _OF_WRITING or where == str(path) else "use"
-    return StorageError(f"cannot {verb} {where or 'a file'}: {said} ({name})", fix=_FIXES.get(number, "see the error"))
+    return StorageError(f"cannot {verb} {where or 'a file'}: {said} ({name})", fix=fix)
 
 
 @contextlib.contextmanager
@@ -77,6 +91,6 @@ def convert_storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if not can_explain(error):
+        if error.errno not in _FIXES:
             raise
         raise explain_storage_error(error, path) from error

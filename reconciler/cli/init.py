@@ -20,6 +20,7 @@ from reconciler.cli.shared.options import complete_rounds, takes
 from reconciler.cli.shared.output import say
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
 from reconciler.files import replace
+from reconciler.foreign import read_regular
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import CATEGORIES
@@ -112,7 +113,7 @@ def _name_from(folder: str) -> str:
 
 def _refuse(root: Path) -> None:
     present = sorted(path for path in (root / "specs").glob("**/*") if path.suffix in (".yaml", ".yml"))
-    present += [path for path in (root / SCHEMA,) if path.exists() and path.read_bytes() != read_shipped(SCHEMA)]
+    present += [path for path in (root / SCHEMA,) if path.exists() and read_regular(path) != read_shipped(SCHEMA)]
     if present:
         names = ", ".join(path.relative_to(root).as_posix() for path in present[:4])
         raise RepositoryError(

@@ -166,8 +166,10 @@ def find_wrong_source(
     kind: Kind, location: str, declared: object, root: Path, digest: Callable[[Path], str | None]
 ) -> Obstacle | None:
     """That the file or folder at ``location`` is another one than the spec declares by its digest."""
+    if not location or not declared:
+        return None
     found = digest(root / location)
-    if not location or not declared or found in (None, declared):
+    if found in (None, declared):
         return None
     name = str(kind).lower()
     fix = f"bring the file that is meant (`reconcile fetch` verifies it), or correct {name}.sha256 in the spec"

@@ -11,6 +11,7 @@ from string import Template
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, StorageError
 from reconciler.files import RepositoryPaths, replace
+from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import probe_nodes
 from reconciler.leftovers import sweep_folders, sweep_repository
@@ -92,7 +93,7 @@ def propose_this_machine() -> Proposal:
 
 def _line(path: Path, wanted: str) -> None:
     """Add a line to a file, unless it is there."""
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
-    if wanted not in before.splitlines():
-        joined = before if not before or before.endswith("\n") else f"{before}\n"
-        replace(path, f"{joined}{wanted}\n".encode())
+    line, before = wanted.encode(), read_regular(path, LARGEST_RECORD) if path.exists() else b""
+    if line not in before.splitlines():
+        joined = before if not before or before.endswith(b"\n") else before + b"\n"
+        replace(path, joined + line + b"\n")

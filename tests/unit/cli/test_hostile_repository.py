@@ -15,6 +15,7 @@ import pytest
 from tests.unit.test_foreign import make_hole, nest, swept
 
 from .conftest import CELL, Reconcile, edit, git
+from .test_import import export
 
 __all__ = ["swept"]
 
@@ -133,6 +134,30 @@ def test_what_is_no_spec_is_an_error_that_names_it(recorded: Path, reconcile: Re
     SPECS[attack](recorded)
     code, _, err = reconcile("plan")
     assert (code, "specs" in err) == (1, True), err
+
+
+IN_THE_WAY: dict[str, Callable[[Path], object]] = {
+    "a file": lambda path: path.write_text("x"),
+    "a hole": make_hole,
+    "a device": device,
+    "a link to itself": lambda path: path.symlink_to(path.name),
+}
+
+
+@pytest.mark.parametrize("folder", ["state", "state/records", "state/logs", "state/accepted"])
+@pytest.mark.parametrize("attack", IN_THE_WAY)
+def test_what_is_where_a_folder_belongs_is_named(
+    recorded: Path, reconcile: Reconcile, tmp_path: Path, folder: str, attack: str
+) -> None:
+    logs = export(recorded, tmp_path / "logs", "performance")
+    shutil.rmtree(recorded / folder, ignore_errors=True)
+    IN_THE_WAY[attack](recorded / folder)
+    code, out, err = reconcile("plan")
+    assert code in (0, 1, 2), out + err
+    assert code != 1 or (folder in err and "fix:" in err), err
+    code, out, err = reconcile("import", str(logs), "--cell", CELL)
+    refused = folder != "state/accepted" or attack == "a link to itself"
+    assert (code, folder in err, "fix:" in err) == ((1, True, True) if refused else (0, False, False)), out + err
 
 
 def test_large_files_of_a_commit_are_not_read(recorded: Path, reconcile: Reconcile) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from ruamel.yaml import YAML
 from reconciler.cli.shared import new_repository
 from reconciler.errors import ReconcilerError
 from tests.unit.cli.conftest import Reconcile, git
+from tests.unit.test_foreign import make_hole
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +45,33 @@ def test_init_writes_a_workflow_whose_command_the_program_takes(tmp_path: Path, 
     git(tmp_path / "lab", "commit", "--quiet", "--message", "Start")
     code, out, _ = reconcile("-C", str(tmp_path / "lab"), *words)
     assert (code, (tmp_path / "impact.md").exists()) == (0, True), out
+
+
+STRANGE: dict[str, Callable[[Path], object]] = {
+    "a pipe": os.mkfifo,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a hole": make_hole,
+    "a folder": Path.mkdir,
+    "a link to itself": lambda path: path.symlink_to(path.name),
+}
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes", "schemas/submission.schema.json"])
+@pytest.mark.parametrize("strange", STRANGE)
+def test_init_waits_for_nothing_that_is_there_already(
+    tmp_path: Path, reconcile: Reconcile, name: str, strange: str
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    STRANGE[strange](tmp_path / name)
+    code, _, err = reconcile("init", "--name", "lab")
+    refused = code == 1 and name in err and "fix:" in err
+    assert refused or (code, (tmp_path / name).is_file()) == (0, True), err
+
+
+def test_init_adds_a_line_to_what_is_no_text(tmp_path: Path, reconcile: Reconcile) -> None:
+    (tmp_path / ".gitignore").write_bytes(b"caf\xe9\n")
+    assert reconcile("init", "--name", "lab")[0] == 0
+    assert (tmp_path / ".gitignore").read_bytes() == b"caf\xe9\n.reconcile\n"
 
 
 def test_init_overwrites_nothing(tmp_path: Path, reconcile: Reconcile) -> None:

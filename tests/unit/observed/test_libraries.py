@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.observed.installed import PROJECT
-from reconciler.observed.observe import find_obstacle
+from reconciler.observed.observe import find_obstacle, find_wrong_source
 from reconciler.resource.kinds import Address, Kind
 
 HERE = {PROJECT: "1", "onnxruntime": "1", "mlcommons-loadgen": "6", "scipy": "1"}
@@ -52,3 +52,14 @@ def test_runs_of_a_round_without_a_loadgen_are_refused_but_for_a_command_s(tmp_p
     assert find_obstacle(address, LOCATIONS, tmp_path, there, "v4.1") is None
     own = {"harness.command": "./run"}
     assert find_obstacle(address, own, tmp_path, there, "v3.0") is None
+
+
+def test_a_source_without_a_place_is_not_looked_for(tmp_path: Path) -> None:
+    """Its place would be the whole repository, with everything that passes left in it."""
+
+    def refuse(path: Path) -> str:
+        raise AssertionError(f"{path} was read")
+
+    for location, declared in (("", "0" * 64), ("net.onnx", None), ("", None)):
+        assert find_wrong_source(Kind.MODEL, location, declared, tmp_path, refuse) is None
+    assert find_wrong_source(Kind.MODEL, "net.onnx", "0" * 64, tmp_path, lambda _: "1" * 64) is not None

@@ -6,7 +6,6 @@ one, which the next pass turns into the very record that this one would have wri
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from datetime import datetime
@@ -18,6 +17,7 @@ from msgspec import Struct, field
 from harness.contract import OWN_CODE, TELEMETRY
 from reconciler.codec import encode_canonical, make_versioned, read_document
 from reconciler.files import replace
+from reconciler.json_files import read_json
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
@@ -255,7 +255,7 @@ def create(folder: Path, intent: Intent) -> Attempt:
 def read(folder: Path) -> Attempt | None:
     """None when the folder was never begun, or is of a version that is unknown here."""
     try:
-        document = json.loads((folder / "attempt.json").read_bytes())
+        document = read_json(folder / "attempt.json")
         version = document.pop("format")
         if version == 1:
             document = _upgrade(document)

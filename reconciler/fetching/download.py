@@ -22,6 +22,7 @@ from reconciler.errors import LockedError, ReconcilerError, StoreError
 from reconciler.fetching.scratch import hash_with
 from reconciler.fetching.sources import AddressError, NothingLeftError, Opened, TransientError, open_source
 from reconciler.files import Lock, flush_folder, remove, replace
+from reconciler.json_files import read_json
 from reconciler.mlperf.benchmark_files import GIT, FileDigest
 from reconciler.storage_errors import convert_storage_errors
 
@@ -242,7 +243,7 @@ def _find_resumable(item: Download, address: str, stream: BinaryIO) -> tuple[int
     digest only the server can say that the rest belongs to it."""
     have = stream.seek(0, os.SEEK_END)
     try:
-        note = json.loads(item.note.read_bytes())
+        note = read_json(item.note)
         same, validator = note["address"] == address, str(note["validator"])
     except (OSError, ValueError, KeyError, TypeError):
         same, validator = False, ""

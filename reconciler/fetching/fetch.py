@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -33,7 +32,8 @@ from reconciler.fetching.scratch import (
 )
 from reconciler.fetching.unpacking import unpack_folder, unpack_member
 from reconciler.files import hash_file, remove
-from reconciler.foreign import read_regular
+from reconciler.json_files import read_json
+from reconciler.leftovers import sweep_folders
 from reconciler.mlperf.benchmark_files import BenchmarkFiles, SourceFile
 from reconciler.quantities import show_size
 
@@ -174,6 +174,7 @@ def fetch(
     scratch: Scratch, due: Sequence[Due], limits: DownloadLimits, progress: DownloadProgress, *, parallel: int
 ) -> list[FetchResult]:
     """In the order of ``due``. What fails is told of each file, and keeps no other from coming."""
+    sweep_folders((scratch.incoming, scratch.notes))
     ended: dict[str, FetchResult] = {}
     # A list of files comes before the files that it names.
     for listed in (False, True):
@@ -277,7 +278,7 @@ def read_listed(path: Path) -> list[str]:
     """The names of the images of an annotation file in the manner of COCO. Raises StorageError."""
     fix = f"fetch {path.name} first; if it is there, move it away and fetch it again"
     try:
-        names = [str(image["file_name"]) for image in json.loads(read_regular(path, _LARGEST_LIST))["images"]]
+        names = [str(image["file_name"]) for image in read_json(path, _LARGEST_LIST)["images"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StorageError(f"{path} cannot be read as a list of images: {error}", fix=fix) from error
     strange = [name for name in names if PurePosixPath(name).name != name or name in (".", "..")]

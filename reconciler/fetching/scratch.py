@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.files import hash_file, replace
+from reconciler.json_files import read_json
 from reconciler.mlperf.benchmark_files import GIT, SCRATCH_DEFAULTS, SCRATCH_VARIABLE, FileDigest, SourceFile
 
 _OWN = ".mlperf-reconciler"
@@ -152,9 +153,9 @@ def find_expected_digest(file: SourceFile, noted: Noted | None) -> FileDigest | 
 
 def read_note(scratch: Scratch, path: Path) -> Noted | None:
     try:
-        values = json.loads(scratch.note(path).read_bytes())
+        values = read_json(scratch.note(path))
         return Noted(int(values["size"]), int(values["mtime_ns"]), str(values["sha256"]), str(values["address"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from reconciler.files import hash_file
+from reconciler.json_files import read_json
 
 
 def find_placed_by(attempt: Path) -> Path | None:
     """The very file that this attempt's folder says it placed: its test runs, or ended as by a loss of power."""
     try:
-        request = json.loads((attempt / "request.json").read_bytes())
+        request = read_json(attempt / "request.json")
         source, target = Path(request["place_audit"]), Path(request["cwd"]) / "audit.config"
         return target if request["place_audit"] and hash_file(target) == hash_file(source) else None
     except (OSError, ValueError, KeyError, TypeError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from io import StringIO
@@ -11,6 +10,8 @@ from typing import Any
 from msgspec import Struct
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+
+from reconciler.json_files import parse_json
 
 _JSON_KEY = re.compile(r'"([^"\\]{1,80})"\s*:')
 _LONG = re.compile(rb"[0-9A-Fa-f_]{300}")
@@ -40,7 +41,7 @@ class ResultDocument(Struct, frozen=True):
 def parse_json_object(data: bytes, _: str = "") -> ResultDocument:
     """A JSON object. ValueError (JSONDecodeError with its line) otherwise."""
     content = data.decode("utf-8-sig")
-    document = json.loads(content)
+    document = parse_json(content)
     _refuse_long_numbers(data, document)
     if not isinstance(document, dict):
         raise ValueError(f"it holds {_kind(document)}, not an object")
@@ -54,6 +55,8 @@ def parse_yaml_mapping(data: bytes, _: str = "") -> ResultDocument:
         document = YAML(typ="safe", pure=False).load(StringIO(content))
     except YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
+    except RecursionError as error:
+        raise ValueError("its brackets are nested too deeply") from error
     _refuse_long_numbers(data, document)
     if not isinstance(document, dict):
         raise ValueError(f"it holds {_kind(document)}, not a mapping")

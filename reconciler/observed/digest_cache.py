@@ -23,6 +23,7 @@ from reconciler.files import (
     read_version,
     write_cache,
 )
+from reconciler.json_files import parse_json
 from reconciler.storage_errors import refuse_storage_error
 
 _LARGE, _AT_ONCE = 64 << 20, 4  # bytes of a file in a folder that is remembered by itself; files hashed at a time
@@ -168,7 +169,7 @@ class _Table:
     def rows(self) -> dict[str, Any]:
         self._read = read_version(self._path)
         try:
-            document = json.loads(read_checked(self._path) or b"{}")
+            document = parse_json(read_checked(self._path) or b"{}")
         except ValueError:
             return {}
         return document if isinstance(document, dict) else {}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from msgspec import Struct
 
 from reconciler.files import RepositoryPaths, find_lock_owner
+from reconciler.foreign import open_regular
+from reconciler.json_files import parse_json_lines
 
 _PASSES = "[0-9]*.jsonl"  # other commands' logs begin with their names
 _LARGEST = 16 << 20
@@ -43,18 +44,19 @@ def find_pass_in_progress(paths: RepositoryPaths) -> PassInProgress | None:
 def _read(owner: str, log: Path) -> PassInProgress:
     began, planned, ended = "", 0, 0
     under_way: dict[str, None] = {}
-    for line in log.read_bytes()[:_LARGEST].decode(errors="replace").splitlines():
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue  # the line that is being written
+    for event in parse_json_lines(_read_start(log)):
         message, resource = event.get("message"), str(event.get("resource", ""))
         began = began or str(event.get("time", ""))
         if message == "planned":
-            planned = int(event.get("steps", 0))
+            planned = steps if isinstance(steps := event.get("steps"), int) else 0
         elif message == "step started":
             under_way[resource] = None
         elif message == "step ended":
             ended += 1
             under_way.pop(resource, None)
     return PassInProgress(owner, began, planned, ended, tuple(under_way))
+
+
+def _read_start(log: Path) -> bytes:
+    with open_regular(log) as stream:
+        return stream.read(_LARGEST)

@@ -10,6 +10,8 @@ from reconciler.codec import make_document, read_document
 from reconciler.diff.change import Drift, Finding
 from reconciler.errors import ReconcilerError, StalePlanError
 from reconciler.files import write_output
+from reconciler.foreign import LARGEST
+from reconciler.json_files import read_json
 from reconciler.plan.plan import Plan
 from reconciler.resource.decisions import FORMAT
 from reconciler.resource.inputs import Origin
@@ -52,7 +54,7 @@ def save(plan: Plan, path: Path) -> None:
 def load(path: Path) -> Plan:
     """Raises ReconcilerError when the file is not a plan of this version."""
     try:
-        document = json.loads(path.read_bytes())
+        document = read_json(path, LARGEST)
         if document["version"] != VERSION:
             raise ReconcilerError(f"{path}: plan version {document['version']}", fix="make it again: reconcile plan -o")
         return _decode(document)

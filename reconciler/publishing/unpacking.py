@@ -3,7 +3,6 @@ every name in it is known to be harmless."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import tarfile
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from msgspec import Struct
 from reconciler.archive_members import NO_ARCHIVE, BoundedMember, read_members
 from reconciler.errors import ReconcilerError
 from reconciler.files import hash_file
+from reconciler.json_files import parse_json
 from reconciler.leftovers import make_folder
 from reconciler.publishing.archive import parse_digests
 from reconciler.resource.kinds import DIVISIONS
@@ -142,10 +142,10 @@ def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], folder: Path)
 
 def _parsed(manifest: bytes) -> Mapping[str, Any]:
     try:
-        document = json.loads(manifest)
+        document = parse_json(manifest)
         files = document["files"]
         return {str(name): str(entry["sha256"]) for name, entry in files.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ReconcilerError(f"the manifest is not readable: {error}", fix="fetch it again") from error
 
 

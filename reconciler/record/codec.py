@@ -15,9 +15,10 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from reconciler.codec import encode_canonical, make_versioned, parse_json, read_document
+from reconciler.codec import encode_canonical, make_versioned, read_document
 from reconciler.errors import RecordError
 from reconciler.files import hash_bytes
+from reconciler.json_files import parse_json
 from reconciler.record.plausible import check_plausible
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import FORMAT, SPARE_LOGS, Ended, Record, Summary

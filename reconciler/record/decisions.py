@@ -16,6 +16,7 @@ from msgspec import structs
 from reconciler.codec import make_versioned, read_document
 from reconciler.files import RepositoryPaths, hash_bytes, replace
 from reconciler.foreign import LARGEST_RECORD, read_regular
+from reconciler.json_files import parse_json
 from reconciler.resource.decisions import FORMAT, Acceptance, Amendment, Decisions, Freeze
 from reconciler.storage_errors import refuse_storage_error
 
@@ -82,7 +83,7 @@ def _decoded(files: Mapping[str, bytes], folder: str, of: type[_T], damaged: dic
             damaged[path] = "it was changed after it was written"
             continue
         try:
-            document = json.loads(data)
+            document = parse_json(data)
             if document["format"] != FORMAT:
                 raise ValueError(f"format {document['format']} is not known")
             found[path] = read_document(document, of)

@@ -13,6 +13,7 @@ from msgspec import Struct
 from reconciler.errors import RecordError
 from reconciler.files import RepositoryPaths, remove
 from reconciler.foreign import LARGEST_RECORD, read_regular
+from reconciler.json_files import parse_json
 from reconciler.record.codec import decode
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Record
@@ -76,8 +77,8 @@ def _read(path: Path) -> bytes:
 def _record_in(report: Path) -> bytes:
     """The record of a repeated measurement, which is in the report of its audit."""
     try:
-        return json.dumps(json.loads(_read(report))["record"]).encode()
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        return json.dumps(parse_json(_read(report))["record"]).encode()
+    except (ValueError, KeyError, TypeError) as error:
         raise RecordError(f"{report}: not a readable report: {error}", fix="restore the file from git") from error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from msgspec import Struct
 
 from harness.contract import Benchmark, Progress, RehearseRequest, Result, read_progress
 from reconciler.errors import ReconcilerError
+from reconciler.json_files import read_json
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts
 from reconciler.process import Child, build_child_environment, build_harness_command
 
@@ -79,6 +79,6 @@ def _run(request: RehearseRequest, folder: Path, facts: BenchmarkFacts, moved: M
 
 def _read_mark(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except (OSError, ValueError):
         return None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
+from reconciler.foreign import LARGEST
+from reconciler.json_files import read_json
 from reconciler.tree.findings import TreeFinding, TreeReport
 
 # What makes it the same finding in another report: not its line, which moves.
@@ -18,9 +19,9 @@ Known = frozenset[tuple[str, ...]]
 def read_baseline(file: Path) -> Known:
     """The findings of a report that `verify-tree --json` printed. ReconcilerError when the file is anything else."""
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = read_json(file, LARGEST)
         return frozenset(tuple(str(part[name]) for name in _FIELDS) for part in document["findings"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReconcilerError(
             f"{file} is not a report of verify-tree: {error}", fix="write one: reconcile verify-tree PATH --json > FILE"
         ) from error

@@ -19,9 +19,9 @@ from reconciler.codec import (
     encode_json,
     encode_packed,
     make_document,
-    parse_json,
     read_document,
 )
+from reconciler.json_files import parse_json
 from reconciler.resource.kinds import Address, Cell, Kind
 
 
@@ -167,7 +167,9 @@ def test_json_is_read_as_by_the_standard_library(data: bytes) -> None:
     assert repr(parse_json(data)) == repr(json.loads(data))
 
 
-@pytest.mark.parametrize("data", [b"", b"[1,]", b'"\x01"', b'"\xff"', b"{} {}"])
+@pytest.mark.parametrize(
+    "data", [b"", b"[1,]", b'"\x01"', b'"\xff"', b"{} {}", pytest.param(b"[" * 200_000, id="brackets")]
+)
 def test_what_is_no_json_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError):
         parse_json(data)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +14,7 @@ from reconciler.cli.why import explain, show_line_commit
 from reconciler.errors import ReconcilerError
 from reconciler.files import RepositoryPaths
 from reconciler.foreign import read_regular
+from reconciler.json_files import parse_json_lines
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.record.index import load_record
@@ -187,12 +188,10 @@ def read_series(paths: RepositoryPaths, record: Record) -> list[dict[str, float]
 
 def parse_series(data: bytes) -> list[dict[str, float]]:
     """Lines of JSON; one that is not yet whole is left out."""
-    rows = []
-    for line in data.splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict):
-            rows.append({str(n): float(v) for n, v in row.items() if isinstance(v, (int, float))})
+    found = parse_json_lines(data)
+    rows = [{name: float(value) for name, value in row.items() if _is_plotted(value)} for row in found]
     return rows[:: max(1, len(rows) // _POINTS)]
+
+
+def _is_plotted(value: object) -> bool:
+    return isinstance(value, (int, float)) and abs(value) <= sys.float_info.max

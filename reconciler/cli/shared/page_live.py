@@ -6,7 +6,6 @@ Cheap enough to be asked every second beside a timed run: a few small files, the
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +18,8 @@ from reconciler.cli.shared.page_cell import parse_series
 from reconciler.execute.attempt import Attempt, read
 from reconciler.execute.outcome import UnderWay
 from reconciler.files import RepositoryPaths
+from reconciler.foreign import open_regular
+from reconciler.json_files import parse_json_lines
 from reconciler.render.causes import label
 from reconciler.render.documents import render_document
 from reconciler.render.progress import measure_pace
@@ -142,13 +143,7 @@ def _newest_log(folder: Path) -> Path | None:
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
     """What is not a whole line yet is left out."""
-    found = []
-    for line in _head(path).splitlines():
-        with contextlib.suppress(ValueError):
-            row = json.loads(line)
-            if isinstance(row, dict) and isinstance(row.get("message"), str):
-                found.append(row)
-    return found
+    return [row for row in parse_json_lines(_head(path)) if isinstance(row.get("message"), str)]
 
 
 def _head(path: Path) -> bytes:
@@ -158,7 +153,7 @@ def _head(path: Path) -> bytes:
 
 def _tail(path: Path, size: int) -> bytes:
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             length = stream.seek(0, os.SEEK_END)
             stream.seek(max(0, length - size))
             data = stream.read(size)

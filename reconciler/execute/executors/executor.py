@@ -13,6 +13,7 @@ from harness.contract import FileMessage
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.carrier import Ticket
 from reconciler.files import replace
+from reconciler.json_files import read_json
 from reconciler.resource.settings import CellSettings
 from reconciler.storage_errors import refuse_storage_error
 
@@ -123,8 +124,8 @@ def write_handle(handle: Handle) -> None:
 def read_handle(folder: Path) -> Handle | None:
     """None where nothing was submitted, or an unknown version did."""
     try:
-        document = json.loads((folder / _HANDLE).read_bytes())
+        document = read_json(folder / _HANDLE)
         return Handle(str(document["executor"]), folder, str(document["name"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         refuse_storage_error(error, folder)
         return None

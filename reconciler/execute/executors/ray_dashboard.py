@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from reconciler.errors import ReconcilerError
 from reconciler.execute.executors.queued import QueueSilentError
+from reconciler.json_files import parse_json
 
 _DEFAULT = "http://127.0.0.1:8265"
 _LIMIT = 30.0  # seconds that the dashboard may take to answer
@@ -31,8 +32,8 @@ def list_jobs(address: str) -> list[dict[str, object]]:
     if status != 200:
         raise QueueSilentError(_describe(status, answer))
     try:
-        found = json.loads(answer)
-    except (ValueError, RecursionError) as error:
+        found = parse_json(answer)
+    except ValueError as error:
         raise QueueSilentError(f"{address} is not Ray's dashboard") from error
     return [job for job in found if isinstance(job, dict)] if isinstance(found, list) else []
 

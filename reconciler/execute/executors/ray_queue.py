@@ -21,6 +21,7 @@ from reconciler.execute.executors.job_script import make_script
 from reconciler.execute.executors.queued import LastAnswer
 from reconciler.execute.request_parts import list_secrets, select_slices
 from reconciler.files import replace
+from reconciler.json_files import read_json
 from reconciler.process import ALLOWED
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.settings import CellSettings
@@ -147,7 +148,7 @@ class RayQueue(Struct):
             from reconciler.execute.executors.ray_dashboard import find_address
 
             try:
-                kept = str(json.loads((handle.folder / _JOB).read_bytes())["address"])
+                kept = str(read_json(handle.folder / _JOB)["address"])
             except (OSError, ValueError, KeyError, TypeError):
                 kept = ""  # it ended before it was submitted
             self.addresses[handle.folder] = find_address(kept)

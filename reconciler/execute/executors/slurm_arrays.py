@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from reconciler.execute.executors.executor import Handle, Submission
 from reconciler.files import hash_bytes, replace
+from reconciler.json_files import read_json
 from reconciler.storage_errors import refuse_storage_error
 
 LARGEST = 100  # tasks of one array; Slurm takes 1001 where nobody changed that
@@ -92,9 +93,9 @@ def write_members(group: Sequence[Waiting]) -> str:
 def read_member(folder: Path) -> Member | None:
     """None of a job by itself."""
     try:
-        document = json.loads((folder / _MEMBER).read_bytes())
+        document = read_json(folder / _MEMBER)
         return Member(str(document["name"]), int(document["index"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         refuse_storage_error(error, folder)
         return None
 

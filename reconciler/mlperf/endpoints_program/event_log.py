@@ -3,12 +3,12 @@ core/record.py). It is what a summary is held against, since nothing in it is an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
+from reconciler.json_files import parse_json
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 
 _BEGAN, _ENDED = "session.start_performance_tracking", "session.stop_performance_tracking"
@@ -81,8 +81,8 @@ def parse_events(lines: Iterable[bytes]) -> LoggedRun:
 
 def _parse(line: bytes, number: int) -> Mapping[str, Any]:
     try:
-        event = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        event = parse_json(line)
+    except ValueError as error:
         raise ValueError(
             f"events.jsonl, line {number}: it is not JSON ({' '.join(str(error).split())[:80]})"
         ) from error

@@ -175,6 +175,17 @@ def test_files_come_out_of_archives(scratch: Scratch, pack: object) -> None:
     assert [path for path in scratch.incoming.iterdir() if path.suffix != ".lock"] == []
 
 
+def test_what_a_killed_fetch_left_half_written_goes(scratch: Scratch) -> None:
+    here = make_file("data/a.bin", "http://127.0.0.1:9/a")
+    for folder in (scratch.incoming, scratch.notes, scratch.root / "data"):
+        folder.mkdir(parents=True)
+        (folder / ".a.bin.json.x1.partial").write_bytes(b"{")
+    (scratch.root / "data/a.bin").write_bytes(b"x")
+    assert [item.fate for item in bring(scratch, here)] == [Fate.HERE]
+    left = [path.parent for path in scratch.root.rglob("*.partial")]
+    assert left == [scratch.root / "data"], "others write there"
+
+
 def test_an_archive_that_is_here_already_is_only_unpacked(scratch: Scratch) -> None:
     packed = tar_files({"val/1.jpg": b"one"})
     images = make_file("data/b/*.jpg", "http://127.0.0.1:9/a.tgz", data=packed, unpack="val/", packed=1000)

@@ -45,7 +45,9 @@ from reconciler.tree.render import render
 
 _LISTED = 12
 _PATH = click.Argument(["path"], metavar="PATH", type=click.Path(exists=True, file_okay=False, path_type=Path))
-_SUBMITTER = click.Option(["--submitter"], default="", metavar="NAME", help="Whose results, where there are several.")
+_SUBMITTER = click.Option(
+    ["--submitter"], default="", metavar="NAME", help="Whose results to adopt, where the tree has several submitters."
+)
 _ROUND = click.Option(
     ["--round", "round_name"],
     default="",
@@ -53,7 +55,7 @@ _ROUND = click.Option(
     help="Declare them for this round instead: settings stay, every performance run is stale.",
 )
 _REHEARSAL = click.Option(
-    ["--rehearsal"], is_flag=True, help="Take runs that the round would refuse too; nothing of it can be packed."
+    ["--rehearsal"], is_flag=True, help="Also take runs that the round would refuse; none of it can be packed."
 )
 _OUTPUT = click.Option(
     ["-o", "--output"],

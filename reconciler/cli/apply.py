@@ -30,7 +30,8 @@ def command(
     as_json: bool,
     show_all: bool,
 ) -> int:
-    """Carry out PLAN, a file that `reconcile plan -o` saved; without one, what the selection chooses of a new plan.
+    """Carry out PLAN, a file that `reconcile plan -o` saved; without one, the part of a new plan that the selectors
+    choose.
 
     A saved plan is refused when the spec or the set of records is no longer what it was made from.
     """

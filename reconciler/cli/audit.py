@@ -25,7 +25,7 @@ from reconciler.render.lines import Lines
 log = logging.getLogger(__name__)
 _LOGGED = 200  # claims
 _RESCORE = click.Option(
-    ["--rescore"], is_flag=True, help="Score the kept accuracy logs again: accuracy is proven. Needs `pull`."
+    ["--rescore"], is_flag=True, help="Score the stored accuracy logs again, which proves the accuracy. Needs `pull`."
 )
 _RERUN = click.Option(
     ["--rerun"],
@@ -37,7 +37,7 @@ _SIGNERS = click.Option(
     ["--signers"],
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Allowed signers of records, instead of those that the spec or git names.",
+    help="The allowed signers of records, instead of those that the spec or git names.",
 )
 _AT = click.Option(
     ["--at"], default="HEAD", metavar="COMMIT", shell_complete=complete_refs, help="The commit to audit. Default: HEAD."
@@ -59,7 +59,7 @@ def command(
 
     Each claim ends proven (derived again here), attested (the digest fits, and the scorer says so), accepted (somebody
     decided that it counts, which proves nothing), contradicted or missing. Needs no machine, no artifact and no
-    network, unless it is to measure or score again. Ends with 0 when all is proven or attested, else with 2.
+    network, unless it is to measure or score again. Exits with 0 when all is proven or attested, else with 2.
     """
     paths = find_repository(())
     with open_log(paths.log, "audit"):

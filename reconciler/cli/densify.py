@@ -25,7 +25,7 @@ _COUNT = click.Option(
 @click.command("densify")
 @takes([_CURVE, _COUNT, patch_option(), spec_option(), json_option()])
 def command(curve: str | None, count: int, output: Path | None, specs: tuple[str, ...], as_json: bool) -> int:
-    """Propose further points of CURVE (DIVISION/SYSTEM/BENCHMARK) beside the sharpest bends of what was measured.
+    """Propose further points of CURVE (DIVISION/SYSTEM/BENCHMARK) next to the sharpest bends of what was measured.
 
     A curve of MLPerf Endpoints may have at most as many points as its rules allow. The spec is left alone: the edit is
     printed as a patch. CURVE may be left out where the spec declares one.

@@ -60,9 +60,9 @@ class _Target(Struct, frozen=True):
 def command(
     system: str | None, write: bool, overwrite: bool, launcher: str, specs: tuple[str, ...], as_json: bool
 ) -> int:
-    """Read this machine and propose how the spec describes it; --write changes the spec.
+    """Read this machine and propose how the spec should describe it; --write changes the spec.
 
-    What people wrote stays, comments too. What cannot be read is named, and left to you.
+    What people wrote stays, comments included. What cannot be read is named and left to you.
     """
     root = find_root(Path.cwd())
     paths = RepositoryPaths(root) if root is not None else None

@@ -27,7 +27,7 @@ def command(commits: str, other: str | None, as_json: bool) -> int:
     """Show what differs between two commits, written A..B or A B: the inputs of every cell, and its result. B is HEAD
     when left out.
 
-    Ends with 0 when nothing differs, else with 2.
+    Exits with 0 when nothing differs, else with 2.
     """
     root = find_repository().root
     if "..." in commits:

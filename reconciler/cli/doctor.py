@@ -28,7 +28,8 @@ from reconciler.render.documents import render_document
     ]
 )
 def command(specs: tuple[str, ...], fix: bool, as_json: bool) -> int:
-    """Say what real runs and the submission still miss: of this machine, the repository, the spec and its data.
+    """Say what is still missing for real runs and the submission: on this machine, in the repository, the spec and its
+    data.
 
     Runs nothing. Exits 0 when nothing is missing, else 2.
     """

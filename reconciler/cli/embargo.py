@@ -32,7 +32,8 @@ exec {command} "$2"
 @click.command("embargo")
 @takes([_ADDRESS, _INSTALL, json_option()])
 def command(address: str | None, install: bool, as_json: bool) -> int:
-    """Say whether results may leave for ADDRESS today, and end with 1 when not; without one, say it of each remote.
+    """Say whether results may be sent to ADDRESS today, and exit with 1 if not; without ADDRESS, say it for each
+    remote.
 
     ADDRESS is what git pushes to, the URL of a store, or exec:COMMAND. The specs of the work tree decide.
     """

@@ -48,9 +48,15 @@ _OPTIONS: list[click.Parameter] = [
         metavar="URL|DIR",
         help="Read from here in place of the publishers: a web server or a folder, laid out as a scratch space.",
     ),
-    click.Option(["--optional"], is_flag=True, help="Also what a benchmark runs without, such as calibration images."),
     click.Option(
-        ["--parallel"], type=click.IntRange(1, 16), default=4, show_default=True, help="Files under way at once."
+        ["--optional"], is_flag=True, help="Also fetch what a benchmark can run without, such as calibration images."
+    ),
+    click.Option(
+        ["--parallel"],
+        type=click.IntRange(1, 16),
+        default=4,
+        show_default=True,
+        help="How many files to download at once.",
     ),
     click.Option(
         ["--timeout"],
@@ -58,9 +64,11 @@ _OPTIONS: list[click.Parameter] = [
         default=30.0,
         show_default=True,
         metavar="SECONDS",
-        help="Give a connection up when nothing comes for so long; then it is tried again.",
+        help="Give up a connection on which nothing arrives for this long, and try again.",
     ),
-    click.Option(["--dry-run"], is_flag=True, help="Only say what would come, and whether the disk has room for it."),
+    click.Option(
+        ["--dry-run"], is_flag=True, help="Only say what would be downloaded, and whether the disk has room for it."
+    ),
     json_option(),
 ]
 

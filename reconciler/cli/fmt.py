@@ -23,9 +23,9 @@ _CHECK = click.Option(["--check"], is_flag=True, help="Change nothing; show what
 @click.command("fmt")
 @takes([_SPECS, _CHECK])
 def command(specs: tuple[str, ...], check: bool) -> int:
-    """Bring SPEC (by default all files in specs/) into one form: spaces at the ends of lines, line ends, empty lines.
+    """Format SPEC (by default all files in specs/) uniformly: trailing spaces, line endings, empty lines.
 
-    Comments, order and every value stay as they are; a file that would read otherwise is left alone.
+    Comments, order and every value stay as they are; a file whose content would change is left alone.
     """
     paths = find_repository(specs)
     spec_paths = list_spec_paths(paths, [show_from_root(paths, spec) for spec in specs])

@@ -60,7 +60,8 @@ def command(
     specs: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Run, rebuild and render nothing of CELL, or of the whole submission, until a day or until `unfreeze`.
+    """Leave CELL, or the whole submission, as it is until a given day or until `unfreeze`: nothing of it is run, built
+    or rendered.
 
     The decision is a file in state/frozen. `plan` shows what is withheld, passes and `watch` leave it alone, and `pr`
     warns when a change touches it.

@@ -15,7 +15,7 @@ from reconciler.record.gc import GcReport, collect
 from reconciler.render.documents import render_document
 
 _DRY = click.Option(["--dry-run"], is_flag=True, help="Only say what would be removed.")
-_TRIALS = click.Option(["--trials"], is_flag=True, help="Remove what `try`, `tune` and --quick recorded, too.")
+_TRIALS = click.Option(["--trials"], is_flag=True, help="Also remove what `try`, `tune` and --quick recorded.")
 
 
 @click.command("gc")

@@ -23,7 +23,9 @@ from reconciler.tuning.records import list_trials
 _SVG = click.Option(
     ["--svg"], type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the plot as SVG."
 )
-_TRIALS = click.Option(["--trials"], is_flag=True, help="List the trials of this machine instead: `try` and `tune`.")
+_TRIALS = click.Option(
+    ["--trials"], is_flag=True, help="List the trials of this machine instead, which `try` and `tune` made."
+)
 
 
 @click.command("history")

@@ -38,7 +38,7 @@ _SUBMISSION = (
         ["--round", "round_name"],
         metavar="ROUND",
         shell_complete=complete_rounds,
-        help="Of a whole submission: its round; default: the latest.",
+        help="The round of a whole submission; default: the latest.",
     ),
     click.Option(["--division"], type=click.Choice(DIVISIONS), default="closed", help="Its division; default: closed."),
     click.Option(

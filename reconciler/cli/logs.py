@@ -38,7 +38,7 @@ _PRINT = click.Option(
 _FOLLOW = click.Option(
     ["-f", "--follow", "follow_runs"], is_flag=True, help="Write what its runs print, until the pass ends."
 )
-_TRIALS = click.Option(["--trials"], is_flag=True, help="The logs of trials instead: `try` and `tune` made them.")
+_TRIALS = click.Option(["--trials"], is_flag=True, help="Show the logs of trials instead, which `try` and `tune` made.")
 # When several attempts have a log of that name and no folder is given: what went wrong first, then what is published.
 _PREFERRED = ("failed", "performance", "accuracy", "score")
 

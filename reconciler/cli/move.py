@@ -73,7 +73,7 @@ def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: 
 def _refuse(seen: PlanResult, source: Cell, target: Cell) -> None:
     if source.division in CURVE_DIVISIONS:
         place = f"{source.division}.{source.system}.{source.benchmark}"
-        fix = f"move what stands below spec.divisions.{place} by hand; no run is repeated"
+        fix = f"move what is below spec.divisions.{place} by hand; no run is repeated"
         raise ReconcilerError(f"{source} is a point: a curve is entered in one division as a whole", fix=fix)
     if source == target:
         raise ReconcilerError(f"{source} is in the {target.division} division already", fix="name another one: --to")

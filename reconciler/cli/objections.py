@@ -24,7 +24,7 @@ _INTO = click.Option(
     ["-o", "--output", "folder"],
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write a file per submitter into DIR. Default: print them.",
+    help="Write one file per submitter into DIR. Default: print them.",
 )
 _AGAINST = click.Option(
     ["--against"], multiple=True, metavar="SUBMITTER", help="Only this submitter. May be repeated. Default: all."
@@ -51,8 +51,8 @@ def command(
     """Draft objections to the results in TREE: per submitter a paragraph for each cause, then each file, line and rule.
 
     TREE is a tree, a repository of results, or a part of one. What `verify-tree` finds contradictory and what `check`
-    finds against the rules of the round goes in; notes do not. A draft is for people to judge: read it, ask the
-    submitter, then file it. Ends with 2 when there is anything to object to.
+    finds to break the rules of the round goes in; notes do not. It is a draft for people to judge: read it, ask the
+    submitter, then file it. Exits with 2 when there is anything to object to.
     """
     with show_progress(quiet=as_json) as report:
         original = open_archive(originals)

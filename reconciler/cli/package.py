@@ -51,10 +51,12 @@ _ENCRYPT = click.Option(
     ["--encrypt"], type=click.Choice(tuple(ENDINGS)), help="Encrypt it with this program; the plain one is not kept."
 )
 _EMBARGO = click.Option(
-    ["--despite-embargo"], is_flag=True, help="Pack although the results are secret and a remote is at a public host."
+    ["--despite-embargo"],
+    is_flag=True,
+    help="Pack even though the results are secret and a remote is on a public host.",
 )
 _ACCEPTED = click.Option(
-    ["--accepted"], is_flag=True, help="Pack cells too whose results count only by `accept`; the manifest names them."
+    ["--accepted"], is_flag=True, help="Also pack cells whose results count only by `accept`; the manifest names them."
 )
 _AMENDS = click.Option(
     ["--amends"],

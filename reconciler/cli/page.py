@@ -39,7 +39,7 @@ _PORT = click.Option(
 _TOKEN = click.Option(
     ["--token/--no-token"],
     default=None,
-    help="Ask for a token that only the printed address holds. Default: except on the loopback interface.",
+    help="Require the token that only the printed address contains. Default: yes, except on the loopback interface.",
 )
 _OPEN = click.Option(["--open", "browse"], is_flag=True, help="Open it in a browser.")
 _TREE = click.Option(
@@ -62,7 +62,7 @@ _BASE = click.Option(
     default="",
     metavar="REF",
     shell_complete=complete_refs,
-    help="Of an export: also what merging HEAD into REF would do.",
+    help="In an export: also show what merging HEAD into REF would do.",
 )
 _COMPARE = click.Option(
     ["--compare", "compared"],
@@ -88,7 +88,7 @@ def command(
 ) -> int:
     """Serve the submission as a page: matrix, live pass, cells, plan, history, findings.
 
-    Only reads, and may run beside a pass or watch. Until Ctrl-C.
+    It only reads, and may run beside a pass or `watch`. Ctrl-C ends it.
     """
     if export is None and (base or compared):
         raise click.UsageError("--base and --compare go with --export: the page asks for them itself")

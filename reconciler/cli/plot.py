@@ -39,7 +39,7 @@ _OF = click.Option(
     help=f"What it shows. Default: {CHARTS[0]} of a cell, {CURVE_CHARTS[0]} of a curve.",
 )
 _THEME = click.Option(
-    ["--theme"], type=click.Choice(THEMES), default=THEMES[0], show_default=True, help="For which background."
+    ["--theme"], type=click.Choice(THEMES), default=THEMES[0], show_default=True, help="The background it is meant for."
 )
 _BESIDE = click.Option(
     ["--beside"],

@@ -49,7 +49,7 @@ _FAIL_ON = click.Option(
     type=click.Choice(["errors", "work"]),
     default="work",
     show_default=True,
-    help="End with 2 when merging makes work, or only with 1 on errors.",
+    help="Exit with 2 when merging makes work, or only with 1 on errors.",
 )
 
 
@@ -66,8 +66,8 @@ def command(
 ) -> int:
     """Compare two commits: cells added, removed, made stale or unaffected, what merging makes due, and what is wrong.
 
-    Needs no GPU, no library of a backend and no artifact. A commit of records alone makes nothing due. Under an embargo
-    that does not allow the repository's address, comment, annotations and workflow pages hold nothing measured.
+    Needs no GPU, no backend library and no artifact. A commit that only adds records makes nothing due. Under an
+    embargo that does not allow the repository's address, comment, annotations and workflow pages hold nothing measured.
     """
     paths = find_repository(())
     compared = compare_commits(paths, base, head)

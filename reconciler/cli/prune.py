@@ -34,8 +34,8 @@ from reconciler.spec.loading import list_left_out
 
 _SHARE = 0.25
 _OPTIONS: list[click.Parameter] = [
-    click.Option(["--yes"], is_flag=True, help="Do it; without this nothing is removed."),
-    click.Option(["--measured"], is_flag=True, help="Records of runs, scores and tests may go, too; logs never."),
+    click.Option(["--yes"], is_flag=True, help="Remove it; without this, nothing is removed."),
+    click.Option(["--measured"], is_flag=True, help="Also remove records of runs, scores and tests; logs never."),
     click.Option(
         ["--max-share"],
         type=click.FloatRange(0, 1),

@@ -13,7 +13,7 @@ from reconciler.record.transfer import Transfer, foresee_transfer, list_pull_due
 
 _FROM = click.Option(["--from", "source"], default="", metavar="NAME|URL", help="Default: the only store declared.")
 
-_DEEP = click.Option(["--deep"], is_flag=True, help="Hash what is here already, and fetch what is damaged again.")
+_DEEP = click.Option(["--deep"], is_flag=True, help="Hash what is already here, and fetch again what is damaged.")
 
 
 @click.command("pull")
@@ -30,7 +30,7 @@ def command(
     """Fetch the objects that records name and this machine lacks. Selectors choose: kind=Engine, system=h200x8.
 
     An object lands only when its bytes have the digest that the record names. Ends with 0 when all are here, with 2
-    when the store lacks one or has other bytes, with 1 when the store fails: the same command then goes on.
+    when the store lacks one or has other bytes, with 1 when the store fails: the same command then continues.
     """
     paths = find_repository()
     store = choose_store(paths, source, "--from")

@@ -15,7 +15,9 @@ from reconciler.record.transfer import Transfer, list_push_due, push
 from reconciler.resource.embargo import explain_refusal, make_embargo
 
 _TO = click.Option(["--to"], default="", metavar="NAME|URL", help="The store. Default: the only one declared.")
-_DEEP = click.Option(["--deep"], is_flag=True, help="Read back what is there already, and replace what is damaged.")
+_DEEP = click.Option(
+    ["--deep"], is_flag=True, help="Read back what the store already has, and replace what is damaged."
+)
 
 
 @click.command("push")
@@ -31,8 +33,8 @@ def command(
 ) -> int:
     """Copy the objects that records name and git does not hold (engines, raw logs, data) to a store elsewhere.
 
-    Only what is missing there. Ends with 0 when the store has them all, with 2 when one is neither here nor there or is
-    damaged, with 1 when the store fails: the same command then goes on.
+    Copies only what is missing there. Exits with 0 when the store has them all, with 2 when one is neither here nor
+    there or is damaged, with 1 when the store fails: the same command then continues.
     """
     paths = find_repository()
     store = choose_store(paths, to, "--to")

@@ -53,7 +53,7 @@ _OUTPUT = click.Option(
     ["--output"],
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="The repository of the rehearsal; by default a folder of .reconcile/rehearsals.",
+    help="The repository of the rehearsal; by default a folder in .reconcile/rehearsals.",
 )
 _SIZE = click.Option(
     ["--size"],
@@ -65,7 +65,7 @@ _ROUND = click.Option(
     ["--round", "round_name"],
     shell_complete=complete_rounds,
     default="",
-    help="Default: the newest round; benchmarks that it has no more go to the open division.",
+    help="Default: the newest round; benchmarks that it no longer has go to the open division.",
 )
 _DIVISION = click.Option(["--division"], type=click.Choice(("closed", "open")), default="closed", show_default=True)
 _CATEGORY = click.Option(
@@ -73,12 +73,17 @@ _CATEGORY = click.Option(
     type=click.Choice(("datacenter", "edge", CATEGORY)),
     default=CATEGORY,
     show_default=True,
-    help="Of the system: it decides which scenarios there are.",
+    help="The category of the system, which decides the scenarios.",
 )
 _SAMPLES = click.Option(
-    ["--samples"], type=click.IntRange(min=0), default=0, help="Samples to generate of each, instead of its own number."
+    ["--samples"],
+    type=click.IntRange(min=0),
+    default=0,
+    help="How many samples to generate for each, instead of its own number.",
 )
-_SEED = click.Option(["--seed"], type=click.IntRange(min=0), default=1, help="Everything generated follows from it.")
+_SEED = click.Option(
+    ["--seed"], type=click.IntRange(min=0), default=1, help="The seed of everything that is generated."
+)
 
 
 @click.command("rehearse")
@@ -98,7 +103,7 @@ def command(
     """Rehearse the submission of BENCHMARK, or of all whose libraries are installed, without any data.
 
     Makes datasets and networks of the published formats, and drives engines, all scenarios of the round, compliance
-    tests, the tree and its check. Interrupted or repeated, it goes on where it was. Nothing of it can be packed.
+    tests, the tree and its check. Interrupted or repeated, it continues where it stopped. None of it can be packed.
     """
     chosen = _choose(benchmarks, as_json=as_json)
     round_name = round_name or choose_round(chosen)

@@ -43,9 +43,9 @@ _INTO = click.Option(
 def command(cell: str, at: str, objection: str, folder: Path | None, as_json: bool) -> int:
     """Gather the evidence for the result of CELL: records, logs, commits, settings with their lines, and the audit.
 
-    README.md in the folder tells what speaks for the result and what does not, and leaves room for the answer; beside
-    it lie the record and the logs of each run. All of it is read from one commit. Ends with 2 when something of it is
-    missing or contradicted, which is better known before the answer than after.
+    README.md in the folder says what supports the result and what does not, and leaves room for the answer; beside it
+    are the record and the logs of each run. All of it is read from one commit. Exits with 2 when any of it is missing
+    or contradicted: better to know before you answer than after.
     """
     paths = find_repository()
     seen = read_snapshot(paths.root, git.resolve(paths.root, at))

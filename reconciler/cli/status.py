@@ -32,7 +32,8 @@ def command(
     as_json: bool,
     show_all: bool,
 ) -> int:
-    """Show each cell: is it built, accurate, performed, audited, valid, rendered, ready, and what it measured."""
+    """Show for each cell whether it is built, accurate, performed, valid, audited, rendered and ready, and what it
+    measured."""
     paths, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
     seen = compute_selected_plan(paths, options)
     cells, under_way = list_cells(seen, options), list_jobs_under_way(paths)

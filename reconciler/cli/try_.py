@@ -25,7 +25,7 @@ def command(
 ) -> int:
     """Make one performance run of CELL with other settings, such as target_qps=250 or run.batch_size=8.
 
-    The spec stays as it is, and no result comes of it: the run is recorded in .reconcile/trials as evidence. Exits 0
+    The spec stays as it is, and nothing is published: the run is recorded in .reconcile/trials as evidence. Exits 0
     when it is VALID, else 2.
     """
     wanted = parse_settings(settings)

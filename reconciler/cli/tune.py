@@ -37,7 +37,7 @@ _VARY = click.Option(
 _FOR = click.Option(
     ["--for", "budget"],
     metavar="DURATION",
-    help="Begin no trial that would end later than this from now, such as 2h. Default: until it is found.",
+    help="Start no trial that would end later than this from now, such as 2h. Default: search until it is found.",
 )
 _TOLERANCE = click.Option(
     ["--tolerance"],
@@ -45,7 +45,7 @@ _TOLERANCE = click.Option(
     default=TOLERANCE * 100,
     show_default=True,
     metavar="PERCENT",
-    help="How close an INVALID rate must be above the VALID one.",
+    help="How close above the VALID rate an INVALID one must be found.",
 )
 _TRIALS = click.Option(
     ["--trials"], type=click.IntRange(min=1), default=40, show_default=True, metavar="N", help="Make at most this many."
@@ -69,10 +69,11 @@ def command(
     specs: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Search the highest VALID rate of a Server cell, or the best settings of any, and propose the edit of the spec.
+    """Search for the highest VALID rate of a Server cell, or the best settings of any cell, and propose the edit of the
+    spec.
 
-    Each trial is a run of its own, recorded in .reconcile/trials; none becomes a result. Interrupted or killed, the
-    same command goes on from what was recorded. Exits 0 when the search came to its end, else 2.
+    Each trial is a run of its own, recorded in .reconcile/trials; none becomes a result. If it is interrupted or
+    killed, the same command continues from what was recorded. Exits 0 when the search was completed, else 2.
     """
     paths, options = find_asked_cells(specs, busy=busy)
     seen, chosen = find_trial_cell(paths, options, cell)

@@ -34,7 +34,7 @@ _OBJECTIONS = click.Option(
     ["--objections"],
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Also write Markdown for the review, a file per submitter.",
+    help="Also write Markdown for the review, one file per submitter.",
 )
 _BASELINE = click.Option(
     ["--baseline"],

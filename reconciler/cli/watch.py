@@ -28,7 +28,10 @@ _DEFAULTS = WatchSettings()
 _OPTIONS: list[click.Parameter] = [
     click.Option(["--observe"], multiple=True, metavar="SELECTOR", help="Only report these cells. May be repeated."),
     click.Option(
-        ["--freeze"], multiple=True, metavar="HH:MM-HH:MM", help="Build and run nothing then, local time. Repeatable."
+        ["--freeze"],
+        multiple=True,
+        metavar="HH:MM-HH:MM",
+        help="Build and run nothing in these hours, local time. May be repeated.",
     ),
     click.Option(
         ["--in-flight"],
@@ -66,7 +69,7 @@ _OPTIONS: list[click.Parameter] = [
     click.Option(
         ["--health"], type=click.IntRange(1, 65535), default=None, metavar="PORT", help="Serve the state on 127.0.0.1."
     ),
-    click.Option(["--systemd"], is_flag=True, help="Print a systemd unit for this command line, and end."),
+    click.Option(["--systemd"], is_flag=True, help="Print a systemd unit for this command line, and exit."),
 ]
 
 
@@ -92,10 +95,10 @@ def command(
     health: int | None,
     systemd: bool,
 ) -> int:
-    """Pass whenever the specs, the files that they name, the records, the rendered tree or the branch changed, until
-    Ctrl-C or SIGTERM.
+    """Make a pass whenever the specs, the files that they name, the records, the rendered tree or the branch change,
+    until Ctrl-C or SIGTERM.
 
-    A change of the spec that alters a resolved value supersedes what is queued; any other supersedes nothing. The hook
+    A change to the spec that alters a resolved value supersedes what is queued; no other change does. The hook
     gets one JSON object on its standard input, and ten seconds.
     """
     paths, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep, busy=busy)

@@ -88,7 +88,7 @@ def _refusal(path: PurePosixPath) -> str:
     if len(path.parts) > _DEEPEST or len(str(path)) > _LONGEST:
         return "is nested too deeply"
     if path.parts[0] not in DIVISIONS and len(path.parts) > 1:
-        return "lies in no division"
+        return "is not in a division"
     if any(part.startswith(".") or not is_portable(part) for part in path.parts):
         return "has a name that no submission has"
     return ""

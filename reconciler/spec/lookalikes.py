@@ -40,7 +40,7 @@ def explain_lookalike(text: str) -> tuple[int, str, str] | None:
             plain = plain_form(character)
             if plain != character and plain.isascii():
                 message = f"{text!r} holds {character!r}, U+{ord(character):04X} ({_name(character)}), not {plain!r}"
-                return word.start() + offset, message, f"write {plain_form(text)!r}, typed anew"
+                return word.start() + offset, message, f"write {plain_form(text)!r}, typed again"
     return None
 
 

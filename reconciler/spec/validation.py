@@ -190,7 +190,7 @@ def _unknown(where: Location) -> tuple[str, str]:
     plain = plain_form(name)
     if plain != name and plain in valid:
         odd = next(character for character in name if not character.isascii())
-        return f"{message}: it holds {odd!r} (U+{ord(odd):04X})", f"write {plain}, typed anew"
+        return f"{message}: it holds {odd!r} (U+{ord(odd):04X})", f"write {plain}, typed again"
     if "{" in name:
         written = name.partition("{")[0].strip()
         return f"the ':' is missing behind {written}", f"write '{written}: {{…}}'"

@@ -104,7 +104,7 @@ def test_what_only_tells_of_the_program_loads_no_codec(option: str) -> None:
 def test_every_help_is_shown(python: Python) -> None:
     shown = python(_COMMAND, "--help")
     assert shown.returncode == 0, shown.stderr
-    commands = re.findall(r"^  ([a-z][a-z-]*)(?:\s|$)", shown.stdout.partition("Begin:")[2], re.MULTILINE)
+    commands = re.findall(r"^  ([a-z][a-z-]*)(?:\s|$)", shown.stdout.partition("Get started:")[2], re.MULTILINE)
     assert {"plan", "validate", "status"} <= set(commands)
     helped = python(_EVERY_HELP, *commands)
     assert helped.returncode == 0, helped.stderr

@@ -89,7 +89,7 @@ def selection_options() -> list[click.Parameter]:
 
 
 def busy_option() -> click.Option:
-    text = "Time runs although others use the GPUs or load the processors; the records say so."
+    text = "Time runs even while others use the GPUs or load the processors; the records say so."
     return click.Option(["--busy"], is_flag=True, envvar="RECONCILE_BUSY", help=text)
 
 
@@ -105,7 +105,7 @@ def running_options() -> list[click.Parameter]:
             multiple=True,
             metavar="SELECTOR",
             shell_complete=_complete_selectors,
-            help="Make what matches again although nothing changed. Repeated, each adds more.",
+            help="Make what matches again even though nothing changed. Repeated, each adds more.",
         ),
         click.Option(["--commit"], is_flag=True, help="Commit the new records, and nothing else, to git."),
         busy_option(),

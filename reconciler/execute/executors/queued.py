@@ -284,4 +284,4 @@ def _describe_lost(title: str) -> Interruption:
 
 def _describe_double(title: str) -> Interruption:
     problem = f"its job was queued again by {title}, after it had begun"
-    return Interruption("requeued", problem, "it is submitted anew by itself")
+    return Interruption("requeued", problem, "it is submitted again automatically")

@@ -53,7 +53,7 @@ _ENDS: Mapping[str, tuple[str, str, str]] = {
     "JOB_SUPERVISOR_ACTOR_DIED": (
         "node-failure",
         "lost its node",
-        "see `ray list nodes`; it is queued again by itself",
+        "see `ray list nodes`; it is queued again automatically",
     ),
     "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE": ("lost", "was lost by Ray", "pass again"),
 }

@@ -49,7 +49,7 @@ _RUNNING = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "STAGE_OU
 # A final state → its class, what is said of it, and what to do.
 _ENDS: Mapping[str, tuple[str, str, str]] = {
     "PREEMPTED": ("preempted", "was preempted", "it is queued again as often as executor.slurm.retries says"),
-    "NODE_FAIL": ("node-failure", "lost its node", "see `scontrol show node`; it is queued again by itself"),
+    "NODE_FAIL": ("node-failure", "lost its node", "see `scontrol show node`; it is queued again automatically"),
     "BOOT_FAIL": ("node-failure", "got a node that did not boot", "see `scontrol show node`"),
     "TIMEOUT": ("time-limit", "reached its time limit", "raise executor.slurm.time of the system"),
     "DEADLINE": ("time-limit", "reached its deadline", "raise the deadline among executor.slurm.options"),
@@ -93,7 +93,7 @@ class SlurmJob(Struct, frozen=True):
         if not kind and self.reason == _LAUNCH_FAILED:
             kind, said, fix = _ENDS["NODE_FAIL"]
         if (self.taken and kind == "time-limit") or (self.for_another and kind == "cancelled"):
-            kind, said, fix = "lost", f"{said} with a step that it had taken over", "it is queued again by itself"
+            kind, said, fix = "lost", f"{said} with a step that it had taken over", "it is queued again automatically"
         where = f" on {self.nodes}" if self.nodes else ""
         return Interruption(kind, f"job {self.id} of Slurm{where} {said}", fix) if kind else None
 

@@ -14,7 +14,7 @@ from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.ruled_value import RuledValue
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.resource.inputs import Origin, Value
-from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
 
 RULES = load_ruleset("v6.1")
@@ -281,3 +281,14 @@ def test_what_a_resource_is_made_from_comes_before_it() -> None:
     for resource in desired.resources:
         assert set(resource.upstream) <= seen
         seen.add(resource.address)
+
+
+def test_bars_bind_where_the_division_of_the_round_says_so() -> None:
+    declared = declare("Offline")
+    (cell,) = declared.cells
+    closed = replace(cell, cell=replace(cell.cell, division="closed"))
+    for one, binds in ((cell, False), (closed, True)):
+        desired = compiled(replace(declared, cells=(one,)))
+        rules = desired.detail(Address(Kind.SCORE, str(one.cell))).rules
+        assert rules is not None
+        assert rules.bars_bind is binds

@@ -132,6 +132,7 @@ def test_hash_of_a_real_log_is_that_of_the_original(loadgen_run: Callable[[str],
     [
         ("accuracy=1000%, good=10, total=1\n", 0, "acc 1000 is more than 100"),
         ("{'vbench_score': 170.48}\n", 0, "vbench_score 170.48 is more than 100"),
+        ("{'CLIP_SCORE': 131.9}\n", 0, "CLIP_SCORE 131.9 is more than 100"),
         ("accuracy=75.000%, good=12, total=16\naccuracy=81.2%\n", 16, "acc 81.2, and line 1 states 75.000"),
         ("accuracy=99%, good=0, total=16\n", 16, "0 of 16 are 0.000%"),
         ("accuracy=99%, good=99, total=16\n", 16, "99 of 16 cannot be"),
@@ -141,7 +142,10 @@ def test_hash_of_a_real_log_is_that_of_the_original(loadgen_run: Callable[[str],
     ],
 )
 def test_an_accuracy_that_no_scorer_can_have_found(text: str, samples: int, why: str) -> None:
-    found = [str(item) for item in find_impossible(text, parse_accuracy(text, ["acc", "vbench_score"]), samples)]
+    found = [
+        str(item)
+        for item in find_impossible(text, parse_accuracy(text, ["acc", "vbench_score", "CLIP_SCORE"]), samples)
+    ]
     assert any(why in item for item in found), found
 
 

@@ -71,6 +71,10 @@ def test_an_offline_run_has_a_margin_of_its_samples_and_its_slowest_latency() ->
     }
 
 
+def test_a_run_that_was_asked_for_no_duration_has_no_margin_of_it() -> None:
+    assert [*margins_of(log_of(OFFLINE, effective_min_duration_ms=None))] == ["samples"]
+
+
 def test_what_loadgen_says_decides_whether_a_constraint_is_met() -> None:
     found = margins_of(log_of(OFFLINE, result_min_duration_met=False, result_min_queries_met=False))
     assert {margin.met for margin in found.values()} == {False}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from statistics import fmean, stdev
+
 import pytest
+from scipy.stats import t as student
 
 from reconciler.mlperf.compliance.scores import Scored, Slack
 from reconciler.mlperf.compliance.test01 import find_slack
@@ -70,3 +74,12 @@ def test_a_round_without_limits_of_its_own_allows_what_is_usual(round_name: str)
     ruleset = load_ruleset(round_name)
     assert find_slack(ruleset.benchmark("resnet"), "Offline") == Slack()
     assert find_slack(None, "Offline") == Slack()
+
+
+@pytest.mark.parametrize("count", [*range(3, 32), 200])
+def test_the_quantiles_are_those_of_students_t(count: int) -> None:
+    """SciPy's; that of 30 degrees of freedom for all above."""
+    recorded = [100.0 + 0.01 * (-1) ** number for number in range(count)]
+    found = compute_bound(recorded, 100.0, OFFLINE, Slack(), lower=False)
+    quantile = (fmean(recorded) - found.value) / (stdev(recorded) * math.sqrt(1 + 1 / count))
+    assert quantile == pytest.approx(student.ppf(0.99, min(count - 1, 30)), abs=6e-4)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from reconciler.mlperf.endpoints_program.point import AccuracyScore, MeasuredPoint
 from reconciler.mlperf.endpoints_program.results import UnreadablePointError, parse_point, read_point
@@ -67,6 +68,19 @@ def test_whole_percents_are_named_with_and_without_a_decimal() -> None:
         summary["tpot"]["percentiles"]["90"] = summary["tpot"]["percentiles"].pop("90.0")
 
     assert parse(rename).tps_per_user == parse().tps_per_user
+
+
+@pytest.mark.parametrize(
+    ("written", "requests", "whole"), [({"n_requests": 12}, 12, False), ({}, 0, True), ({"n_requests": None}, 0, True)]
+)
+def test_a_warmup_without_a_number_of_requests_is_a_whole_pass(
+    written: dict[str, object], requests: int, whole: bool
+) -> None:
+    config = YAML(typ="safe").load(_CONFIG)
+    config["settings"]["warmup"] = {"enabled": True, **written}
+    warmup = parse(config__yaml=json.dumps(config).encode()).warmup  # JSON is YAML
+    assert warmup is not None
+    assert (warmup.requests, warmup.whole_pass) == (requests, whole)
 
 
 @pytest.mark.parametrize(

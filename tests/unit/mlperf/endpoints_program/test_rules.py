@@ -9,6 +9,7 @@ import reconciler
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.cohorts import Cohort, list_adoption_window
 from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules, parse_endpoints_rules
+from reconciler.mlperf.rules.endpoints_ruleset import load_endpoints_ruleset
 
 _RULES = load_endpoints_rules()
 
@@ -86,6 +87,12 @@ def test_bars_of_a_benchmark() -> None:
     assert llama.accuracy["rouge1"] == (Decimal("38.391408"), None)
     assert llama.accuracy["gen_len"][1] == Decimal("8984408.4")
     assert _RULES.benchmarks["kimi-k3"].agentic
+
+
+def test_a_round_of_curves_holds_results_to_both_bounds() -> None:
+    bars = {bar.metric: bar for bar in load_endpoints_ruleset("endpoints-v1.0").benchmark("llama3_1-8b").bars("")}
+    assert (bars["rouge1"].least, bars["rouge1"].most) == (Decimal("38.391408"), None)
+    assert bars["gen_len"].most == Decimal("8984408.4")
 
 
 def test_the_document_lists_every_open_question() -> None:

@@ -109,3 +109,11 @@ def test_a_window_beyond_the_run_or_over_a_drift_is_false() -> None:
     drifting = make_passes([10 * 1.1**n for n in range(9)])
     (found,) = find_false_claims(replace(claim(), seconds=None), drifting, _SIZE, _RULES)
     assert found == "a steady state, while tpot_p50 and tpot_p90 drifts in its window"
+
+
+def test_a_super_pass_is_told_by_its_middle_and_its_ninth_tenth() -> None:
+    paces = [*range(1, 21)]
+    (only,) = roll_up(parse_events(write_lines(make_events(paces))), len(paces))
+    whole = roll_up(parse_events(write_lines(make_events(paces))), 1)
+    each = sorted(one.metrics["tpot_p50"] for one in whole)
+    assert only.metrics == {"tpot_p50": each[10], "tpot_p90": each[18]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,23 @@ def test_a_run_may_miss_its_duration_by_what_clocks_differ(seconds: str, wrong: 
 
 def test_the_document_lists_every_lie() -> None:
     assert f"\n{show_table()}\n" in DOCUMENT.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("seconds", "wrong"), [(4, False), (5, True), (-5, False), (-6, True)])
+def test_clocks_of_a_performance_run_may_differ_by_five_seconds(seconds: int, wrong: bool, loadgen_run: Runs) -> None:
+    """LoadGen's logger, and the time of day in whole seconds: up to one more than ``seconds``."""
+    detail = loadgen_run("offline-valid").bytes("detail.txt")
+    log = parse_detail(detail)
+    ended, counted = log.ended, log.index.ended_at
+    assert ended is not None
+    assert counted is not None
+    began = ended - timedelta(seconds=float(counted) / 1000 + seconds)
+    written = setting("test_datetime", f'"{began:%Y-%m-%dT%H:%M:%S}Z"')(detail.decode())
+    found = [item.derived for item in find_inconsistencies(parse_detail(written.encode()))]
+    assert any("test_datetime" in derived for derived in found) is wrong
+
+
+def test_a_log_without_a_least_number_of_queries_is_judged_by_the_rest(loadgen_run: Runs) -> None:
+    lines = loadgen_run("offline-valid").bytes("detail.txt").splitlines()
+    log = parse_detail(b"\n".join(line for line in lines if b"effective_min_query_count" not in line))
+    assert "result_min_queries_met" not in [item.key for item in find_inconsistencies(log)]

@@ -180,11 +180,16 @@ def set_log(folder: Path, key: str, value: object) -> None:
     path.write_text(text)
 
 
-def add_error(folder: Path, text: str = "Ran out of generated queries") -> None:
+def add_error(folder: Path, text: str = "Ran out of generated queries", *, warning: bool = False) -> None:
     path = folder / "mlperf_log_detail.txt"
     lines = path.read_text().splitlines()
-    entry = {"key": "error_runtime", "value": text, "time_ms": 1.0, "namespace": "mlperf::logging"}
-    metadata = {"is_error": True, "is_warning": False, "file": "x.cc", "line_no": 1, "pid": 1, "tid": 1}
+    entry = {
+        "key": "warning" if warning else "error_runtime",
+        "value": text,
+        "time_ms": 1.0,
+        "namespace": "mlperf::logging",
+    }
+    metadata = {"is_error": not warning, "is_warning": warning, "file": "x.cc", "line_no": 1, "pid": 1, "tid": 1}
     lines.insert(
         len(lines) - 1, f":::MLLOG {json.dumps({**entry, 'event_type': 'POINT_IN_TIME', 'metadata': metadata})}"
     )

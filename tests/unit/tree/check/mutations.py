@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from reconciler.mlperf.loadgen.log import AUDIT_TEXT
 from tests.unit.tree.check.made import add_error, change_system, make_accuracy, set_log, write
 
 Change = Callable[[Path], None]
@@ -71,6 +72,10 @@ def described(**fields: object) -> Change:
 
 def moved(old: str, new: str) -> Change:
     return lambda root: shutil.move(root / old, root / new)
+
+
+def audited(root: Path) -> None:
+    add_error(cell(root) / "accuracy", AUDIT_TEXT, warning=True)
 
 
 def numpy_scalar(root: Path) -> None:
@@ -174,6 +179,7 @@ MUTATIONS = (
     expect("ERROR line in performance log", lambda root: add_error(run(root)), "run.errors"),
     expect("only num_errors", logged("num_errors", "1"), "run.errors"),
     expect("ERROR line in accuracy log", lambda root: add_error(cell(root) / "accuracy"), "accuracy.errors"),
+    expect("audit.config in the accuracy run", audited, "accuracy.audit"),
     expect("no performance summary", removed("performance/run_1/mlperf_log_summary.txt"), "files.missing"),
     expect("no accuracy summary", removed("accuracy/mlperf_log_summary.txt"), "files.missing"),
     expect("no performance detail", removed("performance/run_1/mlperf_log_detail.txt"), "files.missing"),

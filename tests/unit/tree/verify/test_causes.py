@@ -102,6 +102,11 @@ def test_what_could_not_be_compared_is_counted(
     assert not blind or not report.clean
 
 
+def test_an_empty_conf_is_not_one_for_another_model(tree: Path) -> None:
+    write(tree / CELL / "user.conf", "")
+    assert not [gap for gap in verify_tree(tree).gaps if "is for the model" in gap.reason]
+
+
 def test_a_whole_tree_has_no_gaps(consistent: Path) -> None:
     assert not verify_tree(consistent).gaps
 

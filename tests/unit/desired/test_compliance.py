@@ -10,9 +10,9 @@ from reconciler.desired.compliance import has_test, select_tests
 from reconciler.errors import Problem, SpecError
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Origin, Value
-from reconciler.resource.kinds import Cell
+from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.spec.declared import Declared
-from tests.unit.desired.test_inputs import HERE, declare
+from tests.unit.desired.test_inputs import HERE, compiled, declare
 
 ASKED_AT = Origin("specs/a.yaml", 31, 9)
 ROUND = load_ruleset("v5.0")
@@ -75,3 +75,13 @@ def test_a_round_has_its_own_tests(round_name: str, tests: set[str]) -> None:
     rules = load_ruleset(round_name).benchmark("resnet")
     assert rules is not None
     assert {f"TEST{n:02}" for n in range(1, 100) if has_test(rules, f"TEST{n:02}", "Offline")} == tests
+
+
+def test_a_test_is_made_from_what_the_run_is_with_its_own_settings_in_place_of_the_runs() -> None:
+    desired = compiled(asking("TEST01"))
+    (cell,) = asking("TEST01").cells
+    inputs = [item.name for item in desired.detail(Address(Kind.COMPLIANCE_TEST, f"{cell.cell}/TEST01")).inputs]
+    own = {name.removeprefix("audit.") for name in inputs if name.startswith("audit.")}
+    assert {"mode", "min_duration"} & own == {"mode"}
+    assert {"scenario", "mode", "min_duration", "test"} <= {*inputs}
+    assert own & {*inputs} == {"mode"}

@@ -292,3 +292,15 @@ def test_bars_bind_where_the_division_of_the_round_says_so() -> None:
         rules = desired.detail(Address(Kind.SCORE, str(one.cell))).rules
         assert rules is not None
         assert rules.bars_bind is binds
+
+
+@pytest.mark.parametrize("accelerator", [None, "NVIDIA H200"])
+def test_a_backend_of_cpus_leaves_only_an_accelerator_that_is_declared_idle(accelerator: str | None) -> None:
+    desired = compiled(declare("Offline", engine__backend="onnxruntime", hardware__accelerator=accelerator))
+    assert any("idle" in gap.message for gap in desired.gaps) is (accelerator is not None)
+
+
+def test_a_benchmark_of_ones_own_is_not_synthetic() -> None:
+    desired = compiled(declare("Offline", benchmark__code="benchmarks/mine.py"))
+    address = Address(Kind.RUN, "open/box/digits/Offline/performance")
+    assert desired.detail(address).marks == ()

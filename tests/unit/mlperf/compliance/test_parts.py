@@ -194,3 +194,8 @@ def test_limits_of_a_verdict_are_those_of_its_inputs_by_the_rounds_names() -> No
     inputs = {"test": "TEST09", "limit.least_mean_tokens": "1147.8", "limit.most_mean_tokens": "1402.8", "other": 1}
     question = collect_verdict_inputs(inputs, {}, "Offline", ())
     assert question.limits == {"least_mean_tokens": "1147.8", "most_mean_tokens": "1402.8"}
+
+
+def test_a_log_that_is_not_at_hand_is_told_by_its_run() -> None:
+    with pytest.raises(MissingLogError, match="accuracy"):
+        RunLogs().entries("accuracy")

@@ -196,6 +196,7 @@ def test_limits_of_a_verdict_are_those_of_its_inputs_by_the_rounds_names() -> No
     assert question.limits == {"least_mean_tokens": "1147.8", "most_mean_tokens": "1402.8"}
 
 
-def test_a_log_that_is_not_at_hand_is_told_by_its_run() -> None:
+@pytest.mark.parametrize("read", [RunLogs.entries, RunLogs.detail_log, RunLogs.summary_log])
+def test_a_log_that_is_not_at_hand_is_told_by_its_run(read: Callable[[RunLogs, str], object]) -> None:
     with pytest.raises(MissingLogError, match="accuracy"):
-        RunLogs().entries("accuracy")
+        read(RunLogs(), "accuracy")

@@ -20,7 +20,8 @@ class Piece(msgspec.Struct, gc=False):
 
 
 class Choice(msgspec.Struct, gc=False):
-    """The next part of an answer. ``token_ids``: vLLM's ``return_token_ids``, and trtllm-serve's without text."""
+    """The next part of an answer. ``token_ids``: what vLLM and SGLang give for ``return_token_ids``, and trtllm-serve
+    in the place of text for ``detokenize: false``."""
 
     index: int = 0
     text: str | None = None
@@ -36,7 +37,7 @@ class Choice(msgspec.Struct, gc=False):
 
 
 class Usage(msgspec.Struct, gc=False):
-    completion_tokens: int = 0
+    completion_tokens: int | None = 0
 
 
 class Event(msgspec.Struct, gc=False):
@@ -91,6 +92,7 @@ class Answer:
     pieces: int = 0
     counted: int = 0
     ended: bool = False
+    reason: str = ""
     model: str = ""
 
     def add(self, event: Event) -> bool:
@@ -99,7 +101,7 @@ class Answer:
             raise HarnessError(f"the server says: {str(event.error)[:300]}", "backend")
         self.model = self.model or event.model
         if event.usage is not None:
-            self.counted = event.usage.completion_tokens
+            self.counted = event.usage.completion_tokens or 0
         brought = False
         for choice in event.choices:
             more = bool(choice.token_ids or choice.said)
@@ -110,7 +112,8 @@ class Answer:
                 self.texts.append(choice.said)
                 self.pieces += 1
                 brought = True
-            self.ended = self.ended or choice.finish_reason is not None
+            if choice.finish_reason is not None:
+                self.ended, self.reason = True, choice.finish_reason
         return brought
 
     def add_all(self, events: Iterable[Event]) -> Answer:

@@ -29,6 +29,7 @@ _VERSIONS = {  # where a server tells its own: vLLM and trtllm-serve; llama.cpp'
     "/props": "build_info",
     "/get_server_info": "version",
 }
+_ENDED = ("stop", "length")  # else the server gave up: SGLang's abort, trtllm-serve's timeout and cancelled, …
 _FIX = "see the server's log; the next pass starts it, or asks it, again"
 
 
@@ -103,7 +104,7 @@ class Client:
 
     def _make_head(self) -> bytes:
         """All of a request but what is asked."""
-        return json.dumps({**self._say_how(), **self._server.extra}).encode()
+        return self._write({})
 
     def _say_how(self) -> dict[str, Any]:
         said: dict[str, Any] = {"model": self._model, **describe_sampling(self._plan.sampling)}
@@ -113,16 +114,17 @@ class Client:
 
     def _make_body(self, prompt: np.ndarray) -> bytes:
         tokens = [int(token) for token in prompt]
-        said = self._say_how()
         if self._texts is None:
-            said |= {"prompt": tokens, "return_token_ids": True}
-        elif self._server.prompt_ids and not self._server.chat:
-            said["prompt"] = tokens
-        elif self._server.chat:
-            said["messages"] = [{"role": "user", "content": self._texts.decode(tokens)}]
-        else:
-            said["prompt"] = self._texts.decode(tokens)
-        return json.dumps({**said, **self._server.extra}).encode()
+            return self._write({"prompt": tokens, "return_token_ids": True})
+        if self._server.chat:
+            return self._write({"messages": [{"role": "user", "content": self._texts.decode(tokens)}]})
+        return self._write({"prompt": tokens if self._server.prompt_ids else self._texts.decode(tokens)})
+
+    def _write(self, asked: Mapping[str, Any]) -> bytes:
+        """With the fields of ``extra``, which wins; one that is null there is not sent: trtllm-serve refuses a request
+        with any that it does not know."""
+        said = {**self._say_how(), **asked, **self._server.extra}
+        return json.dumps({name: value for name, value in said.items() if value is not None}).encode()
 
     # From here on the event loop's.
 
@@ -261,6 +263,8 @@ class Client:
             raise self._server.explain(replica.url, problem, "find out who changed the server, then run again")
         if not answer.ended:
             raise self._server.explain(replica.url, "the answer broke off before its end", _FIX, "resources")
+        if answer.reason not in _ENDED:
+            raise self._server.explain(replica.url, f"the server gave up an answer ({answer.reason})", _FIX)
         return answer
 
     async def _post(self, url: str, body: bytes) -> bytes:

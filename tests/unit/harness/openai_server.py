@@ -18,6 +18,11 @@ from typing import Any
 
 MODEL = "tiny-model"
 KEY = "sk-0123456789abcdefghijklmnop"
+# The fields of a completion that trtllm-serve knows and this client may send; it refuses any other.
+TRTLLM = {
+    *("model", "prompt", "max_tokens", "min_tokens", "temperature", "top_p", "top_k", "seed", "stop_token_ids"),
+    *("stream", "stream_options", "ignore_eos", "detokenize"),
+}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -52,6 +57,9 @@ class Handler(BaseHTTPRequestHandler):
         if mischief == "error":
             self._send(500, {"error": "device lost"})
             return
+        if mischief == "strict" and (strange := sorted(set(asked) - TRTLLM)):
+            self._send(400, {"object": "error", "message": f"{strange[0]}: Extra inputs are not permitted"})
+            return
         prompt = asked.get("prompt") or asked["messages"][0]["content"]
         first = prompt[0] if isinstance(prompt, list) else int(prompt.split()[0])
         count = 1 if mischief == "few" else asked["max_tokens"]
@@ -59,10 +67,15 @@ class Handler(BaseHTTPRequestHandler):
         if asked.get("stream"):
             self._stream(tokens, asked, mischief)
         else:
-            choice = {**self._part(tokens, asked), "finish_reason": "length"}
+            choice = {**self._part(tokens, asked), "finish_reason": self._reason}
             choices = [choice, {**choice, "index": 1}] if mischief == "twice" else [choice]
             usage = {} if mischief == "uncounted" else {"usage": {"completion_tokens": count}}
             self._send(200, {"model": MODEL, "choices": choices, **usage})
+
+    @property
+    def _reason(self) -> str:
+        """Why an answer ends; SGLang's and trtllm-serve's words where they end it themselves."""
+        return {"aborts": "abort", "runs out of time": "timeout"}.get(self.server.mischief, "length")
 
     def _refused(self) -> bool:
         """Asked for a key, it repeats the wrong one as some do."""
@@ -76,6 +89,8 @@ class Handler(BaseHTTPRequestHandler):
         text = "".join(f" {token}" for token in tokens)
         if "messages" in asked:
             return {"index": 0, "delta" if asked.get("stream") else "message": {"content": text}}
+        if asked.get("detokenize") is False:
+            return {"index": 0, "text": "", "token_ids": tokens, "stop_reason": None}
         ids = {"token_ids": tokens} if asked.get("return_token_ids") and self.server.mischief != "text" else {}
         return {"index": 0, "text": text, **ids}
 
@@ -89,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         for place, token in enumerate(tokens):
             last = place == len(tokens) - 1 and mischief != "endless"
-            self._event([{**self._part([token], asked), "finish_reason": "length" if last else None}])
+            self._event([{**self._part([token], asked), "finish_reason": self._reason if last else None}])
             if mischief == "breaks":
                 return
             if mischief == "stalls":

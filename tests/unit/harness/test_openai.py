@@ -136,6 +136,9 @@ MISCHIEF = {
     "breaks": "the answer broke off before its end",
     "swapped model": f"the answer is of model swapped-model, and not of {MODEL}",
     "text": "the server gives text and no token ids",
+    "aborts": "the server gave up an answer (abort)",
+    "runs out of time": "the server gave up an answer (timeout)",
+    "strict": "HTTP 400: ",
 }
 
 
@@ -148,6 +151,25 @@ def test_misbehaviour_is_a_failure_with_a_name(
     error = heard.failure()
     assert error.problem.startswith(f"{server.url}: {MISCHIEF[mischief]}")
     assert error.fix
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_fields_that_a_server_does_not_know_are_left_out(
+    streaming: bool, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    """trtllm-serve gives token ids in the place of text, and refuses ``return_token_ids``."""
+    extra = json.dumps({"return_token_ids": None, "detokenize": False})
+    client = load(serve("strict"), streaming=streaming, options={"extra": extra})
+    client.submit(1, 0)
+    assert heard.wait(1) == {1: expected(0)}
+
+
+@pytest.mark.parametrize("mischief", ["aborts", "runs out of time"])
+def test_whole_answer_that_the_server_gave_up_is_none(
+    mischief: str, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    load(serve(mischief), streaming=False).submit(1, 0)
+    assert "the server gave up an answer (" in heard.failure().problem
 
 
 def test_two_answers_in_one_document_are_refused(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.sampling_params import RequestOutputKind, SamplingParams
+from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 
 from harness.backends.loop_thread import LoopThread
 from harness.backends.vllm.arguments import TransformersCheckpoint
 from harness.backends.vllm.speech import describe_sounds, hear, read_speech_prompt
+from harness.contract import Scenario
 from harness.errors import HarnessError
 from harness.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken
 
@@ -35,7 +37,7 @@ class VllmEngine:
         self._failure: HarnessError | None = None
         self._loop = LoopThread("vllm")
         try:
-            self._engine: AsyncLLM = self._loop.call(_start(arguments))
+            self._engine: AsyncLLM = self._loop.call(_start(arguments, choose_usage(plan.scenario)))
         except BaseException:
             self._loop.stop()
             raise
@@ -106,9 +108,15 @@ class VllmEngine:
         self._engine.shutdown()
 
 
-async def _start(arguments: Mapping[str, Any]) -> AsyncLLM:
+def choose_usage(scenario: Scenario) -> UsageContext:
+    """What vLLM takes its own bounds of a batch from, where the spec says none: those of ``LLM`` for many prompts at
+    once, those of its server where latencies count. Told neither, it computes 128 prompts at a time on any device."""
+    return UsageContext.LLM_CLASS if scenario == "Offline" else UsageContext.OPENAI_API_SERVER
+
+
+async def _start(arguments: Mapping[str, Any], usage: UsageContext) -> AsyncLLM:
     """On the loop that will serve: the engine ties itself to it."""
-    return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+    return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments), usage_context=usage)
 
 
 def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool, texts: bool = False) -> SamplingParams:

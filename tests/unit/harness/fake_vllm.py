@@ -49,16 +49,18 @@ class Engine:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         if Engine.mischief == "load":
             raise RuntimeError("Engine core initialization failed")
-        self.arguments, self.closed, self.cancelled = dict(arguments), False, 0
+        self.arguments, self.closed, self.cancelled, self.usage = dict(arguments), False, 0, ""
         scheduler = SimpleNamespace(max_num_seqs=arguments.get("max_num_seqs", 256), max_num_batched_tokens=2048)
         self.vllm_config = SimpleNamespace(scheduler_config=scheduler, model_config=SimpleNamespace(dtype="float32"))
         self.renderer = Renderer(arguments.get("renderer_num_workers", 1))
         Engine.made = self
 
     @classmethod
-    def from_engine_args(cls, arguments: Mapping[str, Any]) -> Engine:
+    def from_engine_args(cls, arguments: Mapping[str, Any], usage_context: str) -> Engine:
         asyncio.get_running_loop()  # it ties itself to the loop that it is made on
-        return cls(arguments)
+        made = cls(arguments)
+        made.usage = usage_context
+        return made
 
     async def generate(self, prompt: Any, parameters: Any, identity: str) -> AsyncIterator[Any]:
         assert identity
@@ -104,11 +106,14 @@ def make_modules(folder: str) -> dict[str, ModuleType]:
 
 
 _KINDS = SimpleNamespace(DELTA="delta", FINAL_ONLY="final only")
+_USES = SimpleNamespace(LLM_CLASS="LLM", OPENAI_API_SERVER="server")
 _PARTS: dict[str, dict[str, Any]] = {
     "vllm": {"__version__": VERSION},
     "vllm.engine": {},
     "vllm.engine.arg_utils": {"AsyncEngineArgs": dict},
     "vllm.sampling_params": {"RequestOutputKind": _KINDS, "SamplingParams": SimpleNamespace},
+    "vllm.usage": {},
+    "vllm.usage.usage_lib": {"UsageContext": _USES},
     "vllm.v1": {},
     "vllm.v1.engine": {},
     "vllm.v1.engine.async_llm": {"AsyncLLM": Engine},

@@ -113,6 +113,12 @@ def test_nothing_is_shared_between_queries_and_nothing_looked_up_unless_declared
     assert os.environ["VLLM_CPU_KVCACHE_SPACE"] == "1"
 
 
+@pytest.mark.parametrize(("scenario", "usage"), [("Offline", "LLM"), ("Server", "server"), ("Interactive", "server")])
+def test_batches_are_bounded_as_vllm_does_it_for_such_a_use(scenario: str, usage: str, load: Load) -> None:
+    load(scenario=scenario)
+    assert fake_vllm.Engine.made.usage == usage
+
+
 def test_options_of_the_spec_are_told_under_the_names_of_vllm(load: Load) -> None:
     options = {
         "tensor_parallel": 2,

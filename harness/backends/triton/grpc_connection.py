@@ -11,10 +11,11 @@ from harness.backends.triton.grpc_protocol import METHOD, make_input
 from harness.contract import installing
 from harness.errors import HarnessError
 
-# Batches are larger than what gRPC takes by default; a channel of its own does not share a connection with others.
+# Batches are larger than what gRPC takes by default, and no answer may take all memory; a channel of its own does not
+# share a connection with others.
 _OPTIONS = [
     ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_receive_message_length", (1 << 31) - 1),
     ("grpc.use_local_subchannel_pool", 1),
 ]
 

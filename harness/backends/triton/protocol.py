@@ -87,7 +87,7 @@ def read_outputs(document: bytes, data: memoryview, outputs: Sequence[Tensor], c
             dtype = DTYPES[said["datatype"]]
             found[said["name"]] = np.frombuffer(data[at : at + size], dtype).reshape(shape)
             at += size
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         shown = document[:120].decode(errors="replace")
         problem = f"not an answer of KServe's protocol ({type(error).__name__}: {error}): {shown}"
         raise HarnessError(problem, "backend", "check the address: is it Triton's HTTP port?") from error

@@ -14,6 +14,8 @@ from harness.contract import installing
 from harness.errors import HarnessError
 
 Columns = dict[str, list[Any]]
+_MOST = 2 << 30  # bytes of a table in memory; the largest that is published has some hundred million
+_BATCH = 1024  # rows that are unpacked before they are counted
 
 
 def read_table(
@@ -64,14 +66,26 @@ def _turn(rows: Sequence[Any], path: Path, fix: str) -> Columns:
 
 def _read_parquet(path: Path, fix: str) -> Columns:
     try:
-        from pyarrow import ArrowException, parquet
+        from pyarrow import ArrowException, Table, parquet
     except ImportError as error:
         raise HarnessError(f"reading {path.name} needs pyarrow", "missing", installing("parquet")) from error
     try:
-        found: Columns = parquet.read_table(path).to_pydict()
+        with parquet.ParquetFile(path) as file:
+            _check_size(path, sum(file.metadata.row_group(n).total_byte_size for n in range(file.num_row_groups)), fix)
+            batches, size = [], 0
+            for batch in file.iter_batches(_BATCH):  # what a column repeats is stored once, and claims to be small
+                size += batch.nbytes
+                _check_size(path, size, fix)
+                batches.append(batch)
+            found: Columns = Table.from_batches(batches, file.schema_arrow).to_pydict()
         return found
     except OSError as error:
         problem = f"{path}: {error.strerror}" if error.strerror else f"{path} is cut off: {error}"
         raise HarnessError(problem, "missing" if error.strerror else "input", fix) from error
     except (ArrowException, ValueError) as error:  # the second for text that is none
         raise HarnessError(f"{path} is cut off or not Parquet: {error}", "input", fix) from error
+
+
+def _check_size(path: Path, size: int, fix: str) -> None:
+    if size > _MOST:
+        raise HarnessError(f"{path} unpacks to {size:,} bytes or more, too many for its rows", "input", fix)

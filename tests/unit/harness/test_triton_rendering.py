@@ -274,8 +274,13 @@ def test_answer_with_other_rows_is_refused(count: int) -> None:
 
 
 def test_answer_of_another_protocol_is_refused() -> None:
-    with pytest.raises(HarnessError, match="not an answer of KServe"):
-        read_outputs(b"<html>", memoryview(b""), (SCORES,), 1)
+    for document in (
+        b"<html>",
+        b"[" * 200_000,
+        b'{"outputs": [{"parameters": {"binary_data_size": 1e400}, "shape": [1]}]}',
+    ):
+        with pytest.raises(HarnessError, match="not an answer of KServe"):
+            read_outputs(document, memoryview(b""), (SCORES,), 1)
     with pytest.raises(ValueError, match="not an answer in HTTP"):
         read_head(b"SSH-2.0-OpenSSH\r\n\r\n")
     assert read_problem(b'{"error": "no memory"}') == "no memory"

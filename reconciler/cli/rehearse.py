@@ -26,6 +26,7 @@ from reconciler.cli.shared.run_pass import carry_out, choose_pass_code, render_p
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.files import RepositoryPaths, replace
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, load_benchmark_facts
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.installed import find_backend_version, find_missing_libraries, list_installed
 from reconciler.planning import Options
 from reconciler.quantities import join_listing, show_count
@@ -106,7 +107,7 @@ def command(
     tests, the tree and its check. Interrupted or repeated, it continues where it stopped. None of it can be packed.
     """
     chosen = _choose(benchmarks, as_json=as_json)
-    round_name = round_name or choose_round(chosen)
+    round_name = load_ruleset(round_name or choose_round(chosen)).round  # before anything is generated
     root = (output or _default_folder(chosen)).resolve()
     with explain_unwritable(root, "reconcile rehearse --output DIR"):
         root.mkdir(parents=True, exist_ok=True)

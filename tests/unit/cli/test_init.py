@@ -120,6 +120,11 @@ def test_a_rehearsal_that_cannot_be_made_names_its_own_option(reconcile: Reconci
     assert "fix: choose a folder that can be made and written: reconcile rehearse --output DIR" in err
 
 
+def test_a_rehearsal_of_an_unknown_round_generates_nothing(tmp_path: Path, reconcile: Reconcile) -> None:
+    code, _, err = reconcile("rehearse", "resnet50", "--round", "v0.0", "--output", "lab")
+    assert (code, "unknown round 'v0.0'" in err, (tmp_path / "lab").exists()) == (1, True, False), err
+
+
 def test_a_linked_store_is_ignored(tmp_path: Path, reconcile: Reconcile) -> None:
     assert reconcile("init", "lab")[0] == 0
     (tmp_path / "lab/.reconcile").symlink_to(tmp_path)

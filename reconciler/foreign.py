@@ -133,6 +133,11 @@ def strange_entries(folder: Path, inside: Path | None = None) -> Iterator[tuple[
         yield Path(error.filename or folder), f"not readable: {error.strerror}"
 
 
+def describe_strange(path: Path) -> str:
+    """Of one name: what it is where it is no folder and no regular file of a sensible size; "" where there is none."""
+    return _strange(path, Path("/")) if os.path.lexists(path) else ""
+
+
 def _strange(path: Path, top: Path) -> str:
     try:
         status = path.lstat()
@@ -154,8 +159,12 @@ def _too_large(name: str, status: os.stat_result) -> str:
         return ""
     if name != _ANSWERS or status.st_size > LARGEST_ANSWERS:
         return f"a file of {status.st_size:,} bytes, too many for what its name says"
-    blocks = status.st_blocks * 512
-    return f"a file of {status.st_size:,} bytes that holds {blocks:,}" if blocks * _SPARSE < status.st_size else ""
+    return f"a file of {status.st_size:,} bytes that holds {status.st_blocks * 512:,}" if is_hole(status) else ""
+
+
+def is_hole(status: os.stat_result) -> bool:
+    """Whether a file claims far more than anybody wrote into it."""
+    return status.st_size > LARGEST and status.st_blocks * 512 * _SPARSE < status.st_size
 
 
 def find_in_index(root: Path, folder: str) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from harness.contract import Result
 from reconciler.execute.attempt import Attempt, read_placement
 from reconciler.execute.commands import has_command
 from reconciler.execute.run_code import take_launched_code
 from reconciler.files import hash_file
+from reconciler.foreign import is_hole
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import (
@@ -121,7 +123,7 @@ def _kept(attempt: Attempt, *, failed: bool) -> Iterator[KeptFile]:
     kind = attempt.intent.address.kind
     if failed:
         pattern = find_format(attempt.intent.settings).LOGS
-        logs = sorted(path for path in attempt.output.rglob(pattern) if path.is_file() and path.stat().st_size)
+        logs = sorted(filter(_says_something, attempt.output.rglob(pattern)))
         yield from (KeptFile(path, path.relative_to(attempt.output).as_posix()) for path in logs)
         yield from (KeptFile(p, p.name) for p in (attempt.user_conf,) if p.exists() and logs and has_command(attempt))
         yield from (KeptFile(p, p.name) for p in (attempt.log, attempt.service_log) if p.exists())
@@ -138,6 +140,10 @@ def _kept(attempt: Attempt, *, failed: bool) -> Iterator[KeptFile]:
         yield KeptFile(attempt.service_log, SERVICE_LOG)
     if attempt.telemetry.exists():
         yield KeptFile(attempt.telemetry, TELEMETRY_LOG)
+
+
+def _says_something(path: Path) -> bool:
+    return path.is_file() and (status := path.stat()).st_size > 0 and not is_hole(status)
 
 
 def _kept_of_run(attempt: Attempt) -> Iterator[KeptFile]:

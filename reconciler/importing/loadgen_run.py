@@ -14,6 +14,7 @@ from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
 from reconciler.files import hash_file
 from reconciler.files import replace as write
+from reconciler.foreign import read_regular
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
 from reconciler.mlperf.loadgen.compare import find_conf_contradictions
 from reconciler.mlperf.loadgen.log import DetailLog
@@ -136,7 +137,7 @@ def _choose_user_conf(
     if run.user_conf is not None:
         # Only the performance run's conf is published; what it says of rates and durations is nothing to the other.
         performance = run.mode == "performance"
-        wrong = find_conf_contradictions(run.user_conf.read_bytes(), run.log, key, scenario) if performance else []
+        wrong = find_conf_contradictions(read_regular(run.user_conf), run.log, key, scenario) if performance else []
         if not wrong:
             return run.user_conf, ""
     texts = select_settings(scenario, select_conf_settings(values, run.mode, scenario))

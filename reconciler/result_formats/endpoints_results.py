@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
+from reconciler.foreign import read_regular
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.endpoints import AskedResults, Results, find_differences, measure_performance
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores
@@ -45,7 +46,7 @@ def read_left(folder: Path) -> Left:
     paths = (folder / name for name in (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS))
     found = [*(path for path in paths if path.is_file()), *(folder / AUDIT).rglob("*.json")]
     try:
-        return parse_left({path.relative_to(folder).as_posix(): path.read_bytes() for path in found})
+        return parse_left({path.relative_to(folder).as_posix(): read_regular(path) for path in found})
     except OSError as error:
         refuse_storage_error(error, folder)
         raise ValueError(f"{error.filename}: {error.strerror}") from error

@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 
 from reconciler.errors import ReconcilerError
 from reconciler.files import replace as write
+from reconciler.foreign import describe_strange, read_regular
 from reconciler.mlperf.accuracy import check_bars, find_impossible, parse_accuracy
 from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.loadgen.answers import count_answered, find_wrong_answers
@@ -75,8 +76,11 @@ def _list_asked(mode: str, scenario: str) -> tuple[str, ...]:
 
 
 def judge_run(run: RunFiles) -> Verdict:
+    for name in (SUMMARY, ACCURACY_LOG):
+        if what := describe_strange(run.output / name):
+            return Verdict({}, f"the run left no readable {name}: it is {what}", "backend", "see what the command does")
     try:
-        log = parse_detail((run.output / DETAIL).read_bytes(), DETAIL)
+        log = parse_detail(read_regular(run.output / DETAIL), DETAIL)
     except (OSError, ReconcilerError) as error:
         refuse_storage_error(error, run.output / DETAIL)
         problem = f"the run left no readable {DETAIL}: {error}{_ending(run.said)}"
@@ -138,7 +142,7 @@ def _conf_contradictions(run: RunFiles, log: DetailLog) -> list[str]:
     if not run.own_conf:
         return []
     key, scenario = str(run.inputs.get("model_key", "*")), str(run.inputs["scenario"])
-    found = find_conf_contradictions(run.user_conf.read_bytes(), log, key, scenario)
+    found = find_conf_contradictions(read_regular(run.user_conf), log, key, scenario)
     return [f"user.conf: {item}" for item in found]
 
 
@@ -191,7 +195,7 @@ def _derive_inferred(log: DetailLog, metrics: Iterable[InferredMetric]) -> Recor
 
 def judge_score(output: Path, run: Path, rules: RuleContext, said: RecordValues) -> Verdict:
     try:
-        text = (output / ACCURACY_TEXT).read_text(encoding="utf-8")
+        text = read_regular(output / ACCURACY_TEXT).decode()
     except (OSError, ValueError) as error:
         refuse_storage_error(error, output / ACCURACY_TEXT)
         return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from reconciler.foreign import open_regular
+from reconciler.foreign import open_regular, read_regular
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.endpoints import compute_rate
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, parse_number, read_sample_count, show_plain
@@ -67,7 +67,7 @@ def judge_run(run: RunFiles) -> Verdict:
     try:
         named = [path for name in _FILES if (path := run.output / name).is_file()]
         named += sorted((run.output / AUDIT).rglob("*.json"))
-        files = {path.relative_to(run.output).as_posix(): path.read_bytes() for path in named}
+        files = {path.relative_to(run.output).as_posix(): read_regular(path) for path in named}
         return _judge(files, run)
     except OSError as error:
         refuse_storage_error(error, run.output)
@@ -99,7 +99,7 @@ def _refuse(differing: Sequence[str]) -> Verdict:
 def _find_moved(files: Mapping[str, bytes], told: Path) -> Iterator[str]:
     """Results of another run, laid there: the client writes down where it was told to leave them."""
     if told.is_file():
-        yield from find_place_differences(_config(files), parse_json_object(told.read_bytes()))
+        yield from find_place_differences(_config(files), parse_json_object(read_regular(told)))
 
 
 def _read_events(path: Path) -> LoggedRun:

@@ -63,6 +63,35 @@ def test_further_files_are_kept(tmp_path: Path) -> None:
     assert not repository.damage()
 
 
+LEFT = {
+    "pipe": "import os; path.unlink(); os.mkfifo(path)",
+    "device": "path.unlink(); path.symlink_to('/dev/zero')",
+    "hole": "stream = open(path, 'r+b'); stream.truncate(1 << 36); stream.close()",
+}
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "performance"),
+    [
+        (("mlperf_log_accuracy.json", "hole"), ("mlperf_log_detail.txt", "pipe")),
+        (("mlperf_log_summary.txt", "device"), ("mlperf_log_summary.txt", "hole")),
+    ],
+)
+def test_what_a_command_leaves_in_place_of_its_files_is_refused(
+    tmp_path: Path, accuracy: tuple[str, str], performance: tuple[str, str]
+) -> None:
+    """It is named, and neither waited for nor read without end."""
+    repository = with_command(tmp_path, more='        outputs: ["{run_dir}/*.csv"]\n')
+    lines = ""
+    for mode, (name, how) in {"accuracy": accuracy, "performance": performance}.items():
+        lines += f"if mode == {mode!r}:\n    path = folder / {name!r}\n    path.touch()\n    {LEFT[how]}\n"
+    script(repository, "sys.exit(0 if", f"{lines}sys.exit(0 if")
+    told = {address: outcome.message for address, outcome in failed(repository).items()}
+    assert accuracy[0] in told[RUN.replace("performance", "accuracy")], told
+    assert performance[0] in told[RUN], told
+    assert not repository.damage()
+
+
 def test_a_benchmark_without_code_here_is_scored_by_a_command(tmp_path: Path) -> None:
     score = '        score: {command: ["' + sys.executable + '", score.py, "{accuracy_log}"]}\n'
     repository = with_command(tmp_path, more=score)

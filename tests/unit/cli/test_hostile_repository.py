@@ -160,6 +160,16 @@ def test_what_is_where_a_folder_belongs_is_named(
     assert (code, folder in err, "fix:" in err) == ((1, True, True) if refused else (0, False, False)), out + err
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, device, make_hole], ids=["pipe", "device", "hole"])
+def test_a_conf_that_is_none_is_not_waited_for(
+    recorded: Path, reconcile: Reconcile, tmp_path: Path, make: Callable[[Path], object]
+) -> None:
+    make(tmp_path / "theirs.conf")
+    logs = export(recorded, tmp_path / "logs", "performance")
+    code, _, err = reconcile("import", str(logs), "--cell", CELL, "--user-conf", str(tmp_path / "theirs.conf"))
+    assert (code, "theirs.conf" in err, "fix:" in err) == (1, True, True), err
+
+
 def test_large_files_of_a_commit_are_not_read(recorded: Path, reconcile: Reconcile) -> None:
     """Zeros cost nothing in git."""
     base = git(recorded, "rev-parse", "HEAD")

@@ -35,6 +35,8 @@ def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2
                 _check(entry, dtype, eos_token_id, checks, needs_first=needs_first)
     except LogError as error:
         return _failed(str(error))
+    if not checks.answers:
+        checks.length = "the audit run logged no answers"
     first = str(not checks.first_token) if needs_first else "Skipped"
     reasons = tuple(filter(None, (checks.first_token, checks.eos, checks.length)))
     text = (

@@ -1,4 +1,5 @@
-"""Whether an accuracy log answers what its run asked: each sample of the dataset once, and no other."""
+"""Whether an accuracy log answers what its run asked: each sample of the dataset once, and no other; and each as the
+one sample of a query that LoadGen issued."""
 
 from __future__ import annotations
 
@@ -11,8 +12,11 @@ from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
 from reconciler.mlperf.log_files import ACCURACY_LOG
 
 _INDEX = re.compile(rb'"qsl_idx"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')  # within one line
+_NUMBER = re.compile(rb'"seq_id"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')
 _SPARE = 7  # samples that MultiStream asks twice in each of its series, so that the last query is whole
-_MOST = 50_000_000  # samples of one library, far above the largest dataset
+_MOST = 50_000_000  # samples of one library, far above the largest dataset, and answers of one run
+_WANTED = "effective_accuracy_log_sampling_target"
+_SURE = 30  # answers that a test wants by chance: there is none of them once in e^30 runs
 
 
 def count_answered(lines: Iterable[bytes]) -> int:
@@ -33,24 +37,68 @@ def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = 
     wanted = _read_count(log, "effective_accuracy_sample_count") or total
     if not total or not wanted or max(total, wanted) > _MOST:
         return
-    seen, repeated, stranger = bytearray(max(total, wanted)), 0, -1
+    samples, issued = _Seen(max(total, wanted)), _Seen(_count_issued(log, max(total, wanted)))
     for part in parts:
-        for index in map(int, _INDEX.findall(part)):
-            if index >= total:
-                stranger = index
-                continue
-            repeated += seen[index]
-            seen[index] = 1
-    if stranger >= 0:
-        yield f"answers: {ACCURACY_LOG} answers sample {stranger}, and the library has {total} samples"
+        samples.add(_INDEX.findall(part))
+        issued.add(_NUMBER.findall(part))
+    if samples.beyond >= 0:
+        yield f"answers: {ACCURACY_LOG} answers sample {samples.beyond}, and the library has {total} samples"
+    yield from _find_wrong_numbers(issued)
+    if whole and issued.found != samples.found:
+        yield f"answers: {ACCURACY_LOG} has {samples.found} answers, and a seq_id of {issued.found}"
     if not accuracy:
+        if whole and not samples.found and _read_count(log, _WANTED) >= _SURE:
+            yield f"answers: {ACCURACY_LOG} has none, and the test logs about {_read_count(log, _WANTED)} of them"
         return
-    answered = sum(seen)
-    if answered > wanted or (whole and answered != wanted):
-        yield f"answers: expected those to {wanted} samples, {ACCURACY_LOG} answers {answered}"
-    series = max(1, len(log.all_of("loaded_qsl_set")))
-    if repeated > (_SPARE * series if log.scenario == "MultiStream" else 0):
-        yield f"answers: {ACCURACY_LOG} answers {repeated} times a sample that it has answered already"
+    if samples.different > wanted or (whole and samples.different != wanted):
+        yield f"answers: expected those to {wanted} samples, {ACCURACY_LOG} answers {samples.different}"
+    if samples.repeated > _count_spare(log):
+        yield f"answers: {ACCURACY_LOG} answers {samples.repeated} times a sample that it has answered already"
+
+
+class _Seen:
+    """Which numbers below a limit there were; none is remembered where the limit is not known."""
+
+    def __init__(self, limit: int) -> None:
+        self._seen, self._limit = bytearray(limit), limit
+        self.found = self.repeated = 0
+        self.beyond = -1
+
+    @property
+    def different(self) -> int:
+        return sum(self._seen)
+
+    def add(self, texts: list[bytes]) -> None:
+        seen, limit = self._seen, self._limit
+        self.found += len(texts)
+        if not limit:
+            return
+        for number in map(int, texts):
+            if number < limit:
+                self.repeated += seen[number]
+                seen[number] = 1
+            else:
+                self.beyond = number
+
+
+def _find_wrong_numbers(issued: _Seen) -> Iterator[str]:
+    """LoadGen numbers the samples that it issues, from 0 on."""
+    if issued.beyond >= 0:
+        yield f"answers: {ACCURACY_LOG} has seq_id {issued.beyond}, which is more than LoadGen issued"
+    if issued.repeated:
+        yield f"answers: {ACCURACY_LOG} has {issued.repeated} times a seq_id of another answer"
+
+
+def _count_issued(log: DetailLog, library: int) -> int:
+    """At most how many samples were issued; 0 where that is not known."""
+    if log.mode == LOADGEN_MODE[ACCURACY]:
+        return library + _count_spare(log)
+    issued = _read_count(log, "generated_query_count") * _read_count(log, "generated_samples_per_query")
+    return issued if issued <= _MOST else 0
+
+
+def _count_spare(log: DetailLog) -> int:
+    return _SPARE * max(1, len(log.all_of("loaded_qsl_set"))) if log.scenario == "MultiStream" else 0
 
 
 def _read_count(log: DetailLog, key: str) -> int:

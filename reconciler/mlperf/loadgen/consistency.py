@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from reconciler.errors import LogError
+from reconciler.mlperf.loadgen.derivations import find_wrong_derivations, find_wrong_release
 from reconciler.mlperf.loadgen.early_stopping import compute_allowed_over, is_allowed_over
 from reconciler.mlperf.loadgen.inconsistency import (
     CLOCK,
@@ -30,6 +31,7 @@ from reconciler.mlperf.loadgen.inconsistency import (
 )
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.origin import find_foreign_lines, find_unreadable_numbers
+from reconciler.mlperf.loadgen.ranks import find_wrong_ranks
 from reconciler.mlperf.loadgen.rates import find_wrong_rates
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 from reconciler.mlperf.loadgen.token_latencies import find_wrong_tokens, list_token_keys
@@ -44,9 +46,10 @@ _MODES = {name: mode for mode, name in LOADGEN_MODE.items()}
 _PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 _FLAGS = ("result_perf_constraints_met", "result_min_duration_met", "result_min_queries_met", "early_stopping_met")
 _ESTIMATE = re.compile(r"(?P<rank>[\d.]+)th percentile estimate: (?P<value>\d+)", re.ASCII)
-# Keys that a run logs once, by how they begin; an accuracy run logs its clock once for each part of its samples.
+# Keys that a run logs once, by how they begin; an accuracy run logs its clock and what it loads for each part of its
+# samples.
 _ONCE = ("effective_", "requested_", "qsl_reported_", "result_", "early_stopping_", "num_errors", "test_datetime")
-_ONCE_TIMED = ("power_begin", "power_end")
+_ONCE_TIMED = ("power_begin", "power_end", "loaded_qsl_set")
 # Keys of every run, of every performance run and of every one of a scenario, in each of 6,447 published logs.
 _FIRST_KNOWN = 4  # LoadGen's release
 _ALWAYS = ("test_datetime", "qsl_reported_total_count", "loaded_qsl_set", "power_begin", "power_end")
@@ -106,7 +109,8 @@ def _lacking_keys(log: DetailLog) -> Iterator[Inconsistency]:
         return
     timed = log.mode == LOADGEN_MODE[PERFORMANCE]
     tokens = list_token_keys(log) if timed else ()
-    for key in (*_ALWAYS, *((*_TIMED, *_OF_SCENARIO.get(log.scenario, ())) if timed else ()), *tokens):
+    text = () if not timed or log.get("requested_use_token_latencies") else ("early_stopping_result",)
+    for key in (*_ALWAYS, *((*_TIMED, *_OF_SCENARIO.get(log.scenario, ())) if timed else ()), *text, *tokens):
         if key not in log.index:
             yield Inconsistency(key, "absent", "LoadGen logs it of every such run", log.length)
 
@@ -356,6 +360,7 @@ _ANY: tuple[Check, ...] = (
     _sample_counts,
     _samples,
     find_foreign_lines,
+    find_wrong_release,
 )
 _PERFORMANCE: tuple[Check, ...] = (
     find_unreadable_numbers,
@@ -365,6 +370,8 @@ _PERFORMANCE: tuple[Check, ...] = (
     _early_stopping,
     _estimates,
     _latencies,
+    find_wrong_derivations,
+    find_wrong_ranks,
     find_wrong_rates,
     find_wrong_tokens,
 )

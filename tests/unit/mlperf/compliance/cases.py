@@ -283,6 +283,8 @@ TEST06 = (
     case06("interactive", True, "Interactive", audit="TEST06/Server"),
     case06("first-token-of-another-answer", False, "SingleStream", _first_entry(token_data=_packed(10, 99))),
     case06("one-token-too-few", False, "Offline", _first_entry(data=_packed(10, EOS), token_count=3)),
+    case06("no-answers", False, "Offline", answers(AUDIT, lambda entries: entries.clear()),
+        stricter="the script finds nothing wrong with no answers"),
     case06("cut-log", False, "Server", text(f"audit/{ANSWERS}", lambda t: t[: len(t) // 2])),
 )  # fmt: skip
 

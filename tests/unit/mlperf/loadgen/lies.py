@@ -66,6 +66,17 @@ def times_another(key: str, other: str, factor: float) -> Edit:
     return edit
 
 
+def whole_another(key: str, other: str) -> Edit:
+    """The integer of another key."""
+
+    def edit(text: str) -> str:
+        found = re.search(rf'"key": "{re.escape(other)}", "value": (\d+)', text)
+        assert found is not None, f"no line of {other}"
+        return setting(key, found[1])(text)
+
+    return edit
+
+
 def prepended(key: str, value: str) -> Edit:
     """A second line of a key before LoadGen's own: readers take the first."""
     return _repeat(key, value, after=0)
@@ -179,6 +190,37 @@ def one_answer_twice(text: str) -> str:
 
 def stranger(text: str) -> str:
     return re.sub(r'"qsl_idx" : \d+', '"qsl_idx" : 999999', text, count=1)
+
+
+def renumbered(number: int) -> Edit:
+    """Another seq_id of the first answer."""
+    return lambda text: re.sub(r'"seq_id" : \d+', f'"seq_id" : {number}', text, count=1)
+
+
+def second_number_again(text: str) -> str:
+    """The first answer has the seq_id of the second."""
+    return renumbered(int(re.findall(r'"seq_id" : (\d+)', text)[1]))(text)
+
+
+def unnumbered(text: str) -> str:
+    return re.sub(r'"seq_id" : \d+, ', "", text, count=1)
+
+
+def lowered_estimate(key: str, rank: str, other: str) -> Edit:
+    """An estimate of early stopping, in its text too, as low as another latency of the log."""
+
+    def edit(text: str) -> str:
+        text = whole_another(key, other)(text)
+        found = re.search(rf'"key": "{re.escape(key)}", "value": (\d+)', text)
+        assert found is not None
+        return re.sub(rf"{rank}th percentile estimate: \d+", f"{rank}th percentile estimate: {found[1]}", text)
+
+    return edit
+
+
+def reworded(old: str, new: str) -> Edit:
+    """Other words in the text of early stopping."""
+    return _substitute("early_stopping_result", old, lambda _: new)
 
 
 _VALID = (
@@ -795,6 +837,218 @@ LIES = (
     Lie("one sample answered twice", "offline-accuracy", "answers", answers=(one_answer_twice,)),
     Lie("an answer to a sample that is not there", "server-accuracy", "answers", answers=(stranger,)),
     Lie("a test's answer to a sample that is not there", "offline-audit", "answers", answers=(stranger,)),
+    # Counts, estimates and what LoadGen takes over; numbers of answers.
+    Lie(
+        "no query over the latency, although the slowest was",
+        "server-too-fast",
+        "result_overlatency_query_count",
+        (setting("result_overlatency_query_count", "0"),),
+        listed=True,
+    ),
+    Lie(
+        "no query over the latency, and VALID",
+        "server-too-fast",
+        "result_overlatency_query_count",
+        (
+            *_VALID,
+            without("result_invalid_reason"),
+            setting("result_overlatency_query_count", "0"),
+            setting("early_stopping_result", '" * Run successful."'),
+        ),
+        listed=True,
+    ),
+    Lie(
+        "half of the queries over the latency",
+        "server-too-fast",
+        "result_overlatency_query_count",
+        (whole("result_overlatency_query_count", 0.5),),
+        listed=True,
+    ),
+    Lie(
+        "all queries over the latency, although the slowest was not",
+        "server-valid",
+        "result_overlatency_query_count",
+        (whole_another("result_overlatency_query_count", "result_query_count"),),
+        listed=True,
+    ),
+    Lie(
+        "a longer latency than was requested",
+        "server-too-fast",
+        "effective_target_latency_ns",
+        (setting("effective_target_latency_ns", "99000000000"),),
+        listed=True,
+    ),
+    Lie(
+        "half of the queries within the latency",
+        "server-valid",
+        "effective_target_latency_percentile",
+        (setting("effective_target_latency_percentile", "0.5"),),
+        listed=True,
+    ),
+    Lie(
+        "an estimate of MultiStream as low as its median",
+        "multi-stream-valid",
+        "early_stopping_latency_ms",
+        (lowered_estimate("early_stopping_latency_ms", "99.0", "result_50.00_percentile_per_query_latency_ns"),),
+        listed=True,
+    ),
+    Lie(
+        "a 99th percentile of SingleStream as low as its median",
+        "single-stream-valid",
+        "early_stopping_latency_ms",
+        (lowered_estimate("early_stopping_latency_ms", "99.0", "result_50.00_percentile_latency_ns"),),
+        listed=True,
+    ),
+    Lie(
+        "early stopping of another number of queries",
+        "single-stream-valid",
+        "early_stopping_result",
+        (reworded(r"queries \(\d+\)", "queries (99999)"),),
+        listed=True,
+    ),
+    Lie(
+        "early stopping that discards more queries",
+        "single-stream-valid",
+        "early_stopping_result",
+        (reworded(r"discard \d+", "discard 2000"),),
+        listed=True,
+    ),
+    Lie(
+        "early stopping that failed with more queries",
+        "server-too-few",
+        "early_stopping_result",
+        (reworded(r"Processed \d+", "Processed 9999"),),
+        listed=True,
+    ),
+    Lie(
+        "no text of early stopping",
+        "server-valid",
+        "early_stopping_result",
+        (without("early_stopping_result"),),
+        listed=True,
+    ),
+    Lie(
+        "an empty text of early stopping",
+        "server-valid",
+        "early_stopping_result",
+        (setting("early_stopping_result", '""'),),
+        listed=True,
+    ),
+    Lie(
+        "the text of another scenario",
+        "server-valid",
+        "early_stopping_result",
+        (reworded(r" \* Run successful\.", " * Processed at least 64 queries (100)."),),
+        listed=True,
+    ),
+    Lie(
+        "eight samples of a query in Server",
+        "server-valid",
+        "effective_samples_per_query",
+        (
+            setting("effective_samples_per_query", "8"),
+            setting("generated_samples_per_query", "8"),
+        ),
+        listed=True,
+    ),
+    Lie(
+        "sixteen samples of a query in MultiStream",
+        "multi-stream-valid",
+        "effective_samples_per_query",
+        (
+            setting("effective_samples_per_query", "16"),
+            setting("generated_samples_per_query", "16"),
+        ),
+        listed=True,
+    ),
+    Lie(
+        "ten queries in Offline, and ten times the rate",
+        "offline-valid",
+        "result_query_count",
+        (
+            setting("generated_query_count", "10"),
+            setting("result_query_count", "10"),
+            times("result_samples_per_second", 10),
+        ),
+        listed=True,
+    ),
+    Lie(
+        "another target in Offline than was requested",
+        "offline-valid",
+        "effective_target_qps",
+        (times("effective_target_qps", 2),),
+        listed=True,
+    ),
+    Lie(
+        "a rate with LoadGen's own time beyond the one without",
+        "single-stream-valid",
+        "result_qps_with_loadgen_overhead",
+        (times("result_qps_with_loadgen_overhead", 10),),
+        listed=True,
+    ),
+    Lie(
+        "another commit of LoadGen",
+        "server-valid",
+        "loadgen_version",
+        (_substitute("loadgen_version", r"@ [0-9a-f]{10}", lambda _: "@ 0123456789"),),
+        listed=True,
+    ),
+    Lie(
+        "a commit of LoadGen after it was built",
+        "server-valid",
+        "loadgen_git_commit_date",
+        (setting("loadgen_git_commit_date", '"2099-01-01T00:00:00Z"'),),
+        listed=True,
+    ),
+    Lie(
+        "samples loaded twice in a performance run",
+        "offline-valid",
+        "loaded_qsl_set",
+        (appended("loaded_qsl_set", "[1]"),),
+        listed=True,
+    ),
+    Lie(
+        "one seq_id for two answers",
+        "offline-accuracy",
+        "answers",
+        answers=(second_number_again,),
+        listed=True,
+    ),
+    Lie(
+        "a seq_id that LoadGen did not issue",
+        "server-accuracy",
+        "answers",
+        answers=(renumbered(99999),),
+        listed=True,
+    ),
+    Lie(
+        "an answer without seq_id",
+        "offline-accuracy",
+        "answers",
+        answers=(unnumbered,),
+        listed=True,
+    ),
+    Lie(
+        "a test's seq_id that LoadGen did not issue",
+        "offline-audit",
+        "answers",
+        answers=(renumbered(99999),),
+        listed=True,
+    ),
+    Lie(
+        "one seq_id for two answers of a test",
+        "offline-audit",
+        "answers",
+        answers=(second_number_again,),
+        listed=True,
+    ),
+    Lie(
+        "a test that logged no answer",
+        "offline-audit",
+        "answers",
+        answers=(first_answers(0),),
+        listed=True,
+    ),
 )
 
 

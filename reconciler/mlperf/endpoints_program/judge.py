@@ -10,6 +10,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from reconciler.mlperf.endpoints_program.event_log import LoggedRun
+from reconciler.mlperf.endpoints_program.plausibility import find_impossible_figures
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint, SteadyWindow
 from reconciler.mlperf.endpoints_program.regions import Regions
 from reconciler.mlperf.endpoints_program.rules import MODEL_SEED, CurveRules, SeedSet
@@ -75,7 +76,7 @@ def judge_point(
 ) -> tuple[PointFinding, ...]:
     """Everything that the rules hold against one point. ``seeds``: the set that the submission binds itself to;
     ``dataset_size``: 0 where nobody says."""
-    checks = (_ended, _pattern, _place, _span, _steadiness, _metrics, _streamed, _warmed)
+    checks = (_ended, _pattern, _place, _span, _steadiness, _metrics, _figures, _streamed, _warmed)
     found = [finding for check in checks for finding in check(point, rules, regions)]
     found += _counts(point, rules, dataset_size)
     found += _seeded(point, seeds) if seeds is not None else ()
@@ -202,6 +203,11 @@ def _metrics(point: MeasuredPoint, _: CurveRules, __: Regions) -> Iterator[Point
     tpot = point.tpot.at(90)
     if not point.is_offline and (tpot is None or tpot <= 0):
         yield _invalid("metric-consistency-tpot-p90", "TPOT has no 90th percentile above 0")
+
+
+def _figures(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
+    for text in find_impossible_figures(point, turns=is_agentic(point, rules)):
+        yield _invalid("figures-possible", text)
 
 
 def _streamed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:

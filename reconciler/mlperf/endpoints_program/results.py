@@ -167,7 +167,8 @@ class _Reader(Struct):
             elif percentiles.setdefault(percent, number) != number:
                 self.refuse(RESULT_SUMMARY, f"{name}.percentiles: two values for {percent}")
         total = parse_number(block.get("total"))
-        return Distribution(total or Decimal(0), parse_number(block.get("avg")), percentiles)
+        mean, least, most = (parse_number(block.get(key)) for key in ("avg", "min", "max"))
+        return Distribution(total or Decimal(0), mean, percentiles, least, most)
 
     def scores(self) -> tuple[AccuracyScore, ...]:
         document = self.document(ACCURACY_RESULTS)

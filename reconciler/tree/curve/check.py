@@ -42,6 +42,7 @@ _CONTRADICTIONS = frozenset(
     f"curve.{name}"
     for name in (
         *("point-as-run", "point-config-valid", "result-file-valid", "accuracy-valid", "steady-state-consistency"),
+        "figures-possible",
         *("metric-consistency-accounting", "metric-consistency-system-tps", "metric-consistency-tps-per-user"),
         *("metric-consistency-tps-per-kw", "agentic-metric-consistency", "tps-utilization", "seed-runtime-match"),
         *("system-description-consistency", "point-dirname-concurrency", "model-name-consistency"),

@@ -24,6 +24,7 @@ _JUDGED = (
     make_rule("streaming-config", "responses were streamed", POLICY),
     make_rule("metric-consistency-accounting", "every issued sample is accounted for", CHECKER),
     make_rule("metric-consistency-output-tokens", "output tokens were counted", CHECKER),
+    make_rule("figures-possible", "all figures can be those of one run", OURS),
     make_rule("metric-consistency-tpot-p90", "TPOT's 90th percentile is there"),
 )
 

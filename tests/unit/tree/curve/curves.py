@@ -96,9 +96,11 @@ def make_summary(concurrency: int, **changes: Any) -> bytes:
         summary[name] = DATASET * passes
     summary["duration_ns"] = _SECONDS * 10**9
     summary["output_sequence_lengths"]["total"] = 6568 * passes
-    percentiles = summary["tpot"]["percentiles"]
-    for name in percentiles:
-        percentiles[name] *= 1 + concurrency / 10
+    for name in ("ttft", "latency", "tpot"):
+        summary[name]["total"] *= passes
+    tpot, slower = summary["tpot"], 1 + concurrency / 10
+    for figures in (tpot, tpot["percentiles"]):
+        figures.update({name: value * slower for name, value in figures.items() if name != "percentiles"})
     summary.pop("qps")
     summary.pop("tps")
     return json.dumps({**summary, **changes}).encode()

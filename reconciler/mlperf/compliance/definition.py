@@ -30,7 +30,7 @@ class RunLogs(Struct, frozen=True):
     def entries(self, run: str) -> Iterable[Entry]:
         if self.answers is None:
             raise MissingLogError(run)
-        return read_entries(self.answers(), f"{ACCURACY_LOG} of the {run} run")
+        return read_entries(self.answers(), name_answers(run))
 
     def detail_log(self, run: str) -> DetailLog:
         if not self.detail:
@@ -41,6 +41,11 @@ class RunLogs(Struct, frozen=True):
         if not self.summary:
             raise MissingLogError(run)
         return parse_summary(self.summary, f"{SUMMARY} of the {run} run")
+
+
+def name_answers(run: str) -> str:
+    """What messages call the accuracy log of a run."""
+    return f"{ACCURACY_LOG} of the {run} run"
 
 
 class MissingLogError(LookupError):

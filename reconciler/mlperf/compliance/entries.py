@@ -52,7 +52,7 @@ class _Logged(msgspec.Struct):
     token_data: str | None = None
 
 
-_LOGGED = msgspec.json.Decoder(_Logged)
+_LOGGED, _ALL_LOGGED = msgspec.json.Decoder(_Logged), msgspec.json.Decoder(list[_Logged])
 
 
 def unpack_entries(data: bytes, dtype: str) -> tuple[Any, ...]:
@@ -64,6 +64,19 @@ def _count(data: bytes, dtype: str) -> int:
     if rest:
         raise ValueError(f"{len(data)} bytes are not a whole number of {dtype}")
     return count
+
+
+def read_held_entries(data: bytes, file: str = ACCURACY_LOG) -> Iterable[Entry]:
+    """As ``read_entries``, of a whole log in memory: at once where it is as LoadGen writes it."""
+    entries = data.count(b"\n{")
+    if data.startswith(b"[\n{") and data.count(b"\n") - data.endswith(b"\n") == entries + 1 and b"\r" not in data:
+        try:
+            found = _ALL_LOGGED.decode(data)
+            if len(found) == entries:  # one to a line
+                return [_make_entry(item) for item in found]
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            pass
+    return read_entries(data.splitlines(), file)
 
 
 def read_entries(lines: Iterable[bytes], file: str = ACCURACY_LOG) -> Iterator[Entry]:
@@ -94,11 +107,14 @@ def read_entries(lines: Iterable[bytes], file: str = ACCURACY_LOG) -> Iterator[E
 def _parse(text: bytes, file: str, number: int) -> Iterable[Entry]:
     """Mostly one entry; a log that another program wrote may hold several in a line."""
     try:
-        found = _LOGGED.decode(text)
-        first = None if found.token_data is None else bytes.fromhex(found.token_data)
-        return (Entry(found.qsl_idx, bytes.fromhex(found.data), found.token_count, first),)
+        return (_make_entry(_LOGGED.decode(text)),)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return _parse_any(text, file, number)
+
+
+def _make_entry(found: _Logged) -> Entry:
+    first = None if found.token_data is None else bytes.fromhex(found.token_data)
+    return Entry(found.qsl_idx, bytes.fromhex(found.data), found.token_count, first)
 
 
 def _parse_any(text: bytes, file: str, number: int) -> Iterator[Entry]:

@@ -30,18 +30,22 @@ _TIME = "%m-%d-%Y %H:%M:%S.%f"
 
 # A line as LoadGen itself writes it, with a plain value: it needs no JSON reader. Lists, escaped text and numbers of
 # hundreds of digits do. The process is that of a line which is neither error nor warning.
+_STAMP = rb', "time_ms": \d++\.\d++, "namespace": "[^"\\\n]*+", "event_type": "[^"\\\n]*+", "metadata": \{'
 _SOURCE = rb'"file": "[^"\\\n]*+", "line_no": \d++, "pid": '
 _PLAIN = re.compile(
     rb':::MLLOG[^\S\n]*+\{"key": "([^"\\\n]++)", "value": (?:(true|false)|(-?(?:0|[1-9]\d{0,99}+)(?![.eE\d]))|'
     rb'(-?(?:0|[1-9]\d{0,99}+)(?:\.\d{1,99}+)?(?:[eE][+-]?\d{1,3}+)?(?!\d))|"([^"\\\n]*+)")'
-    rb', "time_ms": \d++\.\d++, "namespace": "[^"\\\n]*+", "event_type": "[^"\\\n]*+", "metadata": \{'
-    rb'(?:"is_error": false, "is_warning": false, ' + _SOURCE + rb"(\d++)|"
+    + _STAMP
+    + rb'(?:"is_error": false, "is_warning": false, '
+    + _SOURCE
+    + rb"(\d++)|"
     rb'"is_error": (?:false|(true)), "is_warning": (?:false|(true)), ' + _SOURCE + rb"\d++)"
     rb', "tid": \d++\}\}[^\S\n]*+(?:\n|\Z)'
 )
 _VALUES, _WRITER = (2, 3, 4, 5), 6  # the groups of a value, of the process; those behind match in an error or a warning
 # What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
 _LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
+_LIST_END = re.compile(_STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE + rb'\d++, "tid": \d++\}\}')
 _CLOCK = re.compile(rb', "time_ms": (\d{1,15}\.\d{1,9})')
 _PROCESS = b'"pid": '
 _ENDING, _ENDING_LENGTH = re.compile(rb'"pid": (\d++), "tid": \d++\}\}\s*+\Z'), 48
@@ -86,6 +90,13 @@ class LogLine(NamedTuple):
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
 
+    def cut_list(self) -> bytes:
+        """The text of a list, on which alone its value depends; b"" of a line that LoadGen itself would not write."""
+        if (begin := self.raw.find(b"[")) < 0 or _LIST.match(self.raw, 0, begin + 1) is None:
+            return b""
+        end = self.raw.find(b"]", begin) + 1
+        return self.raw[begin:end] if end and _LIST_END.fullmatch(self.raw, end) else b""
+
     def read_integers(self) -> list[int]:
         """The integers of a list, whatever else it has; of a list of thousands in a fraction of the time."""
         if self.raw:
@@ -117,9 +128,12 @@ class LogIndex(Mapping[str, LogLine]):
         self._rows = rows
         self._texts = tuple(rows)
         keys = [None if row is None else row.key if isinstance(row, LogLine) else _NAMES[row[1]] for row in rows]
-        last_to_first = range(len(rows) - 1, -1, -1)
-        first = dict.fromkeys(keys, 0) | dict(zip(reversed(keys), last_to_first, strict=True))
-        self._others = [(key, at) for at, key in enumerate(keys) if key is not None and first[key] != at]
+        first = dict(zip(keys, range(len(rows)), strict=True))
+        self._others: list[tuple[str, int]] = []
+        if len(first) < len(rows):
+            last_to_first = range(len(rows) - 1, -1, -1)
+            first |= dict(zip(reversed(keys), last_to_first, strict=True))
+            self._others = [(key, at) for at, key in enumerate(keys) if key is not None and first[key] != at]
         first.pop(None, None)
         self._first: dict[str, int] = first  # type: ignore[assignment] # without None
         self.began_at, self.ended_at = (
@@ -182,10 +196,11 @@ class LogIndex(Mapping[str, LogLine]):
 
     def flagged(self) -> Iterator[LogLine]:
         """Lines that LoadGen calls an error or a warning."""
+        # The group of an error or a warning is the last that matches, behind that of the process.
         marked = [
             number
-            for number, row in enumerate(self._rows)
-            if row is not None and (row[3] or row[4] if isinstance(row, LogLine) else (row.lastindex or 0) > _WRITER)
+            for number, row in enumerate(self._texts)
+            if row is not None and (row[3] or row[4] if isinstance(row, LogLine) else row.lastindex != _WRITER)
         ]
         return map(self.read, marked)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from msgspec import Struct
@@ -64,16 +64,22 @@ def _survey(root: RootPlace, round_name: str, original: FindOriginal | None) -> 
 
 def _measured(root: RootPlace) -> str:
     """The round whose seeds most of some logs carry; "" when none carries any that are known."""
-    by_seeds = {tuple(load_ruleset(name).seeds().values()): name for name in list_rounds()}
     votes: Counter[str] = Counter()
     for index, (submitter, place) in enumerate(_spread(root)):
         if index == _ASKED:
             break
         log = CellFiles(submitter, place).performance.detail.value
         seeds = tuple(read_value(log, f"effective_{name}") for name in SEED_FIELDS) if log else ()
-        if all(isinstance(seed, int) for seed in seeds) and seeds in by_seeds:
-            votes[by_seeds[seeds]] += 1
+        if seeds and all(isinstance(seed, int) for seed in seeds) and (name := _find_round(seeds)):
+            votes[name] += 1
     return votes.most_common(1)[0][0] if votes else ""
+
+
+@cache  # each round takes milliseconds to read, and most trees are of a late one
+def _find_round(seeds: tuple[int, ...]) -> str:
+    """The newest round with these seeds; "" for none."""
+    rounds = reversed(list_rounds())
+    return next((name for name in rounds if tuple(load_ruleset(name).seeds().values()) == seeds), "")
 
 
 def _spread(root: RootPlace) -> Iterator[tuple[SubmitterPlace, CellPlace]]:

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from reconciler.errors import LogError
 from reconciler.mlperf.accuracy import parse_accuracy
-from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs
-from reconciler.mlperf.compliance.entries import Entry
+from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, name_answers
+from reconciler.mlperf.compliance.entries import Entry, read_held_entries
 from reconciler.mlperf.compliance.judging import SAME, UNIQUE
 from reconciler.mlperf.compliance.published import Judged, Published, judge_files
 from reconciler.mlperf.compliance.verdict import FAIL, PASS
@@ -30,10 +30,11 @@ _SMALL = 8 << 20  # bytes of answers that are held while a test is judged
 
 
 class TreeLogs(RunLogs, frozen=True, dict=True):
-    """The logs of a run in a tree, read already. ``small``: few enough answers to hold them."""
+    """The logs of a run in a tree, read already. ``held``: its whole answers where there are few enough to hold them
+    as entries."""
 
     files: RunFolder | None = None
-    small: bool = False
+    held: bytes | None = None
 
     @cached_property
     def _entries(self) -> dict[str, tuple[Entry, ...]]:
@@ -41,9 +42,9 @@ class TreeLogs(RunLogs, frozen=True, dict=True):
 
     def entries(self, run: str) -> Iterable[Entry]:
         """Those of a small log are kept: a test is judged once for each type that they may be read as."""
-        if self.small and run not in self._entries:
+        if self.held is not None and run not in self._entries:
             with suppress(LogError):  # which comes again where they are read
-                self._entries[run] = tuple(RunLogs.entries(self, run))
+                self._entries[run] = tuple(read_held_entries(self.held, name_answers(run)))
         return self._entries.get(run) or RunLogs.entries(self, run)
 
     def detail_log(self, run: str) -> DetailLog:
@@ -91,7 +92,8 @@ def _published(view: CellView, test: str, folder: Folder) -> Published:
 
 def _audit_logs(view: CellView, folder: Folder, run: RunFolder | None) -> TreeLogs:
     data = view.files.whole_answers(folder)
-    return TreeLogs(answers=read_answers(view, folder), files=run, small=data is not None and len(data) <= _SMALL)
+    held = data if data is not None and len(data) <= _SMALL else None
+    return TreeLogs(answers=read_answers(view, folder), files=run, held=held)
 
 
 def _rules(view: CellView, test: str) -> TestRules | None:
@@ -109,8 +111,10 @@ def read_answers(view: CellView, folder: Folder) -> Callable[[], Iterable[bytes]
     """The lines of the whole accuracy log: in the tree where it was small, else in the archive, if there is one."""
     if (data := view.files.whole_answers(folder)) is not None:
         return data.splitlines
+    if view.original is None:
+        return None
     digest = parse_accuracy(_text(view, folder, ACCURACY_TEXT) or "", ()).hash
-    path = view.original(digest.lower()) if view.original is not None and digest else None
+    path = view.original(digest.lower()) if digest else None
     return None if path is None else lambda: _lines(path)
 
 

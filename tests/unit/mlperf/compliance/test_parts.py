@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
-from reconciler.mlperf.compliance.entries import Entry, read_entries
+from reconciler.mlperf.compliance.entries import Entry, read_entries, read_held_entries
 from reconciler.mlperf.compliance.judging import choose_dtype, collect_verdict_inputs, judge
 from reconciler.mlperf.compliance.legacy_tests import verify_test04_ab, verify_test05
 from reconciler.mlperf.compliance.test01 import Fallback, compare_accuracies
@@ -26,6 +26,33 @@ LOG = b'[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" },\n{ "seq_id" : 1, "q
 
 def test_reading_a_log_gives_its_entries() -> None:
     assert list(read_entries(LOG.splitlines())) == [Entry(3, b"\n\0"), Entry(4, b"")]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        LOG,
+        LOG.replace(b"},\n", b"}, "),
+        LOG.replace(b"\n", b"\r\n"),
+        LOG.replace(b', "data"', b',\n"data"'),
+        LOG.replace(b"]", b""),
+        LOG.replace(b"0A00", b"0A0"),
+        LOG.replace(b'"qsl_idx" : 4', b'"qsl_idx" : "4"'),
+        LOG.replace(b"},", b"}"),
+        LOG + b"more",
+        b"[\n]\n",
+        b"",
+    ],
+    ids=["whole", "one-line", "crlf", "split", "cut", "odd", "text", "no-comma", "more", "no-entry", "nothing"],
+)
+def test_a_log_in_memory_is_read_as_line_by_line(log: bytes) -> None:
+    def read(entries: Callable[[], Iterable[Entry]]) -> list[Entry] | str:
+        try:
+            return list(entries())
+        except LogError as error:
+            return str(error)
+
+    assert read(lambda: read_held_entries(log)) == read(lambda: read_entries(log.splitlines()))
 
 
 def test_reading_an_empty_log_gives_none() -> None:

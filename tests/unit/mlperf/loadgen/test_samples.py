@@ -1,0 +1,67 @@
+"""Lists of loaded samples: one that was summarized before is not read again, whatever log it stands in."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.mlperf.loadgen import samples
+from reconciler.mlperf.loadgen.log import LogLine, parse_detail
+from reconciler.mlperf.loadgen.samples import Loaded, summarize_loaded
+
+TAIL = (
+    ', "time_ms": 0.5, "namespace": "mlperf::logging", "event_type": "POINT_IN_TIME", "metadata": {"is_error": false, '
+    '"is_warning": false, "file": "loadgen.cc", "line_no": 7, "pid": 1, "tid": 2}}'
+)
+
+
+def lines(*values: str, tail: str = TAIL) -> tuple[LogLine, ...]:
+    text = "".join(f':::MLLOG {{"key": "loaded_qsl_set", "value": {value}{tail}\n' for value in values)
+    return parse_detail(text.encode()).all_of("loaded_qsl_set")
+
+
+@pytest.mark.parametrize(
+    ("values", "loaded"),
+    [
+        (("[3,1,2]",), Loaded(3, 3)),
+        (("[]",), Loaded(0)),
+        (("[1,2]", "[2,5]"), Loaded(3, 5)),
+        (("[-4,-2,7]",), Loaded(3, 7, -2)),
+        (('[1,"x",9]',), Loaded(2, 9)),
+        (("[1,[2,3]]",), Loaded(1, 1)),
+        (("[1,x]",), Loaded(0)),
+    ],
+)
+def test_samples_are_those_of_the_lists_at_each_reading(values: tuple[str, ...], loaded: Loaded) -> None:
+    assert [summarize_loaded(lines(*values)) for _ in range(2)] == [loaded, loaded]
+
+
+def test_a_long_list_is_counted() -> None:
+    assert summarize_loaded(lines(str(list(range(30_000))).replace(" ", ""), "[7]")) == Loaded(30_001, 7)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        TAIL.replace("0.5", "00.5"),
+        TAIL.replace(', "time_ms"', ', "value": [40,50], "time_ms"'),
+        TAIL.replace("}}", ', "value": [40,50]}}'),
+    ],
+    ids=["broken", "second-value", "nested-value"],
+)
+def test_a_line_that_loadgen_did_not_write_says_nothing_of_other_logs(tail: str) -> None:
+    list_of_its_own = f"[6,{len(tail)}]"
+    summarize_loaded(lines(list_of_its_own, tail=tail))
+    assert summarize_loaded(lines(list_of_its_own)) == Loaded(2, len(tail))
+
+
+def test_the_second_of_two_values_counts() -> None:
+    assert (
+        summarize_loaded(lines("[1]", tail=TAIL.replace(', "time_ms"', ', "value": [40,50], "time_ms"'))).greatest == 50
+    )
+
+
+def test_lists_of_many_logs_are_forgotten_again() -> None:
+    for first in range(40):
+        values = [",".join(map(str, range(first, first + 10_000)))] * 10
+        assert summarize_loaded(lines(*(f"[{value}]" for value in values))).different == 10_000
+    assert samples._KNOWN.held == sum(map(samples._count_bytes, samples._KNOWN.found)) <= samples._HELD

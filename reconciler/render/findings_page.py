@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -13,10 +13,10 @@ from reconciler.quantities import show_count
 from reconciler.render.findings import SEVERITIES, sort_findings
 from reconciler.render.page.environment import make_environment, read_static
 from reconciler.render.svg import Bars, draw_bars, draw_histogram, draw_scatter
-from reconciler.tree.findings import Facts, TreeFinding, TreeReport
+from reconciler.tree.findings import Facts, Severity, TreeFinding, TreeReport
 from reconciler.tree.grouping import CauseGroup, group_by_cause
 
-_MOST = 40  # submitters in the plot
+_MOST = 40  # bars of a plot
 _AGREE = 0.002
 _RATES = ("Server", "Interactive", "Offline")  # the scenarios whose target is a rate
 _EDGES = (0.0, 0.5, 0.8, 0.85, 0.9, 0.94, 0.98, 1.02, 1.06, 1.1, 1.15, 1.2, 1.5, 2.0)
@@ -124,14 +124,17 @@ def _words(facts: Facts, ratio: float) -> str:
 
 
 def _by_submitter(report: TreeReport) -> str:
-    counted = Counter((f.submitter or "the tree", f.severity) for f in report.findings)
-    names = sorted({name for name, _ in counted}, key=lambda n: -sum(counted[n, s] for s in SEVERITIES))[:_MOST]
-    parts = [[(severity.value, counted[name, severity]) for severity in SEVERITIES] for name in names]
-    return draw_bars(Bars(names, parts), "findings by submitter") if names else ""
+    return _draw_counts([(f.submitter or "the tree", f.severity) for f in report.findings], "findings by submitter")
 
 
 def _by_kind(report: TreeReport) -> str:
-    counted = Counter((f.rule.kind, f.severity) for f in report.findings)
-    names = sorted({name for name, _ in counted}, key=lambda n: -sum(counted[n, s] for s in SEVERITIES))
+    return _draw_counts([(f.rule.kind, f.severity) for f in report.findings], "findings by kind")
+
+
+def _draw_counts(found: Iterable[tuple[str, Severity]], title: str) -> str:
+    """Bars of the names with the most findings; equal ones by name, so that a report always has the same bytes."""
+    counted = Counter(found)
+    totals = Counter({name: sum(counted[name, s] for s in SEVERITIES) for name, _ in counted})
+    names = sorted(totals, key=lambda name: (-totals[name], name))[:_MOST]
     parts = [[(severity.value, counted[name, severity]) for severity in SEVERITIES] for name in names]
-    return draw_bars(Bars(names, parts), "findings by kind") if names else ""
+    return draw_bars(Bars(names, parts), title) if names else ""

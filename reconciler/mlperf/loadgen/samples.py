@@ -15,7 +15,7 @@ _SHORT = 1 << 16  # bytes of a list that is read; a longer one is counted withou
 _HELD = 8 << 20  # bytes of lists whose summaries are kept: those of a round
 
 
-class Loaded(Struct, frozen=True):
+class LoadedSamples(Struct, frozen=True):
     """``different``: how many samples were loaded, those of short lists each counted once. Of short lists also the
     greatest index and the greatest below 0; None where there is none."""
 
@@ -24,7 +24,7 @@ class Loaded(Struct, frozen=True):
     negative: int | None = None
 
 
-def summarize_loaded(entries: tuple[LogLine, ...]) -> Loaded:
+def summarize_loaded(entries: tuple[LogLine, ...]) -> LoadedSamples:
     """Of all lines ``loaded_qsl_set`` of a log."""
     texts = tuple([entry.cut_list() for entry in entries])
     if b"" in texts:
@@ -37,21 +37,21 @@ def summarize_loaded(entries: tuple[LogLine, ...]) -> Loaded:
     return known
 
 
-def _summarize(entries: Sequence[LogLine]) -> Loaded:
+def _summarize(entries: Sequence[LogLine]) -> LoadedSamples:
     indices = set[int]().union(*(entry.read_integers() for entry in entries if len(entry.raw) <= _SHORT))
     long = (entry.raw for entry in entries if len(entry.raw) > _SHORT)
     others = sum(raw.count(b",", raw.find(b"["), raw.find(b"]")) + 1 for raw in long)
     negative = max((index for index in indices if index < 0), default=None)
-    return Loaded(len(indices) + others, max(indices, default=None), negative)
+    return LoadedSamples(len(indices) + others, max(indices, default=None), negative)
 
 
 class _Known(Struct):
     """Summaries by the texts of the lists, the least lately made first."""
 
     held: int = 0
-    found: dict[tuple[bytes, ...], Loaded] = field(default_factory=dict)
+    found: dict[tuple[bytes, ...], LoadedSamples] = field(default_factory=dict)
 
-    def keep(self, texts: tuple[bytes, ...], loaded: Loaded) -> None:
+    def keep(self, texts: tuple[bytes, ...], loaded: LoadedSamples) -> None:
         self.found[texts] = loaded
         self.held += _count_bytes(texts)
         while self.held > _HELD:

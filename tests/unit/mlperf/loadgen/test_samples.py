@@ -6,7 +6,7 @@ import pytest
 
 from reconciler.mlperf.loadgen import samples
 from reconciler.mlperf.loadgen.log import LogLine, parse_detail
-from reconciler.mlperf.loadgen.samples import Loaded, summarize_loaded
+from reconciler.mlperf.loadgen.samples import LoadedSamples, summarize_loaded
 
 TAIL = (
     ', "time_ms": 0.5, "namespace": "mlperf::logging", "event_type": "POINT_IN_TIME", "metadata": {"is_error": false, '
@@ -22,21 +22,21 @@ def lines(*values: str, tail: str = TAIL) -> tuple[LogLine, ...]:
 @pytest.mark.parametrize(
     ("values", "loaded"),
     [
-        (("[3,1,2]",), Loaded(3, 3)),
-        (("[]",), Loaded(0)),
-        (("[1,2]", "[2,5]"), Loaded(3, 5)),
-        (("[-4,-2,7]",), Loaded(3, 7, -2)),
-        (('[1,"x",9]',), Loaded(2, 9)),
-        (("[1,[2,3]]",), Loaded(1, 1)),
-        (("[1,x]",), Loaded(0)),
+        (("[3,1,2]",), LoadedSamples(3, 3)),
+        (("[]",), LoadedSamples(0)),
+        (("[1,2]", "[2,5]"), LoadedSamples(3, 5)),
+        (("[-4,-2,7]",), LoadedSamples(3, 7, -2)),
+        (('[1,"x",9]',), LoadedSamples(2, 9)),
+        (("[1,[2,3]]",), LoadedSamples(1, 1)),
+        (("[1,x]",), LoadedSamples(0)),
     ],
 )
-def test_samples_are_those_of_the_lists_at_each_reading(values: tuple[str, ...], loaded: Loaded) -> None:
+def test_samples_are_those_of_the_lists_at_each_reading(values: tuple[str, ...], loaded: LoadedSamples) -> None:
     assert [summarize_loaded(lines(*values)) for _ in range(2)] == [loaded, loaded]
 
 
 def test_a_long_list_is_counted() -> None:
-    assert summarize_loaded(lines(str(list(range(30_000))).replace(" ", ""), "[7]")) == Loaded(30_001, 7)
+    assert summarize_loaded(lines(str(list(range(30_000))).replace(" ", ""), "[7]")) == LoadedSamples(30_001, 7)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_long_list_is_counted() -> None:
 def test_a_line_that_loadgen_did_not_write_says_nothing_of_other_logs(tail: str) -> None:
     list_of_its_own = f"[6,{len(tail)}]"
     summarize_loaded(lines(list_of_its_own, tail=tail))
-    assert summarize_loaded(lines(list_of_its_own)) == Loaded(2, len(tail))
+    assert summarize_loaded(lines(list_of_its_own)) == LoadedSamples(2, len(tail))
 
 
 def test_the_second_of_two_values_counts() -> None:

@@ -16,6 +16,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -55,9 +56,13 @@ def check_out(commit: str, folder: Path) -> Path:
 
 
 def prepare(root: Path) -> None:
+    """The last commit is days old: a plan tells the age of a change, and "3 seconds ago" would differ at each start."""
     make(root, *SIZE)
     change_target(root)
-    subprocess.run(["git", "commit", "--quiet", "--all", "--message", "Ask for less"], cwd=root, check=True)
+    made = (datetime.now(UTC) - timedelta(days=3, hours=12)).isoformat(timespec="seconds")
+    environment = {**os.environ, "GIT_AUTHOR_DATE": made, "GIT_COMMITTER_DATE": made}
+    command = ["git", "commit", "--quiet", "--all", "--message", "Ask for less"]
+    subprocess.run(command, cwd=root, env=environment, check=True)
 
 
 def compare(repository: Path, other: Path, rounds: int) -> None:

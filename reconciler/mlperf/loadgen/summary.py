@@ -79,6 +79,7 @@ _PER_QUERY = {
     "99.0th percentile latency (ns)": "result_99.00_percentile_per_query_latency_ns",
     **{f"{p} percentile latency (ns)": f"result_{p}_percentile_per_query_latency_ns" for p in _PERCENTILES},
 }
+_NUMBERS_OF_QUERIES = _NUMBERS | _PER_QUERY
 
 
 # What rounds before v1.0 called scenarios and modes, in both logs.
@@ -174,7 +175,7 @@ def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, s
         said, logged = summary.get(name), _value(log, key)
         if said and isinstance(logged, bool) and said != str(int(logged)):
             yield name, key
-    numbers = _NUMBERS | _PER_QUERY if log.scenario == "MultiStream" else _NUMBERS
+    numbers = _NUMBERS_OF_QUERIES if log.scenario == "MultiStream" else _NUMBERS
     for name, key in numbers.items():
         said = summary.get(name)
         logged = _value(log, key) if said else None

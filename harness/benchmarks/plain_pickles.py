@@ -146,9 +146,14 @@ def _refuse_large_memo(stream: IO[bytes]) -> None:
     is made as long as the highest one, 16 bytes each, and one of four bytes asks for 64 GB."""
     size = stream.seek(0, SEEK_END)
     stream.seek(0)
-    for code, number, _ in pickletools.genops(stream):
-        if code.name in _REMEMBERING and number is not None and number > size:
-            raise pickle.UnpicklingError(f"it remembers a value as number {number}, and has {size} bytes")
+    try:
+        for code, number, _ in pickletools.genops(stream):
+            if code.name in _REMEMBERING and number is not None and number > size:
+                raise pickle.UnpicklingError(f"it remembers a value as number {number}, and has {size} bytes")
+    except ValueError as error:
+        if stream.read(1):
+            raise pickle.UnpicklingError(str(error)) from error
+        raise EOFError(str(error)) from error
     stream.seek(0)
 
 

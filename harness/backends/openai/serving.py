@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -90,9 +91,10 @@ def _await_last_words(log: str) -> None:
     end = time.monotonic() + _LAST_WORDS
     last, since = [-1], time.monotonic()
     while log and time.monotonic() < min(end, since + _STILL):
-        sizes = [entry.stat().st_size for entry in Path(log).glob("*")]
-        if sizes != last:
-            last, since = sizes, time.monotonic()
+        with suppress(FileNotFoundError):  # its parts take turns
+            sizes = [entry.stat().st_size for entry in Path(log).iterdir()]
+            if sizes != last:
+                last, since = sizes, time.monotonic()
         time.sleep(_STILL / 10)
 
 

@@ -15,14 +15,14 @@ from reconciler.mlperf.endpoints import (
     read_measured,
     read_percentile,
 )
-from reconciler.mlperf.endpoints_accuracy import read_accuracy_scores, read_sample_count
+from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores, read_sample_count
 from reconciler.mlperf.rules.values import LatencyLimits
 from reconciler.resource.inputs import Value
 from reconciler.tree.check.accuracy import check_extra_files
 from reconciler.tree.check.demands import NEW, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.values import parse_number, show_value
+from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView
 
 _MILLISECOND = 1_000_000

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.errors import LogError
+from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.loadgen.log import DetailLog
-from reconciler.quantities import parse_decimal
 from reconciler.tree.findings import Place
 
 _SHOWN = 80
@@ -23,12 +23,6 @@ def read_value(log: DetailLog, key: str) -> Any:
 def number(log: DetailLog, key: str) -> Decimal | None:
     """A finite number; None when the key is absent or holds anything else."""
     return parse_number(read_value(log, key))
-
-
-def parse_number(found: Any) -> Decimal | None:
-    if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)):
-        return None
-    return parse_decimal(Decimal(found))
 
 
 def make_finite(value: Decimal | float | None) -> float | None:

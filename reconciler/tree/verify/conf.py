@@ -5,11 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions
 from reconciler.mlperf.loadgen.settings import PERFORMANCE
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
-from reconciler.tree.reading.values import find_at, number, parse_number, show_value
+from reconciler.tree.reading.values import find_at, number, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.verify.causes import find_cause, is_rounded
 from reconciler.tree.verify.settings import ConfReading, ConfSetting, list_model_keys, read_settings

@@ -6,12 +6,11 @@ from decimal import Decimal
 
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints import compute_rate
-from reconciler.mlperf.endpoints_accuracy import read_sample_count
+from reconciler.mlperf.endpoints_accuracy import parse_number, read_sample_count
 from reconciler.tree.check import endpoints
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.values import parse_number
 from reconciler.tree.reading.view import CellView
 
 _NEAR = Decimal("0.02")  # of a rate: the harness divides by its own duration

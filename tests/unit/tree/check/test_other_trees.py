@@ -12,6 +12,7 @@ import pytest
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.reading.names import find_official_name
+from reconciler.tree.rule_engine import INTERNAL
 from reconciler.tree.verify.engine import verify_tree
 from tests.unit.tree.check.made import set_log, write
 from tests.unit.tree.check.written import RESULT, SCORES, SEEDS, TOKENS, as_legacy, endpoints_tree, open_cell
@@ -101,7 +102,7 @@ def test_endpoints_results_are_read(tmp_path: Path) -> None:
 def test_endpoints_results_of_no_benchmark_of_the_round_are_verified_as_far_as_they_go(tmp_path: Path) -> None:
     folder = endpoints_tree(tmp_path).parent
     folder.rename(folder.with_name("llama9-8b"))
-    assert "benchmark.known" in rules(tmp_path)
+    assert rules(tmp_path) == {"benchmark.known"}
     assert "endpoints.scored" not in contradictions(tmp_path)
 
 
@@ -138,6 +139,32 @@ def test_a_broken_endpoints_result(file: str, text: str | None, rule: str, tmp_p
     path = endpoints_tree(tmp_path) / file
     path.unlink() if text is None else write(path, text)
     assert rule in rules(tmp_path)
+    assert INTERNAL.id not in rules(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "found"),
+    [
+        ({"avg": 1150.37}, ["a mean of 1150.37 output tokens"]),
+        ({"avg": 1150.38}, []),
+        ({"avg": 1406.02}, []),
+        ({"avg": 1406.03}, ["a mean of 1406.03 output tokens"]),
+        ({}, ["a mean of nothing output tokens"]),
+        (None, []),
+    ],
+)
+def test_mean_output_length_that_a_test_asks_for(
+    lengths: dict[str, float] | None, found: list[str], tmp_path: Path
+) -> None:
+    """None: of a summary that cannot be read, another rule speaks."""
+    folder = endpoints_tree(tmp_path).parent
+    cell = folder.rename(folder.with_name("gpt-oss-120b")) / "Server"
+    text = "[]" if lengths is None else changed(RESULT, output_sequence_lengths=lengths)
+    write(cell / "performance/result_summary.json", text)
+    findings = [f for f in check_tree(tmp_path, round_name="v6.1").findings if f.cell.endswith("/Server")]
+    assert [f.complaint.found for f in findings if f.rule.id == "endpoints.audits"] == found
+    assert ("files.readable" in {f.rule.id for f in findings}) == (lengths is None)
+    assert INTERNAL.id not in {f.rule.id for f in findings}
 
 
 @pytest.mark.parametrize(

@@ -65,12 +65,9 @@ def is_rounded(text: str, value: object, logged: str) -> bool:
     written, asked, exact = parse_decimal(text), parse_decimal(value), parse_decimal(logged)
     if written is None or not written or asked is None or exact is None:
         return False
-    exponent = written.as_tuple().exponent
-    if not isinstance(exponent, int):
-        return False
     unit = asked / written  # of a conf in milliseconds, nanoseconds
     try:
-        return (exact / unit).quantize(Decimal(1).scaleb(exponent), ROUND_HALF_EVEN) == written
+        return (exact / unit).quantize(written, ROUND_HALF_EVEN) == written
     except (InvalidOperation, ZeroDivisionError):
         return False
 

@@ -111,12 +111,27 @@ def test_rescore_in_a_clone_that_pulled(
     assert claims(reconcile, "--rescore")[1][CELL, "accuracy"][0] == "proven"
 
 
-def test_rescore_of_an_older_commit_uses_its_own_benchmark_and_spec(recorded: Path, reconcile: Reconcile) -> None:
-    """A benchmark of the user's own, whose scorer was changed since."""
+SCORER = """
+
+def score(log, dataset, output):
+    from pathlib import Path
+    from harness.benchmarks.accuracy import write_top1
+
+    exec(Path("MISHAP").read_text())
+    return write_top1(log, np.dtype("int32"), np.load(dataset / "labels.npy"), output)
+"""
+
+
+def test_rescore_of_an_older_commit_uses_its_own_benchmark_and_spec(
+    recorded: Path, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    """A benchmark of the user's own, whose scorer was changed since, or fails here for another reason."""
+    mishap = tmp_path / "mishap.py"
+    mishap.write_text("")
     source = Path(__file__).parents[2] / "passes/benchmarks"
     code = recorded / "benchmarks/tiny.py"
     code.parent.mkdir()
-    code.write_bytes((source / "tiny.py").read_bytes())
+    code.write_text((source / "tiny.py").read_text() + SCORER.replace("MISHAP", str(mishap)))
     edit(recorded, "code: digits", "code: benchmarks/tiny.py\n      performance_sample_count: 16")
     assert reconcile()[0] == 0
     commit(recorded, "Use our own benchmark")
@@ -127,6 +142,16 @@ def test_rescore_of_an_older_commit_uses_its_own_benchmark_and_spec(recorded: Pa
     status, found = claims(reconcile, "--rescore", "--at", "HEAD~1")
     assert (status, found[CELL, "accuracy"][0]) == (0, "proven")
     assert claims(reconcile, "--rescore", "--at", "HEAD")[0] == 2
+    for text, why in (
+        ("from harness.errors import HarnessError\nraise HarnessError('no labels', 'input')", "no labels"),
+        (
+            "import judge_of_texts",
+            "cannot import judge_of_texts: No module named 'judge_of_texts' (install judge_of_texts)",
+        ),
+    ):
+        mishap.write_text(text)  # what fails has a fix, or none
+        found = claims(reconcile, "--rescore", "--at", "HEAD~1")[1]
+        assert found[CELL, "accuracy"] == ("missing", f"cannot be scored again: {why}")
 
 
 # -- measured again -------------------------------------------------------------------------------------------------

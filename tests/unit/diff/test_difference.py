@@ -164,6 +164,16 @@ def test_due_run_brings_its_missing_artifacts(cells: list[Wish]) -> None:
     assert {found[a].reason for a in needed} == {Reason.ARTIFACT_MISSING}
 
 
+def test_server_that_nobody_asks_is_not_started() -> None:
+    """Its record was lost, those of its runs were not."""
+    desired, world = desire([Wish(service="one")]), World()
+    world.settle(desired)
+    world.summaries = [s for s in world.summaries if s.address.kind is not Kind.SERVICE]
+    assert world.compare(desired).changes == ()
+    changed = desire([Wish(service="one", target=7)])
+    assert [s.change.address.label for s in world.plan(changed).steps][:2] == ["Service", "Run performance"]
+
+
 CHANGES = [
     ("note", {"note": 5}, ["Result"]),
     ("target", {"target": 5}, ["Run performance", "Result"]),

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from reconciler.execute.outcome import Status
+import pytest
+from msgspec.structs import replace
+
+from reconciler.desired.state import Desired
+from reconciler.execute.attempt import Attempt, Intent
+from reconciler.execute.executors.table import Executors
+from reconciler.execute.outcome import Event, Status
+from reconciler.execute.perform import AttemptContext, Finished, derive_outcome
+from reconciler.execute.plan_executor import PlanExecutor
+from reconciler.files import RepositoryPaths
+from reconciler.plan.plan import Step
 from reconciler.reconcile import PassReport
+from reconciler.record.codec import summarize
+from reconciler.resource.kinds import Kind
+from reconciler.resource.records import Ended, Record
+from reconciler.resource.settings import CellSettings
 from tests.passes.repository import SPEC, Repository, make_repository
 from tests.shared import need
+from tests.unit.diff.simulated import Wish, World, desire
 
 need("mlperf_loadgen")
 
@@ -25,6 +42,38 @@ def broken(root: Path, code: str, attempts: int) -> Repository:
     return repository
 
 
+def plan_engine(settings: dict[str, object]) -> tuple[Step, Desired]:
+    """The step that builds the engine of one cell, and what is desired. The engine has these settings."""
+    desired = desire([Wish()])
+    step = next(s for s in World().plan(desired).steps if s.change.address.kind is Kind.ENGINE)
+    detail = replace(desired.detail(step.change.address), settings=CellSettings(settings))
+    return step, replace(desired, detail=lambda _: detail)
+
+
+def make_record(step: Step, ended: Ended, **fields: Any) -> Record:
+    return Record(step.change.address, step.change.key, 1, ended, "2026-01-01T00:00:00Z", 1.0, "a", {}, **fields)
+
+
+def finish(folder: Path, record: Record) -> Finished:
+    attempt = Attempt(folder, Intent("a", record.address, record.key, 1, record.started, {}, CellSettings()))
+    return Finished(attempt, record)
+
+
+def make_context(root: Path) -> AttemptContext:
+    paths = RepositoryPaths(root)
+    return AttemptContext(
+        paths,
+        Executors.of(paths),
+        "",
+        {},
+        False,
+        lambda: datetime.now(UTC),
+        (),
+        lambda a: root / a.name,
+        {}.__getitem__,
+    )
+
+
 def test_failure_is_tried_once_with_the_words_of_its_log(tmp_path: Path) -> None:
     repository = broken(tmp_path, "print('said before it failed'); return 1 / 0", attempts=3)
     report = repository.reconcile()
@@ -39,6 +88,50 @@ def test_transient_failure_is_tried_as_often_as_declared(tmp_path: Path) -> None
     repository = broken(tmp_path, "raise MemoryError", attempts=3)
     found = statuses(repository.reconcile())
     assert (found["Retry", "Run accuracy"], found["Retry", "Run performance"]) == (3, 3)
+
+
+@pytest.mark.parametrize(("declared", "tries"), [({}, 4), ({"executor.slurm.retries": 1}, 2)])
+def test_step_that_its_queue_ends_is_begun_again_as_often_as_declared(
+    declared: dict[str, object], tries: int, tmp_path: Path
+) -> None:
+    """Whatever its own ``attempts`` say: 1, here."""
+    step, desired = plan_engine({"executor.slurm": True, **declared})
+    said: list[Event] = []
+    preempted = make_record(step, Ended.FAILED, problem="the job was preempted", problem_class="preempted")
+    walk = PlanExecutor(desired, make_context(tmp_path), said.append, lambda done: summarize(done.record, "x"), {})
+    tried = 0
+    while not walk.given_up(step) and tried < 10:
+        assert walk.settle(step, finish(tmp_path, preempted)).status is Status.RETRY
+        tried += 1
+    assert (tried, len(said)) == (tries, tries)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "0.0 MB"),
+        ({"metric": {"value": "7", "unit": "samples/s"}, "validity": "VALID"}, "7 samples/s, VALID, 0.0 MB"),
+        ({"power": {"watts": "210.5", "check": "passed"}}, "210.5 W, 0.0 MB"),
+        (
+            {"power": {"watts": "210.5", "efficiency": {"value": "0.5", "unit": "samples/J"}, "check": "no ranging"}},
+            "210.5 W, 0.5 samples/J, the power kit's check: no ranging, 0.0 MB",
+        ),
+        ({"passed": True, "reasons": [], "notes": ["by accuracy"]}, "TEST PASS, by accuracy, 0.0 MB"),
+        ({"passed": False, "reasons": ["a", "b"], "notes": []}, "TEST FAIL: a; b, 0.0 MB"),
+        (
+            {
+                "validity": "INVALID",
+                "reasons": ["too slow"],
+                "suggestion": {"setting": "target_qps", "value": "9", "unit": ""},
+            },
+            "INVALID, too slow, try target_qps: 9, 0.0 MB",
+        ),
+    ],
+)
+def test_outcome_says_in_one_line_what_was_measured(values: dict[str, object], said: str, tmp_path: Path) -> None:
+    step, _ = plan_engine({})
+    outcome = derive_outcome(step, finish(tmp_path, make_record(step, Ended.DONE, values=values)))
+    assert (outcome.status, outcome.message) == (Status.DONE, said)
 
 
 def test_child_that_is_killed_says_by_which_signal(tmp_path: Path) -> None:

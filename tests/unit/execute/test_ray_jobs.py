@@ -103,6 +103,16 @@ def submit(root: Path) -> tuple[QueuedExecutor, Handle, Attempt]:
     return executor, executor.submit(Submission(attempt, ProbeRequest(), attempt.result)), attempt
 
 
+def test_address_of_the_dashboard_is_the_one_that_rays_own_client_would_ask() -> None:
+    local, other = "http://127.0.0.1:8265", {"RAY_ADDRESS": "https://head:1/"}
+    asked = {"RAY_API_SERVER_ADDRESS": "http://head:2", **other}
+    assert ray_dashboard.find_address("", {}) == local
+    assert ray_dashboard.find_address("", {"RAY_ADDRESS": "auto"}) == local
+    assert ray_dashboard.find_address("", other) == "https://head:1"
+    assert ray_dashboard.find_address("", asked) == "http://head:2"
+    assert ray_dashboard.find_address("http://head:3", asked) == "http://head:3"
+
+
 def test_another_process_finds_a_job_by_the_name_it_was_given(tmp_path: Path, dashboard: Dashboard) -> None:
     executor, handle, _ = submit(tmp_path)
     assert dashboard.jobs[NAME]["entrypoint_resources"] == {"box": 1}

@@ -103,6 +103,18 @@ def test_what_only_blocked_cells_need_is_not_made() -> None:
     assert [s.change.address.label for s in only.steps if not s.blocked] == ["Dataset", "Model"]
 
 
+def test_what_only_a_blocked_step_needs_names_its_reason_once() -> None:
+    desired = desire([Wish()])
+    blocked = {r.address: "another machine" for r in desired.resources if r.kind is Kind.ENGINE}
+    plan = World().plan(desired, Policy(only=frozenset({"engine"})), blocked)
+    why = "needed only by what is blocked (another machine)"
+    assert {s.change.address.label: s.blocked for s in plan.steps} == {
+        "Dataset": why,
+        "Model": why,
+        "Engine": "another machine",
+    }
+
+
 def test_only_brings_what_a_step_is_made_from() -> None:
     desired = desire([Wish()])
     plan = World().plan(desired, Policy(only=frozenset({"engine"})))

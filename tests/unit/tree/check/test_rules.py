@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.foreign import DEEPEST
 from reconciler.mlperf.rules.ruleset import BenchmarkRules
 from reconciler.mlperf.rules.values import ExtraFiles
 from reconciler.tree.check.engine import ALL_RULES, check_tree
@@ -64,6 +65,21 @@ def test_a_count_in_words_is_an_error_only_where_the_round_asks_for_numbers(
     described.write_text(json.dumps({**json.loads(described.read_text()), "accelerators_per_node": "N/A"}))
     found = [item for item in check_tree(root, round_name=round_name).findings if item.rule.id == "system.fields"]
     assert [item.severity for item in found] == [severity]
+
+
+def test_folders_within_each_other_are_examined_to_a_bound(tree_of: Callable[[str], Path]) -> None:
+    """A file at the bound is one that was examined; a folder there may hold more."""
+    root = tree_of("closed")
+    top = root / "closed/Acme"
+    deep = top.joinpath("src/resnet", *["d"] * (DEEPEST - 3))
+    deep.mkdir(parents=True)
+    (deep / "code.py").write_text("pass\n")
+    assert not checked(root).findings
+    (deep / "more").mkdir()
+    (deep / "more/code.py").write_text("pass\n")
+    (finding,) = checked(root).findings
+    place = (deep / "more").relative_to(root).as_posix()
+    assert (finding.rule.id, finding.complaint.place.file) == ("submitter.depth", place)
 
 
 def test_pictures_of_samples_that_a_run_did_not_have_are_told_apart(

@@ -337,6 +337,23 @@ def test_a_contradiction_without_a_known_cause_names_none(line: str, tree: Path)
     assert finding.complaint.cause == ""
 
 
+@pytest.mark.parametrize(
+    ("scenario", "line", "mechanism"),
+    [
+        ("Offline", "target_qps = 500", "conf-estimate"),
+        ("SingleStream", "target_latency = 77", "conf-estimate"),
+        ("MultiStream", "target_latency = 77", "conf-estimate"),
+        ("MultiStream", "min_duration = 60000", "conf-of-quick-test"),
+    ],
+)
+def test_another_estimate_of_what_a_run_needs_is_told_from_other_causes(
+    scenario: str, line: str, mechanism: str, tree: Path
+) -> None:
+    conf(f"*.{scenario}.{line}\n", tree, scenario)
+    (finding,) = [finding for finding in findings(tree) if finding.rule.id == "user-conf.contradicts"]
+    assert finding.complaint.mechanism == mechanism
+
+
 def test_a_contradiction_names_both_lines(tree: Path) -> None:
     conf("*.Offline.target_qps = 500\n", tree)
     (finding,) = findings(tree)

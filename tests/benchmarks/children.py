@@ -68,8 +68,8 @@ def run(
     model_key: str = "resnet50",
     settings: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One LoadGen run of the harness in performance mode; the detail log by key, and what telemetry counted by the
-    names of its facts. ``conf``: lines of user.conf."""
+    """One LoadGen run of the harness in performance mode; the detail log by key, and what telemetry counted and the
+    backend noted by the names of their facts. ``conf``: lines of user.conf."""
     place = Path(tempfile.mkdtemp(dir=folder))
     write_conf(place / "user.conf", scenario, conf)
     folders = {"dataset": dataset, "engine": engine, "model": model}
@@ -89,7 +89,7 @@ def run(
         ),
         place,
     )
-    counted = {name: fact.value for name, fact in done.facts.items() if name.startswith("telemetry.")}
+    counted = {name: fact.value for name, fact in done.facts.items() if name.startswith(("telemetry.", "backend."))}
     return read_detail(place) | counted
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from harness.tokens import SOUNDS, GenerationPlan
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
 _PLAIN = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _WHOLE = 100  # percent
-_MOST_LISTENERS = 16
+# What is heard of a waveform is computed for each query anew.
+_HEARING = {"mm_processor_cache_gb": 0, "limit_mm_per_prompt": {"audio": 1}}
 # Option of the spec → argument of vLLM, where a value of 0 or "" leaves vLLM's own.
 _NAMES = {
     "quantization": "quantization",
@@ -66,7 +66,7 @@ def choose_arguments(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -
         said["gpu_memory_utilization"] = memory / _WHOLE
     return {
         "model": str(checkpoint.folder),
-        **(_describe_hearing(plan) if plan.samples == SOUNDS else {"skip_tokenizer_init": True}),
+        **(_HEARING if plan.samples == SOUNDS else {"skip_tokenizer_init": True}),
         "seed": max(0, plan.sampling.seed),
         "dtype": _choose_dtype(plan, checkpoint),
         "load_format": "dummy" if options.get("random_weights") else "auto",
@@ -91,13 +91,6 @@ def choose_environment(plan: GenerationPlan) -> dict[str, str]:
         "VLLM_CPU_KVCACHE_SPACE": str(plan.options.get("cache_gib") or 1),
         **({"VLLM_CPU_OMP_THREADS_BIND": cores, "OMP_NUM_THREADS": str(plan.threads)} if plan.threads else {}),
     }
-
-
-def _describe_hearing(plan: GenerationPlan) -> dict[str, Any]:
-    """What is heard of a waveform is computed for each query anew, by several threads: it takes about 20 ms of a
-    processor, and one thread cannot keep a GPU busy."""
-    listeners = min(_MOST_LISTENERS, plan.threads or len(os.sched_getaffinity(0)))
-    return {"mm_processor_cache_gb": 0, "limit_mm_per_prompt": {"audio": 1}, "renderer_num_workers": listeners}
 
 
 def _choose_dtype(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -> str:

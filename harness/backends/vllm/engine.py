@@ -14,13 +14,15 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 from harness.backends.loop_thread import LoopThread
 from harness.backends.vllm.arguments import TransformersCheckpoint
-from harness.backends.vllm.speech import describe_sounds, hear, read_speech_prompt
+from harness.backends.vllm.listening import Listeners, count_listeners
+from harness.backends.vllm.speech import read_speech_prompt
 from harness.contract import Scenario
 from harness.errors import HarnessError
 from harness.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken
 
 _FIX = "see the log of this run: vLLM prints the cause before it ends"
 _ENDED = ("stop", "length")
+_AHEAD = 2  # times what the engine computes at once
 
 
 class VllmEngine:
@@ -31,24 +33,36 @@ class VllmEngine:
         self._parameters = make_parameters(
             plan.sampling, checkpoint.ends, streaming=plan.streaming, texts=plan.samples == SOUNDS
         )
-        self._speech = read_speech_prompt(checkpoint.folder) if plan.samples == SOUNDS else None
-        self._prompts: list[dict[str, Any]] = []
+        self._listeners: Listeners | None = None
+        self._prompts: Sequence[Any] = []
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._failure: HarnessError | None = None
+        if plan.samples == SOUNDS:  # first, since they start while the engine does
+            self._listeners = Listeners(count_listeners(plan.threads), arguments, read_speech_prompt(checkpoint.folder))
         self._loop = LoopThread("vllm")
         try:
             self._engine: AsyncLLM = self._loop.call(_start(arguments, choose_usage(plan.scenario)))
         except BaseException:
             self._loop.stop()
+            self._end_listeners()
             raise
         self.evidence: Mapping[str, Any] = {}
-        self.notes: Mapping[str, Any] = describe(self._engine.vllm_config)
+        self.notes: dict[str, Any] = describe(self._engine.vllm_config)
+        # What was heard of a sound takes almost a megabyte: no more is heard than the engine soon takes.
+        self._room = asyncio.Semaphore(_AHEAD * self._engine.vllm_config.scheduler_config.max_num_seqs)
+        if self._listeners is not None:
+            try:
+                self._listeners.wait()
+            except BaseException:
+                self.close()
+                raise
 
     def place(self, prompts: Sequence[np.ndarray]) -> None:
-        if self._speech is None:
+        if self._listeners is None:
             self._prompts = [{"prompt_token_ids": prompt.tolist()} for prompt in prompts]
         else:
-            self._prompts = describe_sounds(self._speech, prompts)
+            self._prompts = prompts
+            self._listeners.forget()
 
     def submit(self, identity: int, row: int) -> None:
         self._loop.post(self._admit, identity, row)
@@ -56,6 +70,11 @@ class VllmEngine:
     def close(self) -> None:
         self._loop.call(self._shut())
         self._loop.stop()
+        self._end_listeners()
+
+    def _end_listeners(self) -> None:
+        if self._listeners is not None:
+            self._listeners.close()
 
     def _admit(self, identity: int, row: int) -> None:
         if self._failure is not None:
@@ -63,9 +82,12 @@ class VllmEngine:
             return
         self._tasks[identity] = asyncio.create_task(self._ask(identity, self._prompts[row]))
 
-    async def _ask(self, identity: int, prompt: dict[str, Any]) -> None:
+    async def _ask(self, identity: int, prompt: Any) -> None:
         try:
-            answer = await self._follow(identity, prompt)
+            if self._listeners is None:
+                answer = await self._follow(identity, prompt)
+            else:
+                answer = await self._transcribe(identity, prompt, self._listeners)
         except asyncio.CancelledError:
             self._plan.failed(identity, self._failure or HarnessError("the run ends", "backend"))
         except Exception as error:  # whatever it is, the prompt must be answered
@@ -75,12 +97,18 @@ class VllmEngine:
         finally:
             self._tasks.pop(identity, None)
 
-    async def _follow(self, identity: int, prompt: dict[str, Any]) -> Answer:
+    async def _transcribe(self, identity: int, sound: np.ndarray, listeners: Listeners) -> Answer:
+        """Each sound goes to the engine as soon as it is heard, whatever becomes of the others."""
+        async with self._room:
+            heard = await listeners.hear(sound)
+            self.notes |= listeners.describe()
+            return await self._follow(identity, heard)
+
+    async def _follow(self, identity: int, prompt: Any) -> Answer:
         """All tokens of an answer, the first of a stream told at once; of what was heard, the text."""
         tokens: list[int] = []
         text, ended = "", None
-        asked = prompt if self._speech is None else await hear(self._engine, prompt)
-        async for output in self._engine.generate(asked, self._parameters, str(identity)):
+        async for output in self._engine.generate(prompt, self._parameters, str(identity)):
             (part,) = output.outputs
             if self._plan.streaming and not tokens and part.token_ids:
                 self._plan.first(identity, part.token_ids[:1])
@@ -88,7 +116,7 @@ class VllmEngine:
             text, ended = text + part.text, part.finish_reason
         if ended not in _ENDED:
             raise HarnessError(f"vLLM gave up a prompt ({ended or 'without a reason'})", "backend", _FIX)
-        return tokens if self._speech is None else Spoken(text, len(tokens))
+        return tokens if self._listeners is None else Spoken(text, len(tokens))
 
     def _give_up(self, identity: int, error: Exception) -> None:
         """The run has failed: what is under way is cancelled, so that nothing is computed for it."""

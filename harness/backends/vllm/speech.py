@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +34,6 @@ def read_speech_prompt(folder: Path) -> tuple[int, ...]:
         ) from error
 
 
-def describe_sounds(prompt: Sequence[int], sounds: Sequence[np.ndarray]) -> list[dict[str, Any]]:
-    """``sounds``: waveforms in -1..1, float32."""
-    return [
-        {"prompt_token_ids": list(prompt), "multi_modal_data": {"audio": (np.asarray(sound, np.float32), SOUND_RATE)}}
-        for sound in sounds
-    ]
-
-
-async def hear(engine: Any, prompt: Mapping[str, Any]) -> Any:
-    """``prompt`` with what is heard of its sound, by the threads of the engine's renderer. An engine that is given the
-    sound itself hears it on its event loop: one at a time, and meanwhile no answer is read.
-    """
-    (heard,) = await engine.renderer.render_cmpl_async([{"encoder_prompt": prompt, "decoder_prompt": None}])
-    return heard
+def describe_sound(prompt: Sequence[int], sound: np.ndarray) -> dict[str, Any]:
+    """``sound``: a waveform in -1..1, float32."""
+    return {"prompt_token_ids": list(prompt), "multi_modal_data": {"audio": (sound, SOUND_RATE)}}

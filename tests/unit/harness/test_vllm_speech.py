@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from harness.contract import BACKENDS
@@ -18,6 +21,8 @@ from tests.unit.harness import fake_vllm
 from tests.unit.harness.heard import Heard
 from tests.unit.harness.test_vllm import arguments, backend, checkpoint, heard, load  # noqa: F401
 
+LISTENER = "harness.backends.vllm.listener"
+ROOT = Path(__file__).resolve().parents[3]
 HALF = "\ufffd"  # of bytes that are no character: the one tells of them while tokens come, the other at the end
 SECOND = np.zeros(16_000, np.float32)
 SAYS: dict[str, Any] = {
@@ -30,8 +35,23 @@ SAYS: dict[str, Any] = {
 Load = Callable[..., Any]
 
 
+@pytest.fixture(autouse=True)
+def listeners_end() -> Iterator[None]:
+    """Whatever becomes of an engine, no process of its own is left when it is closed."""
+    yield
+    assert not [each.cmdline() for each in psutil.Process().children() if LISTENER in each.cmdline()]
+
+
 @pytest.fixture
-def whisper(checkpoint: Path) -> Path:  # noqa: F811
+def whisper(
+    checkpoint: Path,  # noqa: F811
+    backend: Any,  # noqa: F811
+    tmp_path: Path,
+) -> Path:
+    library = tmp_path / "library"
+    library.mkdir()
+    fake_vllm.write_library(library)
+    os.environ["PYTHONPATH"] = f"{library}:{ROOT}"  # of a copy that is forgotten: see ``backend``
     (checkpoint / "generation_config.json").write_text(json.dumps(SAYS))
     return checkpoint
 
@@ -57,18 +77,51 @@ def test_nothing_that_was_heard_of_a_sound_serves_another_query(load: Load) -> N
 
 
 @pytest.mark.usefixtures("whisper")
-def test_as_many_sounds_are_heard_at_once_as_the_spec_gives_threads(
+def test_sounds_are_heard_by_processes_on_half_of_the_threads_and_none_goes_by_the_name_of_another(
     load: Load,  # noqa: F811
     heard: Heard,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fake_vllm.Renderer, "together", True)
-    engine = load(scenario="Offline", streaming=False, samples=SOUNDS, threads=3)
-    assert arguments()["renderer_num_workers"] == 3
-    engine.place([SECOND] * 6)
-    for row in range(6):
+    engine = load(scenario="Offline", streaming=False, samples=SOUNDS, threads=4)
+    engine.place([SECOND] * 40)
+    for row in range(40):
         engine.submit(row, row)
-    assert {answer.text for answer in heard.wait(6).values()} == {" 1.0 s after [50258, 50259, 50360, 50364]"}
+    assert {answer.text for answer in heard.wait(40).values()} == {" 1.0 s after [50258, 50259, 50360, 50364]"}
+    made = fake_vllm.Engine.made
+    assert len(set(made.names)) == 40
+    assert len(made.listeners) == 2
+    assert os.getpid() not in made.listeners
+    assert (engine.notes["listeners"], engine.notes["sounds_heard"]) == (2, 40)
+
+
+@pytest.mark.usefixtures("whisper")
+def test_a_sound_that_cannot_be_heard_fails_the_run_by_what_is_wrong(load: Load, heard: Heard) -> None:  # noqa: F811
+    engine = load(scenario="Offline", streaming=False, samples=SOUNDS)
+    engine.place([np.full(16_000, 0.5, np.float32)])
+    engine.submit(1, 0)
+    assert heard.failure().problem == "vLLM cannot hear a sound: ValueError: no such mel"
+
+
+@pytest.mark.usefixtures("whisper")
+def test_a_process_that_is_killed_while_it_hears_fails_the_run_and_the_others_end(load: Load, heard: Heard) -> None:  # noqa: F811
+    engine = load(scenario="Offline", streaming=False, samples=SOUNDS, threads=4)
+    engine.place([SECOND, np.full(16_000, 0.25, np.float32)])
+    for identity in range(20):  # both of them
+        engine.submit(identity, 0)
+    heard.wait(20)
+    heard.results.clear()
+    for identity in range(6):
+        engine.submit(100 + identity, 1)
+    os.kill(min(fake_vllm.Engine.made.listeners), signal.SIGKILL)
+    assert heard.failure(6).problem == "a process that hears sounds was ended by SIGKILL"
+    engine.submit(200, 0)  # which comes too late
+    assert heard.failure(7).problem == "a process that hears sounds was ended by SIGKILL"
+
+
+def test_a_process_that_cannot_start_to_hear_ends_the_run_and_the_engine(whisper: Path, load: Load) -> None:  # noqa: F811
+    (whisper.parent / "library" / "torch.py").write_text("raise ImportError('libcudart.so: cannot open')\n")
+    with pytest.raises(HarnessError, match="a process that hears sounds ended with 1"):
+        load(scenario="Offline", streaming=False, samples=SOUNDS)
+    assert fake_vllm.Engine.made.closed
 
 
 def test_a_checkpoint_of_english_alone_has_no_language_to_name(whisper: Path, load: Load, heard: Heard) -> None:  # noqa: F811

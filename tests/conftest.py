@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.compiled import compile_project, compile_tests
+from tests.flushes import skip_flushes
 from tests.schedule import LongFirst, rank
 from tests.warm.children import Warm, warm_children
 
@@ -63,6 +64,8 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job in the background; children inherit that too
         signal.signal(signal.SIGINT, signal.default_int_handler)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fsync)
+        skip_flushes()
         for name in [name for name in os.environ if name.startswith("GIT_")]:
             patch.delenv(name)
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # or every command line would compile all there is

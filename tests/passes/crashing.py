@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from reconciler.errors import StorageError
+from tests.flushes import skip_flushes
 from tests.passes.repository import Repository
 from tests.warm.children import Warm, warm_children
 
@@ -177,5 +178,6 @@ def main(fault: str, every: int, in_tree: int, start: Path, scratch: Path, warm:
 
 
 if __name__ == "__main__":
+    skip_flushes()
     with warm_children() as warm:
         main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), Path(sys.argv[5]), warm)

@@ -19,6 +19,8 @@ import sys
 import time
 from typing import Any, NoReturn
 
+from tests.flushes import skip_flushes
+
 MOST = 1 << 20  # bytes of a request
 CHILD = "harness.__main__"
 LOADED = ("harness.build", "harness.run", "harness.score", "harness.probe", "harness.command")  # by children
@@ -114,5 +116,6 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     for name in sys.argv[2:]:
         importlib.import_module(name)
+    skip_flushes()
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])

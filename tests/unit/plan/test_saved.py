@@ -6,11 +6,12 @@ import json
 from datetime import date
 from pathlib import Path
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from reconciler.diff.change import Drift, Finding, InputChange
+from reconciler.diff.change import Action, Drift, Finding, InputChange, Reason, Work
 from reconciler.errors import ReconcilerError, StalePlanError
 from reconciler.plan.plan import Plan
 from reconciler.plan.saved import encode_plan, load, refuse_stale, save
@@ -24,6 +25,7 @@ from reconciler.resource.decisions import (
 )
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.spec.shipped import read_shipped
 from tests.unit.diff.simulated import Wish, World, desire
 from tests.unit.diff.test_difference import wishes
 
@@ -63,6 +65,20 @@ def freeze() -> Freeze:
 def test_saved_plan_is_the_plan(tmp_path: Path) -> None:
     save(whole(), tmp_path / "plan.json")
     assert load(tmp_path / "plan.json") == whole()
+
+
+def test_the_shipped_schema_describes_every_plan() -> None:
+    """Of a server, too."""
+    schema = json.loads(read_shipped("schemas/plan.schema.json"))
+    plan = World().plan(desire([Wish(service="one")]))
+    assert Work.START in {step.change.how for step in plan.steps}
+    for each in (plan, whole()):
+        document = {**encode_plan(each), "desired": "1" * 64}  # a digest in plans of real states
+        jsonschema.validate(json.loads(json.dumps(document)), schema)
+    fields = schema["$defs"]["step"]["properties"]
+    assert fields["how"]["enum"] == [*Work]
+    assert fields["reason"]["enum"] == [*Reason]
+    assert fields["action"]["enum"] == [*Action]
 
 
 def test_a_plan_that_was_saved_before_a_field_came_has_its_default(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ _DOUBT = 0.01  # 1 - confidence
 def compute_least_queries(over: int, percentile: Decimal) -> int:
     """n(t): queries needed when ``over`` of them exceed the latency. ``percentile`` in percent: 90, 99, 99.9."""
     rate = _rate(percentile)
-    low, high = over, max(64, 2 * (over + 1))
+    low, high = over, 64 + 2 * over
     while _at_most(over, high, rate) > _DOUBT:
         low, high = high, 2 * high
     while high - low > 1:

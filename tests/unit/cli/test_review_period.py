@@ -80,6 +80,17 @@ def test_a_response_says_what_the_commit_contradicts(recorded: Path, tmp_path: P
     assert "**contradicted**" in (tmp_path / "answer/README.md").read_text()
 
 
+def test_a_response_leaves_out_what_the_commit_lost(recorded: Path, tmp_path: Path, reconcile: Reconcile) -> None:
+    for record in (recorded / "state/records/Score").glob("*.json"):
+        record.unlink()
+    git(recorded, "commit", "--quiet", "--all", "--message", "Lose a score")
+    code, _, err = reconcile("respond", CELL, "-o", str(tmp_path / "answer"))
+    assert (code, err) == (2, "")
+    assert (tmp_path / "answer/accuracy/record.json").is_file()
+    assert not (tmp_path / "answer/score").exists()
+    assert "**missing** result" in (tmp_path / "answer/README.md").read_text()
+
+
 AMEND = (
     "amend",
     "digits",

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Reason, Work
 from reconciler.diff.difference import compare
+from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint
 from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.resources import Resource
@@ -198,6 +200,48 @@ def test_change_reaches_what_hangs_on_it_and_no_further(change: dict[str, int], 
     else:
         assert changed == expected
     assert all(c.address.cell in (None, cells[0].cell) for c in found if c.reason is Reason.UPSTREAM_REPLACED)
+
+
+@pytest.mark.parametrize(
+    ("count", "note"),
+    [
+        (1, "0.txt is edited"),
+        (3, "0.txt is edited, 1.txt is missing, 2.txt is missing"),
+        (4, "0.txt is edited, 1.txt is missing, 2.txt is missing and 1 more"),
+        (5, "0.txt is edited, 1.txt is missing, 2.txt is missing and 2 more"),
+    ],
+)
+def test_edited_tree_names_the_first_three_files(count: int, note: str) -> None:
+    desired, world = desire([Wish()]), World()
+    world.settle(desired)
+    files = tuple((f"{number}.txt", "missing" if number else "edited") for number in range(count))
+    rendered, cell = render(world, desired), str(Wish().cell)
+    (found,) = world.compare(desired, replace(rendered, tree={cell: files})).changes
+    assert (found.address, found.how, found.note) == (Address(Kind.RESULT, cell), Work.RENDER, note)
+    assert found.reason is Reason.ARTIFACT_CORRUPT
+
+
+def render(world: World, desired: Desired) -> Observed:
+    """The tree as it was last rendered: just now."""
+    known = world.compare(desired)
+    results = {str(r.cell): (r, known.chosen[r.cell]) for r in desired.resources if r.kind is Kind.RESULT and r.cell}
+    cells = {name: compute_fingerprint(resource, list(chosen.all)) for name, (resource, chosen) in results.items()}
+    shared = compute_submission_fingerprint(desired, set(cells), known.chosen)
+    return Observed(tree_present=True, rendered={**cells, "submission": shared})
+
+
+def test_code_that_the_tree_shows_is_rendered_once_the_runs_that_are_due_have_decided_which() -> None:
+    desired, world = desire([Wish()]), World()
+    world.settle(desired)
+    rendered = render(world, desired)
+    assert world.compare(desired, rendered).changes == ()
+    other = replace(rendered, rendered={**rendered.rendered, "submission": f"{rendered.rendered['submission']}+other"})
+    assert [c.address.kind for c in world.compare(desired, other).changes] == [Kind.SUBMISSION]
+    due = world.compare(desire([Wish(target=7)]), other).changes
+    assert [c.address.label for c in due] == ["Run performance", "Result"]
+    unlike = replace(rendered, rendered={**rendered.rendered, "submission": "of another submitter"})
+    due = world.compare(desire([Wish(target=7)]), unlike).changes
+    assert [c.address.kind for c in due] == [Kind.RUN, Kind.RESULT, Kind.SUBMISSION]
 
 
 def test_failed_attempt_is_tried_again_and_says_why() -> None:

@@ -76,6 +76,32 @@ def test_a_run_ends_where_its_results_say_so(state: str | None, ended: bool) -> 
     assert ("end" not in found) is ended
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"), [("oss", []), ("", []), ("other", [("model", "other", "oss", "config.yaml", 3)])]
+)
+def test_another_model_is_named_with_the_line_of_its_name(asked: str, said: list[object]) -> None:
+    config = parse_yaml_mapping(b"type: offline\nmodel_params:\n  name: oss\n")
+    found = find_differences(Results(config, None, None), AskedResults("Offline", "performance", asked, {}, {}))
+    named = [(item.field, item.asked, item.found, item.file, item.line) for item in found if item.field == "model"]
+    assert named == said
+
+
+@pytest.mark.parametrize(
+    ("scores", "count"),
+    [
+        ([], None),
+        ([{"score": 0.5}], None),
+        ([{"score": 0.5, "total_samples": 0}], 0),
+        ([{"score": 0.5, "total_samples": 3}, {"score": 0.5, "response_counts": {"issued": 4}}], 7),
+        ([{"score": 0.5, "total_samples": 3}, {"score": 0.5, "dataset_type": "performance", "total_samples": 9}], 3),
+    ],
+)
+def test_samples_are_counted_over_the_accuracy_datasets_that_say_how_many(
+    scores: list[dict[str, Any]], count: int | None
+) -> None:
+    assert read_sample_count(document(accuracy_scores=scores)) == count
+
+
 def test_tokens_of_a_mean() -> None:
     summary = document(n_samples_completed=10, duration_ns=10**9, output_sequence_lengths={"avg": 2.5})
     assert compute_rate(summary, "tps") == 25

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 from ruamel.yaml import YAML
 
-from reconciler.mlperf.documents import ResultDocument, parse_yaml_mapping
+from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.endpoints_client import (
     ClientPlaces,
     build_client_config,
@@ -99,7 +99,7 @@ def test_a_performance_run_is_told_of_its_load_its_seeds_and_its_dataset_alone()
         "dataloader_random_seed": 586478644936801402,
         "min_duration_ms": 750_000,
     }
-    assert config["settings"]["client"]["stream_all_chunks"] is True
+    assert config["settings"]["client"] == {"stream_all_chunks": True, "worker_initialization_timeout": 300}
     assert config["settings"]["warmup"] == {"enabled": False}
     assert [dataset["type"] for dataset in config["datasets"]] == ["performance"]
     assert config["datasets"][0]["parser"] == {"prompt": "text"}
@@ -199,6 +199,15 @@ def list_differences(path: str = "", value: Any = None) -> Iterator[str]:
 
 def test_what_ran_as_asked_has_no_difference() -> None:
     assert list(list_differences()) == []
+
+
+@pytest.mark.parametrize(("declared", "said"), [({}, []), ({"client.api": "openai"}, ["endpoint_config.api_type"])])
+def test_what_somebody_else_ran_is_compared_with_what_is_declared(declared: dict[str, Any], said: list[str]) -> None:
+    config = build_client_config({**ASKED, "client.api": "sglang"}, PLACES)
+    asked = {name: value for name, value in ASKED.items() if name != "client.api"} | declared
+    written = parse_json_object(json.dumps(config).encode())
+    found = find_config_differences(written, asked, foreign=True)
+    assert [text.partition(":")[0] for text in found] == said
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,12 @@ def test_a_run_that_was_asked_for_no_duration_has_no_margin_of_it() -> None:
     assert [*margins_of(log_of(OFFLINE, effective_min_duration_ms=None))] == ["samples"]
 
 
+def test_a_server_run_has_a_margin_of_the_time_between_its_first_and_its_last_line() -> None:
+    times = {"power_begin": "01-02-2026 10:00:00.000", "power_end": "01-02-2026 10:10:00.500"}
+    assert margins_of(log_of(SERVER, **times))["duration"].measured == "600.5"
+    assert "duration" not in margins_of(log_of(SERVER, power_begin=times["power_begin"]))
+
+
 def test_what_loadgen_says_decides_whether_a_constraint_is_met() -> None:
     found = margins_of(log_of(OFFLINE, result_min_duration_met=False, result_min_queries_met=False))
     assert {margin.met for margin in found.values()} == {False}

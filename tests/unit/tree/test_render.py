@@ -15,13 +15,16 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
+from reconciler.mlperf import log_files
 from reconciler.mlperf.accuracy import parse_accuracy
 from reconciler.mlperf.loadgen.user_conf import parse_user_conf
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.publishing.tree_files import group_by_cell
 from reconciler.resource.kinds import Cell
-from reconciler.tree.content import AccuracyLog, LogRef, SubmissionContent
+from reconciler.resource.records import LOG_LIMIT
+from reconciler.tree.compliance_files import audit_files
+from reconciler.tree.content import AccuracyLog, Content, LogRef, SubmissionContent
 from reconciler.tree.documents import collect_system_fields, render_built_in_conf
 from reconciler.tree.layout import name_folders
 from reconciler.tree.render import render
@@ -232,3 +235,27 @@ def test_two_files_of_one_path_and_two_meanings_of_one_folder_are_refused(
     both = (submission.cells[0], replace(submission.cells[1], official="bert-99"))
     with pytest.raises(ReconcilerError, match="digits is entered as"):
         list(render(replace(submission, cells=both), ruleset))
+
+
+@pytest.mark.parametrize(
+    ("test", "size", "answers"),
+    [
+        ("TEST06", LOG_LIMIT, "whole"),
+        ("TEST06", LOG_LIMIT + 1, "truncated"),
+        ("TEST01", 100, "truncated"),
+    ],
+)
+def test_folder_of_a_test_holds_its_answers_whole_or_truncated_with_their_hash(
+    test: str, size: int, answers: str
+) -> None:
+    logs = {name: LogRef(name, 1) for name in (log_files.SUMMARY, log_files.DETAIL)}
+    kept = {"whole": LogRef("a" * 64, size), "truncated": LogRef("b" * 64, 8)}
+    run = {**logs, log_files.ACCURACY_LOG: kept["whole"], log_files.TRUNCATED: kept["truncated"]}
+    found = audit_files(test, run, {"verify_accuracy.txt": LogRef("c" * 64, 9)})
+    expected: dict[str, Content] = {"verify_accuracy.txt": LogRef("c" * 64, 9)}
+    expected[f"accuracy/{log_files.ACCURACY_LOG}"] = kept[answers]
+    if answers == "truncated":
+        expected[f"accuracy/{log_files.ACCURACY_TEXT}"] = f"hash={'a' * 64}\n".encode()
+    if test == "TEST01":
+        expected |= {f"performance/run_1/{name}": log for name, log in logs.items()}
+    assert found == expected

@@ -60,8 +60,10 @@ def test_reading_an_empty_log_gives_none() -> None:
 
 
 def test_reading_a_log_on_one_line_gives_its_entries() -> None:
-    text = json.dumps([{"qsl_idx": 1, "data": "00", "token_count": 1, "token_data": "00"}])
-    assert list(read_entries([text.encode()])) == [Entry(1, b"\0", 1, b"\0")]
+    first, other = {"qsl_idx": 1, "data": "00", "token_count": 1, "token_data": "01"}, {"qsl_idx": 2, "data": "02"}
+    assert list(read_entries([json.dumps([first]).encode()])) == [Entry(1, b"\0", 1, b"\1")]
+    entries = [Entry(1, b"\0", 1, b"\1"), Entry(2, b"\2", None, None)]
+    assert list(read_entries([json.dumps([first, other]).encode()])) == entries
 
 
 @pytest.mark.parametrize(

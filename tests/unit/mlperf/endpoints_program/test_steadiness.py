@@ -52,9 +52,12 @@ def test_a_trend_is_significant_and_large(course: list[float], state: str) -> No
 
 
 def test_the_ramp_is_no_part_of_the_window() -> None:
-    window = find_window(make_passes([20, 15, 12, *[10] * 7]), 0, _RULES)
+    passes = make_passes([20, 15, 12, *[10] * 7])
+    window = find_window(passes, 0, _RULES)
     assert (window.found, window.first, window.last, window.samples) == (True, 3, 9, 7 * _SIZE)
     assert window.states == {"tpot_p50": PLATEAU, "tpot_p90": PLATEAU}
+    issued = [item.first_issue for item in passes[3:]], [item.last_issue for item in passes[3:]]
+    assert window.seconds == round(Decimal(max(issued[1]) - min(issued[0])) / 10**9, 3)
 
 
 def test_a_run_that_drifts_has_none() -> None:

@@ -155,7 +155,11 @@ def test_an_older_log_may_leave_out_that_all_samples_were_asked(loadgen_run: Run
     whole = Asked("Offline", "accuracy", {}, whole=True)
     data = loadgen_run("offline-accuracy").bytes("detail.txt")
     assert find_contradictions(parse_detail(data), whole) == ()
-    assert find_contradictions(parse_detail(data.replace(b"effective_accuracy_sample_count", b"gone")), whole) == ()
+    for key in (b"effective_accuracy_sample_count", b"qsl_reported_total_count"):
+        assert find_contradictions(parse_detail(data.replace(key, b"gone")), whole) == ()
+    fewer = data.replace(b'"qsl_reported_total_count", "value": 1000', b'"qsl_reported_total_count", "value": 1001')
+    (found,) = find_contradictions(parse_detail(fewer), whole)
+    assert (found.field, found.asked, found.logged) == ("accuracy_sample_count", "all 1001 samples", "1000")
 
 
 def test_what_a_log_says_of_no_bound_is_nothing_to_ask_for(loadgen_run: Runs) -> None:

@@ -77,6 +77,23 @@ def test_a_run_may_miss_its_duration_by_what_clocks_differ(seconds: str, wrong: 
     assert ("result_min_duration_met" in found) is wrong
 
 
+def test_a_run_that_issued_fewer_samples_than_it_had_to_names_both_counts(loadgen_run: Runs) -> None:
+    detail = loadgen_run("offline-valid").bytes("detail.txt").decode()
+    issued = parse_detail(detail.encode()).get("generated_samples_per_query")
+    for least, wrong in ((issued, False), (issued + 1, True)):
+        log = parse_detail(setting("effective_min_sample_count", str(least))(detail).encode())
+        derived = [item.derived for item in find_inconsistencies(log)]
+        assert (f"{issued} of {least} samples were issued" in derived) is wrong
+
+
+def test_a_run_before_its_loadgen_was_built_is_named_with_both_lines(loadgen_run: Runs) -> None:
+    detail = loadgen_run("offline-valid").bytes("detail.txt").decode()
+    log = parse_detail(setting("loadgen_build_date_utc", '"2999-01-02T03:04:05Z"')(detail).encode())
+    (found,) = [item for item in find_inconsistencies(log) if item.derived == "LoadGen was built on 2999-01-02"]
+    assert (found.key, found.stated) == ("power_begin", log.get("power_begin"))
+    assert (found.line, found.other) == (log.number("power_begin"), log.number("loadgen_build_date_utc"))
+
+
 def test_the_document_lists_every_lie() -> None:
     assert f"\n{show_table()}\n" in DOCUMENT.read_text(encoding="utf-8")
 

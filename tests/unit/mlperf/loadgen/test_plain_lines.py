@@ -55,6 +55,14 @@ def test_the_process_of_every_line_counts(value: str, error: str) -> None:
         assert not parse_detail(text).index.one_process
 
 
+def test_texts_of_lines_are_whole_and_of_plain_values_alone() -> None:
+    plain, listed = line("1"), line("[1,2,3]").replace(b'"k"', b'"kept"')
+    index = parse_detail(plain + listed + plain.replace(b'"k"', b'"known"')).index
+    texts = index.list_texts("k")
+    assert [(key, at) for key, at, _ in texts] == [("k", 1), ("known", 3)]
+    assert all(text.count(b'"pid": 1,') == 1 and b'"time_ms"' in text for _, _, text in texts)
+
+
 def test_a_process_that_only_a_text_names_is_none_of_the_log() -> None:
     assert parse_detail(line("1") + line('"the \\"pid\\": 7, of another"')).index.one_process
 

@@ -354,6 +354,18 @@ def test_another_estimate_of_what_a_run_needs_is_told_from_other_causes(
     assert finding.complaint.mechanism == mechanism
 
 
+def test_a_cause_is_told_with_the_run_that_was_started_so_if_there_is_one(tree: Path) -> None:
+    likely = "as audit runs are often started"
+    conf("*.Offline.target_qps = 960\n", tree)
+    assert [f.complaint.cause for f in findings(tree) if f.rule.id == "user-conf.contradicts"] == [
+        f"0.96 of the published target, {likely}"
+    ]
+    audit_target(tree)
+    (finding,) = [finding for finding in findings(tree) if finding.rule.id == "user-conf.contradicts"]
+    assert finding.complaint.cause.startswith("the setting of TEST01 (")
+    assert finding.complaint.cause.endswith(f"), 0.92 of the published target, {likely}")
+
+
 def test_a_contradiction_names_both_lines(tree: Path) -> None:
     conf("*.Offline.target_qps = 500\n", tree)
     (finding,) = findings(tree)

@@ -21,6 +21,7 @@ from harness.errors import HarnessError
 SUMS = {"SHA256SUMS": "sha256", "sha256sums.txt": "sha256", "MD5SUMS": "md5", "md5sums.txt": "md5"}
 _LISTED = 5  # names in a message
 _TAIL = 4096  # some programs write a few bytes behind the end of their format
+_LONGEST_NAME, _LONGEST_PATH = 255, 2048  # bytes; what file systems take, with room for the folder
 _SUM = re.compile(r"([0-9a-fA-F]{32,64}) [ *](.+)")
 
 
@@ -39,8 +40,11 @@ class FileRule:
 
 def is_below(name: object) -> bool:
     """Whether a name that a file gives is one of a file below its folder."""
-    path = PurePosixPath(name) if isinstance(name, str) and "\0" not in name else PurePosixPath("/")
-    return not path.is_absolute() and ".." not in path.parts and bool(path.parts)
+    if not isinstance(name, str) or "\0" in name or len(name) > _LONGEST_PATH:
+        return False
+    path = PurePosixPath(name)
+    fits = all(len(part.encode("utf-8", "surrogatepass")) <= _LONGEST_NAME for part in path.parts)
+    return fits and not path.is_absolute() and ".." not in path.parts and bool(path.parts)
 
 
 def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str = "") -> None:

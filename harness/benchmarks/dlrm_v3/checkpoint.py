@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -101,10 +102,21 @@ def open_table(checkpoint: Path, name: str, shape: TableShape) -> Table:
 
 
 def _check_covered(folder: Path, name: str, shape: TableShape) -> None:
-    covered = sum(prod(part.size) for part in shape.parts)
-    if covered != prod(shape.size):
-        problem = f"{folder / METADATA}: parts of {name} hold {covered:,} of its {prod(shape.size):,} values"
-        raise HarnessError(problem, "input", FIX)
+    """Parts that begin at the same row are side by side and of one height, and such bands follow each other."""
+    row = 0
+    for first, band in groupby(sorted(shape.parts, key=lambda part: part.offsets), lambda part: part.offsets[0]):
+        parts, column = list(band), 0
+        for part in parts:
+            if first != row or part.offsets[1] != column or part.size[0] != parts[0].size[0]:
+                problem = f"{folder / METADATA}: a part of {name} at {list(part.offsets)} is in the wrong place"
+                raise HarnessError(problem, "input", FIX)
+            column += part.size[1]
+        row += parts[0].size[0]
+        if column != shape.size[1]:
+            problem = f"{folder / METADATA}: parts of {name} hold {column} of its {shape.size[1]} columns"
+            raise HarnessError(problem, "input", FIX)
+    if row != shape.size[0]:
+        raise HarnessError(f"{folder / METADATA}: parts of {name} hold {row} of its {shape.size[0]} rows", "input", FIX)
 
 
 def _check_files(folder: Path, parts: Iterable[TablePart]) -> None:
@@ -199,7 +211,7 @@ def _read_metadata(path: Path) -> dict[str, TableShape]:
         return {
             name: _describe(name, entry, places)
             for name, entry in metadata.state_dict_metadata.items()
-            if len(getattr(entry, "size", ())) == 2
+            if isinstance(name, str) and len(getattr(entry, "size", ())) == 2
         }
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}", "missing", FIX) from error
@@ -224,5 +236,6 @@ def _describe(name: str, entry: Any, places: Mapping[Any, Any]) -> TableShape:
             raise ValueError(f"{name} has a part at {offsets} of {size}")
         if not is_below(part.file):
             raise ValueError(f"{name} has a part in {part.file!r}")
-        parts.append(part)
+        if prod(size):  # a process may hold nothing
+            parts.append(part)
     return TableShape((entry.size[0], entry.size[1]), _TYPES[kind], tuple(parts))

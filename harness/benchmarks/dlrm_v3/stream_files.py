@@ -97,17 +97,18 @@ class StreamFiles:
     def _check_offsets(self) -> None:
         """Each is where a line begins, and the last line ends where the file does."""
         path = self.folder / LINES
+        size = path.stat().st_size
         with path.open("rb") as stream:
             stream.seek(-1, os.SEEK_END)
             if stream.read() != b"\n":
                 self._refuse(path, "is cut off")
             for user, offset in enumerate(self._offsets):
-                stream.seek(max(offset - 1, 0))
+                stream.seek(max(min(offset, size + 1) - 1, 0))  # no file system takes any number
                 if (offset and stream.read(1) != b"\n") or (user == 0 and offset):
                     self._refuse(path, f"has no line at byte {offset:,}, where {OFFSETS} has user {user}")
             stream.seek(self._offsets[-1])
             stream.readline()
-            if stream.tell() != path.stat().st_size:
+            if stream.tell() != size:
                 self._refuse(path, f"is longer than the {self.users:,} lines of {OFFSETS}")
 
     def _read_requests(self) -> Iterator[NDArray[np.int64]]:
@@ -130,8 +131,9 @@ class StreamFiles:
             yield users
 
     def _read_row(self, name: str, offset: int = 0) -> NDArray[np.int64]:
-        with (self.folder / name).open("rb") as stream:
-            stream.seek(offset)
+        path = self.folder / name
+        with path.open("rb") as stream:
+            stream.seek(min(offset, path.stat().st_size))  # no file system takes any number
             return self._parse(name, stream.readline())
 
     def _parse(self, name: str, line: bytes) -> NDArray[np.int64]:

@@ -100,8 +100,8 @@ class float16:  # noqa: N801 - PyTorch's name
     pass
 
 
-def make_shards() -> tuple[bytes, bytes]:
-    """The metadata of three tables, and the one file that all are in."""
+def make_shards(*offsets: tuple[int, int]) -> tuple[bytes, bytes]:
+    """The metadata of three tables, each of parts of four rows and two columns at ``offsets``, and their one file."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("archive/data/0", np.ones((4, 2), np.float16).tobytes())
@@ -109,13 +109,14 @@ def make_shards() -> tuple[bytes, bytes]:
     state, places = {}, {}
     for name in (ITEMS, CATEGORIES, USERS):
         full = f"x.embeddings.{name}.weight"
-        chunk = Named(offsets=(0, 0), sizes=(4, 2))
-        state[full] = Named(properties=Properties(), size=(4, 2), chunks=[chunk])
-        places[Named(fqn=full, offset=(0, 0))] = Named(relative_path="0.distcp", offset=0, length=len(data))
+        chunks = [Named(offsets=offset, sizes=(4, 2)) for offset in offsets]
+        state[full] = Named(properties=Properties(), size=(4 * len(offsets), 2), chunks=chunks)
+        for offset in offsets:
+            places[Named(fqn=full, offset=offset)] = Named(relative_path="0.distcp", offset=0, length=len(data))
     return pickle.dumps(Named(state_dict_metadata=state, storage_data=places), 3), data
 
 
-METADATA, SHARD = make_shards()
+METADATA, SHARD = make_shards((0, 0))
 
 
 def write(folder: Path, files: Mapping[str, bytes]) -> Path:
@@ -348,7 +349,21 @@ def claim_array(shape: tuple[int, ...], kind: str = "<f4") -> bytes:
     return stream.getvalue() + bytes(64)
 
 
+END = 2**63 - 1
 CLAIMS: Mapping[str, tuple[str, bytes]] = {
+    "a line where no file system counts": ("offsets of users", f'"0,{END}"\n'.encode()),
+    "requests where no file system counts": (
+        "offsets of requests",
+        f'"{",".join([str(END)] * TIMESTAMPS)}"\n'.encode(),
+    ),
+    "a name longer than any": (
+        "manifest of weights",
+        dump(
+            {"manifest": {"0/over_arch.weight": {**MANIFESTS["0/model/model.over_arch.weight"], "location": "b" * 256}}}
+        ),
+    ),
+    "a part beside its table": ("metadata of tables", make_shards((0, 2))[0]),
+    "parts over each other, and a hole": ("metadata of tables", make_shards((0, 0), (2, 0))[0]),
     "terabytes in a header": ("latents", claim_array((1, 4, 1 << 20, 1 << 20))),
     "more than any machine counts": ("array", claim_array((1 << 62, 13))),
     "fewer than none": ("latents", claim_array((-1, -1, 1, 1))),

@@ -16,9 +16,11 @@ from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.files import replace
 from reconciler.history.response import count_unproven, gather_evidence
 from reconciler.history.snapshot import read_snapshot
+from reconciler.leftovers import make_folder
 from reconciler.quantities import show_count
 from reconciler.render.documents import render_document
 from reconciler.render.response import render_response
+from reconciler.storage_errors import convert_storage_errors
 
 _AT = click.Option(
     ["--at"],
@@ -55,8 +57,9 @@ def command(cell: str, at: str, objection: str, folder: Path | None, as_json: bo
         raise ReconcilerError(f"{target} is not empty", fix="name another folder: -o DIR")
     evidence = gather_evidence(paths.root, seen, found)
     files = {**evidence.files, "README.md": render_response(evidence, objection).encode()}
-    for name, content in files.items():
-        replace(target / name, content, durable=False)
+    with convert_storage_errors(target), make_folder(target.absolute()) as aside:
+        for name, content in files.items():
+            replace(aside / name, content, durable=False)
     unproven = count_unproven(evidence.claims)
     if as_json:
         claims = [{"what": c.what, "proof": str(c.proof), "detail": c.detail} for c in evidence.claims]

@@ -14,11 +14,17 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import main
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.observed.loadgen_library import RELEASES
 from reconciler.rehearsals import rehearsal_spec
 from tests.passes.repository import Repository, make_repository
+from tests.unit.cli.adopted import adopt_curve
 from tests.unit.cli.conftest import CELL, SPEC, edit, git
 from tests.unit.cli.test_import import export
 from tests.unit.cli.test_package import DECLARED, believe_logs, full_length
+from tests.unit.cli.test_start import make_loadgen
+from tests.unit.cli.test_trees import contradict
+from tests.unit.tree.check.written import TOKENS, open_cell
 
 SCORE = "Score:open/box/tiny/Offline"
 DONE, NOT_IN_SYNC = 0, 2
@@ -45,6 +51,8 @@ class Written:
 
 
 REASON = ("--reason", "the kernels are the same")
+AMEND = ("amend", "digits", "--objection", "of a reviewer", *REASON)
+REPORTS = ("--csv", "../findings.csv", "--html", "../findings.html", "--objections", "../drafts")
 COMMANDS: dict[str, Written] = {
     "first pass": Written("declared tiny", (), weight=1),
     "pass": Written("unscored tiny", (), weight=3),
@@ -94,6 +102,24 @@ COMMANDS: dict[str, Written] = {
     "move": Written(
         "movable", ("move", "resnet", "--to", "closed"), None, exact=True, other=" is in the closed division already"
     ),
+    "try": Written("recorded", ("try", "digits", "target_qps=700", "min_query_count=600"), weight=1),
+    "tune": Written(
+        "recorded", ("tune", "digits", "--vary", "run.batch_size=1,8", "--quick", "-o", "../tuned.patch"), weight=0.5
+    ),
+    "densify": Written("curve", ("densify", "-o", "../denser.patch"), exact=True, weight=1),
+    "amend --commit": Written("corrected", (*AMEND, "--since", "submitted", "--commit"), commits=True),
+    "respond": Written("recorded", ("respond", "digits", "-o", "../answer"), exact=True, other=" is not empty"),
+    "objections": Written(
+        "contradicted", ("objections", "../sent", "--by", "Other", "-o", "../drafts"), None, exact=True
+    ),
+    "verify-tree": Written("contradicted", ("verify-tree", "../sent", *REPORTS), None, exact=True),
+    "page --export": Written("recorded", ("page", "--export", "../page"), weight=1),
+    "plot": Written("recorded", ("plot", "digits", "-o", "../plot.svg"), exact=True, weight=1),
+    "history --svg": Written("recorded", ("history", "digits", "--svg", "../plot.svg"), exact=True, weight=1),
+    "pr --markdown": Written("corrected", ("pr", "--base", "submitted", "--markdown", "../pr.md"), None, weight=1),
+    "fmt": Written("untidy", ("fmt",), exact=True, weight=1),
+    "doctor --fix": Written("older", ("doctor", "--fix"), None),
+    "audit --rerun": Written("recorded", ("audit", "--rerun", "digits"), weight=0.5),
     "fetch": Written("mirrored", ("fetch", "rnnt", "--mirror", "../lab", "--scratch", "../scratch"), None, weight=0.3),
 }
 if all(map(find_spec, ("onnx", "onnxruntime"))):
@@ -133,8 +159,14 @@ def make_starts(folder: Path, wanted: Collection[str]) -> None:
     start("movable", lambda root: _edit_all(root, {"digits:\n      as: resnet": "resnet:", "digits:": "resnet:"}))
     start("described", lambda root: edit(root, "      hardware: {count: 0}\n", ""))
     start("mirrored", _mirror)
+    start("corrected", _correct)
+    start("contradicted", _contradict)
+    start("untidy", lambda root: edit(root, "  round: v6.1\n", "  round: v6.1   \n\n\n\n"))
+    start("older", _declare_other_round)
     start("stored", _store)
     start("cloned", lambda root: _clone(folder / "stored", root))
+    if "curve" in wanted:
+        adopt_curve(folder / "adopted").rename(_make_folder(folder / "curve") / "repository")
     # One scenario: a pass over all of them takes minutes.
     pytest.MonkeyPatch().setattr(rehearsal_spec, "list_scenarios", lambda *_: ("Offline",))
     for name in made & {"sent", "declared", "packable", "empty", "unrehearsed"}:
@@ -208,6 +240,32 @@ def _mirror(root: Path) -> None:
     for path in ("models/rnn-t/DistributedDataParallel_1576581068.9962234-epoch-100.pt", *paths):
         (lab / path).parent.mkdir(parents=True, exist_ok=True)
         (lab / path).write_bytes(b"of no matter\n")
+
+
+def _correct(root: Path) -> None:
+    git(root, "tag", "submitted")
+    edit(root, "batch_size: 8", "batch_size: 16")
+    _commit(root)
+    run(root, "--commit")
+
+
+def _contradict(root: Path) -> None:
+    sent = root.parent / "sent"
+    open_cell(sent, "llama3.1-8b", "Server", TOKENS)
+    contradict(sent)
+
+
+def _declare_other_round(root: Path) -> None:
+    """A package index is a folder that holds the LoadGen of that round alone."""
+    edit(root, "round: v6.1", "round: v5.1")
+    make_loadgen(root.parent, RELEASES["v5.1"], load_ruleset("v5.1").seeds())
+    os.environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(root.parent), "PIP_CONFIG_FILE": os.devnull}
+    os.environ.pop("PIP_CONSTRAINT", None)  # of whoever runs the tests
+
+
+def _make_folder(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
 
 
 def _litter(root: Path) -> None:

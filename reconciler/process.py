@@ -9,9 +9,11 @@ import platform
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from msgspec import Struct
 
@@ -201,20 +203,62 @@ def describe_end(command: Sequence[str], stdin: bytes, limit: float) -> ChildEnd
     return _run_short(command, build_child_environment(keys), stdin, limit)
 
 
+_MOST_SAID = 64 << 20  # bytes: more is no answer
+_PIECE = 1 << 16
+
+
 def _run_short(command: Sequence[str], environment: Mapping[str, str], stdin: bytes, limit: float) -> ChildEnd:
+    """125 for one that says more than anybody asked for. Whatever is not whole is ended with all that it started."""
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             list(command),
             env=dict(environment),
-            input=stdin,
-            capture_output=True,
-            timeout=limit,
-            check=False,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        return ChildEnd(124, b"", f"{command[0]}: not ended after {limit:g} s")
     except OSError as error:
         refuse_storage_error(error, Path(command[0]))
         return ChildEnd(127, b"", f"{command[0]}: {error.strerror}")
-    return ChildEnd(done.returncode, done.stdout, done.stderr.decode(errors="replace").strip())
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    give_up = time.monotonic() + limit
+    out, said = bytearray(), bytearray()
+    threads = [
+        threading.Thread(target=_feed, args=(process.stdin, stdin), daemon=True),
+        threading.Thread(target=_drain, args=(process.stdout, out), daemon=True),
+        threading.Thread(target=_drain, args=(process.stderr, said), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads[1:]:
+            thread.join(max(0.0, give_up - time.monotonic()))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, give_up - time.monotonic()))
+        late = process.returncode is None or any(thread.is_alive() for thread in threads[1:])
+    finally:
+        if process.returncode is None or any(thread.is_alive() for thread in threads):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if max(len(out), len(said)) > _MOST_SAID:
+        return ChildEnd(125, b"", f"{command[0]}: said more than {_MOST_SAID >> 20} MiB")
+    if late:
+        return ChildEnd(124, b"", f"{command[0]}: not ended after {limit:g} s")
+    return ChildEnd(process.returncode, bytes(out), said.decode(errors="replace").strip())
+
+
+def _feed(stream: IO[bytes], data: bytes) -> None:
+    """It need not read what it is told."""
+    with contextlib.suppress(OSError), stream:
+        stream.write(data)
+
+
+def _drain(stream: IO[bytes], kept: bytearray) -> None:
+    """Who says too much is heard no more, and ends of a broken pipe."""
+    with stream:
+        while len(kept) <= _MOST_SAID and (piece := os.read(stream.fileno(), _PIECE)):
+            kept += piece

@@ -20,6 +20,7 @@ from harness.qsl import Consecutive, Ragged
 from harness.tokens import SOUND_RATE
 
 RATE = SOUND_RATE
+_MOST_SAMPLES = 3600 * RATE
 _SAMPLES, _BOUNDS = "samples.npy", "bounds.npy"
 _FLAC, _WAV = b"fLaC", b"RIFF"
 
@@ -36,7 +37,7 @@ def open_threads(settings: Mapping[str, Any]) -> ThreadPoolExecutor:
 
 
 def count_samples(path: Path, fix: str) -> int:
-    """As its header says. Raises HarnessError where it is not one channel of 16 kHz."""
+    """As its header says. Raises HarnessError where it is not one channel of 16 kHz, or longer than an hour."""
     import soundfile
 
     try:
@@ -46,6 +47,8 @@ def count_samples(path: Path, fix: str) -> int:
     if info.samplerate != RATE or info.channels != 1:
         what = f"{info.channels} channels of {info.samplerate} Hz"
         raise HarnessError(f"{path} has {what}, not one of {RATE}", "input", fix)
+    if info.frames > _MOST_SAMPLES:
+        raise HarnessError(f"{path} claims {info.frames:,} samples: more than an hour is no utterance", "input", fix)
     return int(info.frames)
 
 
@@ -54,11 +57,13 @@ def read_waveform(path: Path, samples: int, fix: str) -> np.ndarray:
     import soundfile
 
     try:
-        waveform: np.ndarray = soundfile.read(path, dtype="float32")[0]
+        # One more than there should be: a header may claim any number.
+        waveform: np.ndarray = soundfile.read(path, frames=samples + 1, dtype="float32")[0]
     except soundfile.LibsndfileError as error:
         raise HarnessError(f"{path} is cut off or damaged: {error}", "input", fix) from error
     if len(waveform) != samples:
-        raise HarnessError(f"{path} is cut off: {len(waveform)} of {samples} samples", "input", fix)
+        what = f"is cut off: {len(waveform)} of" if len(waveform) < samples else "is longer than its"
+        raise HarnessError(f"{path} {what} {samples} samples", "input", fix)
     return waveform
 
 

@@ -25,10 +25,14 @@ from reconciler.slicing.journal import (
     read_slice_journal,
     write_slice_journal,
 )
-from reconciler.slicing.steps import Cut, find_made, list_cuts, write_cut, write_joins, write_switch
+from reconciler.slicing.steps import TOOL, Cut, find_made, list_cuts, write_cut, write_joins, write_switch
 
 _LIMIT = 120.0  # seconds that a step may take
 _RESET = "nvidia-smi --gpu-reset -i {} (nothing may use it), or reboot the machine; then run this again"
+_COMPARE = (
+    "compare `nvidia-smi mig -lgi` with what NVML tells (`reconcile mig`); the driver may have to be loaded again"
+)
+_MOST_QUOTED = 300  # characters of what the tool says
 
 
 class Cutter(Struct):
@@ -77,13 +81,17 @@ class Cutter(Struct):
         gpu = _find(self.look(), cut.gpu.uuid) or cut.gpu
         intent = MadeSlice(gpu.uuid, cut.profile, tuple(part.uuid for part in gpu.slices))
         self._write(self._read().put(intent))
+        made = False
         try:
             self._do(write_cut(cut))
         finally:
-            self._settle(intent)
+            made = self._settle(intent)
+        if not made:  # the tool's word is not enough
+            problem = f"`{shlex.join(write_cut(cut))}` ended well, but GPU {gpu.index} has no new {cut.profile}"
+            raise ReconcilerError(problem, fix=_COMPARE)
 
-    def _settle(self, intent: MadeSlice) -> None:
-        """What became of an intent; one that came to nothing is dropped."""
+    def _settle(self, intent: MadeSlice) -> bool:
+        """What became of an intent; one that came to nothing is dropped. Gives whether it was made."""
         found = self._read()
         gpu = _find(self.look(), intent.gpu)
         others = [each.uuid for each in found.made if each != intent]
@@ -93,6 +101,7 @@ class Cutter(Struct):
         else:
             settled = replace(intent, before=(), uuid=made.uuid, instance=made.instance)
             self._write(found.put(settled, instead=intent))
+        return made is not None
 
     def _join(self, entry: MadeSlice) -> int:
         """1 where it was still there."""
@@ -111,6 +120,9 @@ class Cutter(Struct):
         else:
             for command in commands:
                 self._do(command)
+            now = _find(self.look(), entry.gpu)
+            if now is not None and any(part.uuid == made.uuid for part in now.slices):
+                raise ReconcilerError(f"{TOOL} took {made.uuid} away, and it is still there", fix=_COMPARE)
         self._write(self._read().drop(ending))
         return 1
 
@@ -147,7 +159,8 @@ def run_tool(command: Sequence[str]) -> None:
     ended = ask(words, _LIMIT)
     if ended.status:
         said = (ended.error or ended.out.decode(errors="replace")).strip().splitlines()
-        problem = f"`{shlex.join(words)}` ended with {ended.status}: {said[-1] if said else 'nothing was said'}"
+        last = said[-1][:_MOST_QUOTED] if said else "nothing was said"
+        problem = f"`{shlex.join(words)}` ended with {ended.status}: {last}"
         raise ReconcilerError(
             problem, fix="see what it says; a slice that is in use can neither be made nor taken away"
         )

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.process import Child, build_child_environment, build_harness_command, build_launcher_environment
+from reconciler import process
+from reconciler.process import (
+    Child,
+    ChildEnd,
+    ask,
+    build_child_environment,
+    build_harness_command,
+    build_launcher_environment,
+)
 
 
 def start(folder: Path, code: str) -> Child:
@@ -85,3 +93,36 @@ def test_child_that_will_not_end_is_made_to(tmp_path: Path) -> None:
             time.sleep(0.01)
         child.stop(grace=0.1)
         assert child.wait(0) == -signal.SIGKILL
+
+
+def test_a_question_is_answered_with_all_that_was_said() -> None:
+    code = "import sys; print('x' * 300_000); print('beside', file=sys.stderr); sys.exit(3)"
+    ended = ask([sys.executable, "-c", code], 60)
+    assert (ended.status, len(ended.out), ended.error) == (3, 300_001, "beside")
+    assert ask(["/no/such/program"], 60) == ChildEnd(127, b"", "/no/such/program: No such file or directory")
+
+
+@pytest.mark.parametrize("to", ["", " >&2"])
+def test_an_answer_without_end_is_none_and_takes_no_room(monkeypatch: pytest.MonkeyPatch, to: str) -> None:
+    monkeypatch.setattr(process, "_MOST_SAID", 1 << 20)
+    ended = ask(["sh", "-c", f"yes{to}"], 60)
+    assert (ended.status, ended.out, ended.error) == (125, b"", "sh: said more than 1 MiB")
+
+
+def test_a_question_that_takes_too_long_ends_with_what_it_started(tmp_path: Path) -> None:
+    noted = tmp_path / "pid"
+    ended = ask(["sh", "-c", f"sleep 600 & echo $! > {noted}; exit 0"], 2)
+    assert (ended.status, ended.error) == (124, "sh: not ended after 2 s")
+    give_up = time.monotonic() + 20
+    while not gone(int(noted.read_text())) and time.monotonic() < give_up:
+        time.sleep(0.01)
+    assert gone(int(noted.read_text()))
+
+
+def test_words_that_are_no_text_are_read(tmp_path: Path) -> None:
+    assert ask(["printf", "\\377\\000"], 60).out == b"\xff\x00"
+    assert ask(["sh", "-c", "printf '\\377' >&2; exit 1"], 60).error == "\ufffd"
+
+
+def test_who_does_not_listen_ends_too() -> None:
+    assert process.describe_end(["true"], b"x" * 1_000_000, 60).status == 0

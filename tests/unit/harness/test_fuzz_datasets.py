@@ -343,6 +343,12 @@ def claim_picture(height: int, width: int) -> bytes:
     return bytes(data)
 
 
+def claim_sound(samples: int) -> bytes:
+    data = bytearray(make_sound("FLAC"))
+    data[22:26] = samples.to_bytes(4, "big")  # the lower 32 of 36 bits
+    return bytes(data)
+
+
 def claim_array(shape: tuple[int, ...], kind: str = "<f4") -> bytes:
     stream = io.BytesIO()
     np.lib.format.write_array_header_1_0(stream, {"descr": kind, "fortran_order": False, "shape": shape})
@@ -372,6 +378,8 @@ CLAIMS: Mapping[str, tuple[str, bytes]] = {
     "a volume of 4 GiB and 128 bytes": ("volume", claim_volume((2112, 251, 4051), 1.6)),
     "voxels of a kilometre": ("volume", claim_volume((4, 4, 4), 1e12)),
     "voxels of nothing": ("volume", claim_volume((4, 4, 4), float("nan"))),
+    "a day of sound": ("sound", claim_sound(16_000 * 86_400)),
+    "a minute of sound": ("sound", claim_sound(16_000 * 60)),
     "a gigapixel": ("picture", claim_picture(32767, 32767)),
 }
 

@@ -34,6 +34,7 @@ class Machine:
         self.made = 10
         self.refuses: tuple[str, ...] = ()
         self.ready = True
+        self.lies: tuple[str, ...] = ()
 
     def look(self) -> tuple[GpuHere, ...]:
         found = tuple(replace(gpu, slices=tuple(s for s in gpu.slices if s.uuid)) for gpu in self.gpus)
@@ -43,6 +44,8 @@ class Machine:
     def run(self, command: Sequence[str]) -> None:
         if any(word in self.refuses for word in command):
             raise ReconcilerError("In use by another client")
+        if any(word in self.lies for word in command):
+            return
         words = list(command)
         gpu = self.gpus[int(words[words.index("-i") + 1])]
         if "-mig" in words:
@@ -96,6 +99,27 @@ def test_what_is_missing_is_made_and_only_that_is_taken_away(machine: Machine, t
     assert machine.gpus[0].slices == (THEIRS,)
     assert read_slice_journal(tmp_path / "mig.json") == SliceJournal()
     assert cutter.destroy() == 0
+
+
+def test_a_tool_that_only_says_so_made_nothing(machine: Machine, tmp_path: Path) -> None:
+    cutter, before = make_cutter(machine, tmp_path), list(machine.gpus)
+    machine.lies = ("-cgi",)
+    with pytest.raises(ReconcilerError, match=r"ended well, but GPU 0 has no new 3g\.40gb"):
+        cutter.create(DECLARED)
+    assert machine.gpus == before
+    assert read_slice_journal(tmp_path / "mig.json") == SliceJournal(), "nothing was made that would be taken away"
+
+
+def test_a_tool_that_only_says_so_took_nothing_away(machine: Machine, tmp_path: Path) -> None:
+    cutter = make_cutter(machine, tmp_path)
+    cutter.create(DECLARED)
+    machine.lies = ("-dci", "-dgi")
+    with pytest.raises(ReconcilerError, match="is still there"):
+        cutter.destroy()
+    assert len(read_slice_journal(tmp_path / "mig.json").made) == 2, "what is left to take away is known"
+    machine.lies = ()
+    assert cutter.destroy() == 2
+    assert machine.gpus[0].slices == (THEIRS,)
 
 
 def test_a_mode_that_was_switched_on_is_switched_off_again(machine: Machine, tmp_path: Path) -> None:

@@ -12,8 +12,6 @@ foreign folder from naming commands, and one call of git answers for thousands o
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,16 +22,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.errors import RepositoryError
-from reconciler.git_index import PrivateIndex, end_killed_commits, open_private_index
+from reconciler.git_index import PrivateIndex, end_killed_commits, open_private_index, refuse_disk
 from reconciler.git_process import GitAnswer, ask, converse
-from reconciler.storage_errors import explain_storage_error, refuse_storage_error
+from reconciler.storage_errors import refuse_storage_error
 
 # Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
 # the merge itself changed.
 EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
 _FOREIGN = 60.0  # seconds for a folder that may be anybody's, whose configuration may never end
 _TURN = 10.0  # seconds in which another process of git is done with the index
-_GIT_FULL = "Out of diskspace"
 _QUESTIONS = 500  # ids of blobs that fit into a pipe that nobody reads from
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
@@ -363,7 +360,7 @@ def _is_in_head(root: Path, path: str) -> bool:
 def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> str:
     added = index.ask("add", *_FROM_STDIN, stdin=_listed(given))
     if added.status:
-        _refuse_full_disk(added.error, index.root)
+        refuse_disk(added.error, index)
         raise RepositoryError(f"git add: {added.error}", fix="commit the records yourself, or fix what git reports")
     new = _changed_below(index.root, given, index.copy)
     if not new:
@@ -371,17 +368,10 @@ def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> str:
     # --only takes these files from the work tree, and HEAD as git finds it under its own lock.
     made = _in_turn(index, "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
     if made.status and _changed_below(index.root, new, index.copy):  # else another process has just committed them
-        _refuse_full_disk(made.error, index.root)
+        refuse_disk(made.error, index)
         said = made.error or made.out.decode(errors="replace").strip() or f"it ended with {made.status}"
         raise RepositoryError(f"git commit: {said}", fix="fix what git reports; the records are safe in state/")
     return find_head(index.root) or ""
-
-
-def _refuse_full_disk(said: str, root: Path) -> None:
-    """Git has words of its own for it where it writes objects."""
-    if _GIT_FULL in said:
-        full = explain_storage_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), root)
-        raise RepositoryError(full.message, fix=full.fix)
 
 
 def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAnswer:

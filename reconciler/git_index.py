@@ -10,6 +10,7 @@ lock of any other git is waited for and never touched.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import shutil
@@ -20,9 +21,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from reconciler.errors import RepositoryError
 from reconciler.files import try_flock
 from reconciler.git_locks import end_turn, open_turn
 from reconciler.git_process import GitAnswer, ask
+from reconciler.storage_errors import explain_storage_error
 
 log = logging.getLogger(__name__)
 
@@ -185,3 +188,19 @@ def _unheld(note: Path) -> Iterator[bool]:
 def _is_still(path: Path, descriptor: int) -> bool:
     there, known = path.lstat(), os.fstat(descriptor)
     return (there.st_dev, there.st_ino) == (known.st_dev, known.st_ino)
+
+
+def refuse_disk(said: str, index: PrivateIndex) -> None:
+    """Git has words of its own for a full disk where it writes objects, and none for why it cannot write an index: then
+    the disk is asked. Raises RepositoryError where it refuses."""
+    try:
+        if "Out of diskspace" in said:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if "nable to write" in said:
+            with tempfile.TemporaryFile(dir=index.folder) as probe:
+                probe.write(bytes(1 << 16))
+                probe.flush()
+                os.fsync(probe.fileno())
+    except OSError as error:
+        refused = explain_storage_error(OSError(error.errno, error.strerror), index.root)
+        raise RepositoryError(refused.message, fix=refused.fix) from error

@@ -42,6 +42,8 @@ _FIXES = {
 # What is under a path: whoever made it does not know what it stands for, so that these stay what they are.
 _IN_THE_WAY = "something else is where a file or folder belongs: move it away, or restore it from git, and run again"
 _FIXES_OF_PATHS = {
+    errno.ENOENT: "somebody else removed it meanwhile, or a program is not installed: put back what is yours, and run "
+    "again",
     errno.ENOTDIR: _IN_THE_WAY,
     errno.EISDIR: _IN_THE_WAY,
     errno.EEXIST: _IN_THE_WAY,
@@ -69,7 +71,8 @@ def refuse_storage_error(error: Exception, path: Path) -> None:
 
 def can_explain(error: OSError) -> bool:
     """Whether it is the doing of a machine, or of somebody who put something else there, and no bug."""
-    return error.errno in _FIXES or error.errno in _FIXES_OF_PATHS or isinstance(error, StrangeFileError)
+    named = error.errno in _FIXES_OF_PATHS and (error.errno != errno.ENOENT or error.filename is not None)
+    return error.errno in _FIXES or named or isinstance(error, StrangeFileError)
 
 
 def explain_storage_error(error: OSError, path: Path | str = "") -> StorageError:

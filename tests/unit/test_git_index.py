@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import git
+from reconciler import git, git_index
+from reconciler.errors import RepositoryError
 from tests.unit.test_git import committed, identity, root, run
 
 __all__ = ["committed", "identity", "root"]
@@ -110,4 +113,24 @@ def test_group_that_is_killed_at_any_instant_leaves_no_lock_behind(committed: Pa
         os.utime(note, (0, 0))
     write(committed, "last.json")
     assert git.commit(committed, ["state"], "Record") == run(committed, "rev-parse", "HEAD")
+    assert ours(committed) == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_disk_that_git_says_nothing_of_is_asked(
+    committed: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    said = "fatal: Unable to write new index file"
+    with git_index.open_private_index(committed) as index:
+        assert index is not None
+        git_index.refuse_disk(said, index)
+
+        def refuse(_: int) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "fsync", refuse)
+        with pytest.raises(RepositoryError, match=re.escape(f"{os.strerror(number)} ({errno.errorcode[number]})")):
+            git_index.refuse_disk(said, index)
+        git_index.refuse_disk("fatal: not a valid object name", index)
+        monkeypatch.undo()
     assert ours(committed) == []

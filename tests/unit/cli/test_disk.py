@@ -116,6 +116,19 @@ def test_first_rendering_that_a_full_disk_ends_is_noticed_at_once(recorded: Path
     assert reconcile("plan")[0] == 0
 
 
+def test_answer_to_an_objection_that_a_full_disk_ends_can_be_written_again(
+    recorded: Path, reconcile: Reconcile
+) -> None:
+    words, answer = ("respond", "digits", "-o", "answer"), recorded / "answer"
+    calls = strike(recorded, reconcile, "ENOSPC", 1 << 30, WRITING, *words)
+    shutil.rmtree(answer)
+    for at in (1, calls // 2, calls):
+        strike(recorded, reconcile, "ENOSPC", at, WRITING, *words)
+        assert not answer.exists()
+        assert leftovers(recorded) == []
+    assert reconcile(*words)[0] == 0
+
+
 @pytest.mark.parametrize("name", ["ENOLCK", "EIO", "ENOTSUP"])
 def test_file_system_without_locks_is_not_a_lock_that_is_held(
     recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, name: str

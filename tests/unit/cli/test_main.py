@@ -109,6 +109,18 @@ def test_a_bug_exits_3_and_leaves_a_report(
     assert "hunter2" not in report
 
 
+def test_a_file_that_somebody_removed_meanwhile_is_no_bug(
+    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "specs").mkdir()
+    monkeypatch.setattr("reconciler.cli.shared.plan_options.compute_plan", lambda *_: Path("gone").stat())
+    code, _, err = reconcile("plan")
+    assert code == 1
+    assert "cannot use gone: No such file or directory (ENOENT)" in err
+    assert "fix: somebody else removed it meanwhile" in err
+    assert not list(tmp_path.rglob("bug-*"))
+
+
 def test_interruption_exits_130(tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "specs").mkdir()
 

@@ -149,19 +149,6 @@ def written_aside(path: Path, *, durable: bool = True) -> Iterator[BufferedWrite
             flush_folder(path.parent)
 
 
-def write_output(path: Path, data: bytes) -> None:
-    """As ``replace``, for a file that the user names: /dev/stdout, a pipe or another device is written into, and never
-    replaced. Raises StorageError."""
-    try:
-        if path.is_relative_to("/dev") or path.is_relative_to("/proc") or (path.exists() and not path.is_file()):
-            with convert_storage_errors(path), path.open("wb") as stream:
-                stream.write(data)
-        else:
-            replace(path, data)
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}", fix="name another file") from error
-
-
 def write_checked(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write bytes under a checksum, for ``read_checked``."""
     replace(path, _make_checksum(data) + data, durable=durable)

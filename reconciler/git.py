@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from reconciler.errors import RepositoryError
 from reconciler.git_index import PrivateIndex, end_killed_commits, open_private_index, refuse_disk
 from reconciler.git_process import GitAnswer, ask, converse
+from reconciler.leftovers import make_folder
 from reconciler.storage_errors import refuse_storage_error
 
 # Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
@@ -61,10 +62,20 @@ def initialise(root: Path, *, own: bool = False) -> bool:
     does not count."""
     if (root / ".git").exists() if own else find_root(root):
         return False
-    answer = ask(root, "init", "--quiet")
-    if answer.status:
-        raise RepositoryError(f"git init in {root}: {answer.error}", fix="install git, or run `git init` yourself")
+    if (root / ".git").exists():  # damaged, or of a git that was killed
+        _initialise(root, "--quiet")
+        return True
+    # A git that is killed leaves a lock in what it was making, and no later one would finish that.
+    with make_folder(root / ".git") as aside:
+        _initialise(aside, "--quiet", "--bare")
+        ask(aside, "config", "--file", str(aside / "config"), "core.bare", "false")
     return True
+
+
+def _initialise(folder: Path, *options: str) -> None:
+    answer = ask(folder, "init", *options)
+    if answer.status:
+        raise RepositoryError(f"git init in {folder}: {answer.error}", fix="install git, or run `git init` yourself")
 
 
 def find_head(root: Path) -> str | None:

@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from reconciler.files import RepositoryPaths, is_leftover, remove, try_flock
+from reconciler.errors import StorageError
+from reconciler.files import RepositoryPaths, is_leftover, remove, replace, try_flock
 from reconciler.storage_errors import PARTIAL, convert_storage_errors
 
 _SCRATCH = "scratch-"  # begins the names of folders that a command removes at its end
@@ -46,6 +47,20 @@ def sweep_beside(path: Path) -> None:
     where nothing else is ours."""
     for left in path.parent.glob(f".{glob.escape(path.name)}*{PARTIAL}"):
         _remove_left(left)
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """As ``replace``, for a file that the user names: /dev/stdout, a pipe or another device is written into, and never
+    replaced. What a killed process left of an earlier one goes. Raises StorageError."""
+    try:
+        if path.is_relative_to("/dev") or path.is_relative_to("/proc") or (path.exists() and not path.is_file()):
+            with convert_storage_errors(path), path.open("wb") as stream:
+                stream.write(data)
+        else:
+            sweep_beside(path)
+            replace(path, data)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", fix="name another file") from error
 
 
 @contextlib.contextmanager

@@ -12,7 +12,8 @@ from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.past import list_declared_cells, read_past
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.files import RepositoryPaths, write_output
+from reconciler.files import RepositoryPaths
+from reconciler.leftovers import write_output
 from reconciler.render.documents import render_document
 from reconciler.render.svg import draw_series
 from reconciler.render.timeline import collect_points, find_unit, render_history_text

@@ -22,6 +22,7 @@ from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.difference import compare
 from reconciler.errors import IN_SYNC, Problem, ReconcilerError
 from reconciler.files import RepositoryPaths, replace
+from reconciler.leftovers import sweep_beside
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.plan.plan import Plan
@@ -57,6 +58,7 @@ def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: 
     plan = _plan(paths, options, seen, changed)
     lines = _lines(next(s.text for s in sources if s.name == name), edited, name)
     if not dry_run:
+        sweep_beside(paths.root / name)
         replace(paths.root / name, edited.encode())
     if as_json:
         steps = [str(step.change.address) for step in plan.steps]

@@ -11,7 +11,7 @@ from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.tree_options import open_archive, originals_option, round_option, show_progress
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.files import replace as write
+from reconciler.leftovers import write_output
 from reconciler.quantities import show_count
 from reconciler.render.documents import render_document
 from reconciler.render.findings_tables import render_objections
@@ -61,7 +61,7 @@ def command(
     drafts = render_objections(_choose(_join(verified, checked), against), objector)
     if folder is not None:
         for name, text in drafts.items():
-            write(folder / name, text.encode(), durable=False)
+            write_output(folder / name, text.encode())
     if as_json:
         say_json(render_document("objections", drafts=drafts))
     elif folder is not None:

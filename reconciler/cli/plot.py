@@ -15,7 +15,7 @@ from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.files import write_output
+from reconciler.leftovers import write_output
 from reconciler.mlperf.endpoints_program.pareto import ParetoCurve, find_dominated
 from reconciler.render.page.charts import CHARTS, Chart
 from reconciler.render.page.curve_charts import CURVE_CHARTS, chart_curves

@@ -16,11 +16,12 @@ from reconciler.cli.shared.output import choose_paint, say, say_commands, say_js
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.impact import Impact, Remark
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
-from reconciler.files import RepositoryPaths, write_output
+from reconciler.files import RepositoryPaths
 from reconciler.history.forgeries import find_forgeries
 from reconciler.history.pull_request import compute_impact
 from reconciler.history.review import review, review_specs
 from reconciler.history.snapshot import Shared, Snapshot, read_snapshot
+from reconciler.leftovers import write_output
 from reconciler.plan.expectation import Expectation
 from reconciler.planning import make_expectation
 from reconciler.render import pull_request as views

@@ -17,7 +17,7 @@ from reconciler.cli.shared.tree_options import (
     sort_option,
 )
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
-from reconciler.files import replace, write_output
+from reconciler.leftovers import write_output
 from reconciler.render.baseline import leave_out_known, read_baseline
 from reconciler.render.documents import render_document
 from reconciler.render.findings import render_findings_part, render_verified_text
@@ -99,6 +99,6 @@ def _write(
         write_output(csv_file, render_findings_csv(tree_report, by).encode())
     if folder is not None:
         for name, content in render_objections(tree_report).items():
-            replace(folder / name, content.encode(), durable=False)
+            write_output(folder / name, content.encode())
     if html_file is not None:
         write_output(html_file, render_findings_page(tree_report, "Contradictions in a submission tree").encode())

@@ -9,9 +9,9 @@ from typing import Any
 from reconciler.codec import make_document, read_document
 from reconciler.diff.change import Drift, Finding
 from reconciler.errors import ReconcilerError, StalePlanError
-from reconciler.files import write_output
 from reconciler.foreign import LARGEST
 from reconciler.json_files import read_json
+from reconciler.leftovers import write_output
 from reconciler.plan.plan import Plan
 from reconciler.resource.decisions import FORMAT
 from reconciler.resource.inputs import Origin

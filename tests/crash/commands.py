@@ -351,7 +351,8 @@ def find_wrong(folder: Path) -> list[str]:
     left = [p for p in folder.rglob("*") if p.name.endswith((".partial", ".gone")) and p not in probed]
     # The index that a killed git was about to commit: nobody waits for it, and its name is never used again.
     left += [p for p in (root / ".git").rglob("*.lock") if not p.name.startswith("next-index-")]
-    left += list((root / ".git").glob("reconcile-*"))
+    # An empty note may be one that is being written: it goes with the first commit a minute later.
+    left += [p for p in (root / ".git").glob("reconcile-*") if p.is_dir() or p.stat().st_size]
     left += list((root / ".reconcile").glob("scratch-*"))
     wrong = [f"left over: {path.relative_to(folder)}" for path in left]
     wrong += [f"damaged: {item}" for item in repository.damage() if not _is_expected(item)]

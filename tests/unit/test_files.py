@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reconciler import files
+from reconciler import files, leftovers
 from reconciler.errors import LockedError, StorageError
 from reconciler.files import Lock, copy, hash_tree, link, offer, read_checked, remove, replace, write_cache
 from reconciler.leftovers import sweep
@@ -67,7 +67,7 @@ def test_output_goes_into_a_pipe_and_does_not_replace_it(tmp_path: Path) -> None
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    files.write_output(pipe, b"text")
+    leftovers.write_output(pipe, b"text")
     assert os.read(reader, 10) == b"text"
     os.close(reader)
     assert pipe.is_fifo()
@@ -76,7 +76,7 @@ def test_output_goes_into_a_pipe_and_does_not_replace_it(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1"])
 def test_output_to_standard_output_by_its_name(tmp_path: Path, name: str) -> None:
     was = Path("/dev/stdout").readlink()
-    code = f"from pathlib import Path; from reconciler.files import write_output; write_output(Path({name!r}), b'text')"
+    code = f"from pathlib import Path; from reconciler.leftovers import *; write_output(Path({name!r}), b'text')"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert ended.stdout == b"text"
     kept = tmp_path / "kept"
@@ -86,11 +86,18 @@ def test_output_to_standard_output_by_its_name(tmp_path: Path, name: str) -> Non
     assert Path("/dev/stdout").readlink() == was
 
 
+def test_what_a_killed_write_of_an_output_left_goes_with_the_next(tmp_path: Path) -> None:
+    for name in (".plot.svg.a1b2c3.partial", ".other.svg.a1b2c3.partial"):
+        (tmp_path / name).touch()
+    leftovers.write_output(tmp_path / "plot.svg", b"text")
+    assert names(tmp_path) == [".other.svg.a1b2c3.partial", "plot.svg"]
+
+
 def test_output_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "file/plot.svg", Path("/proc/plot.svg")):
         with pytest.raises(StorageError, match="cannot write"):
-            files.write_output(path, b"text")
+            leftovers.write_output(path, b"text")
 
 
 def test_copy_and_link_replace_what_is_there(tmp_path: Path) -> None:

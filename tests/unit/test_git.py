@@ -10,6 +10,7 @@ import pytest
 
 from reconciler import git
 from reconciler.errors import RepositoryError
+from reconciler.git_process import GitAnswer
 
 
 def run(root: Path, *arguments: str) -> str:
@@ -205,6 +206,23 @@ def test_initialise_only_where_there_is_no_repository(committed: Path, tmp_path:
     assert not git.initialise(committed / "specs")
     (tmp_path / "new").mkdir()
     assert git.initialise(tmp_path / "new")
+
+
+def test_repository_that_a_killed_git_was_making_is_made_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_killed(folder: Path, *_: str) -> GitAnswer:
+        (folder / "config.lock").touch()
+        return GitAnswer(-9, b"", "")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(git, "ask", be_killed)
+        with pytest.raises(RepositoryError, match="git init"):
+            git.initialise(tmp_path / "new", own=True)
+    assert git.initialise(tmp_path / "new", own=True)
+    assert [path.name for path in (tmp_path / "new").iterdir()] == [".git"]
+    run(tmp_path / "new", "commit", "--quiet", "--allow-empty", "--message", "Begin")
+    assert run(tmp_path / "new", "rev-parse", "--is-bare-repository") == "false"
 
 
 def test_commit_of_folders_takes_new_and_removed_files_below_them(committed: Path) -> None:

@@ -11,7 +11,8 @@ from reconciler.cli.shared.cells import find_cell
 from reconciler.desired_cache import list_spec_paths
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import ReconcilerError
-from reconciler.files import RepositoryPaths, write_output
+from reconciler.files import RepositoryPaths
+from reconciler.leftovers import write_output
 from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import Trial

@@ -8,7 +8,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
-from reconciler.files import replace
+from reconciler.files import is_leftover, replace
+from reconciler.leftovers import sweep
 from reconciler.render.page.charts import Chart, draw_charts
 from reconciler.render.page.environment import read_static
 from reconciler.render.page.links import (
@@ -24,7 +25,7 @@ from reconciler.render.page.plots import draw_themes
 from reconciler.render.page.server import STATIC
 from reconciler.render.page.site import VIEWS, Site
 
-_OURS = ("cell", "static")  # folders of an export; another file of its folder is somebody's
+_BEGUN = "static"  # the folder that an export begins with, then comes index.html
 
 
 class Exported(Struct, frozen=True):
@@ -41,6 +42,7 @@ def export_site(
     """Over an earlier export; never into a folder that holds anything else. ``base``: also what merging HEAD into it
     would do; ``told`` each cell."""
     _require_ours(folder)
+    sweep(folder)
     cells = [entry["cell"] for entry in site.source.read_matrix()["cells"]]
     written = 0
     for name, data in _views(site, base, compared):
@@ -100,12 +102,18 @@ def _links(name: str) -> Links:
 
 
 def _require_ours(folder: Path) -> None:
-    """An empty folder, one to be made, or an earlier export."""
+    """An empty folder, one to be made, or an earlier export, which may have been killed: another file is somebody's."""
     try:
-        found = {path.name for path in folder.iterdir()}
+        found = _list_names(folder)
+        parts = _list_names(folder / _BEGUN) if _BEGUN in found else set()
     except FileNotFoundError:
         return
     except OSError as error:
         raise ReconcilerError(f"cannot write into {folder}: {error.strerror}", fix="name another folder") from error
-    if found and not {"index.html", *_OURS} <= found:
+    whole = {*STATIC} == parts and "index.html" in found
+    if found and not whole and (found != {_BEGUN} or parts - {*STATIC}):
         raise ReconcilerError(f"{folder} holds something else than an export", fix="name a new or an empty folder")
+
+
+def _list_names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if not is_leftover(path.name)}

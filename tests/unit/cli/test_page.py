@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import sys
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -256,6 +257,19 @@ def test_an_export_goes_over_an_earlier_one_and_over_nothing_else(recorded: Path
     assert code == 1
     assert "holds something else" in err
     assert reconcile("page", "--base", "HEAD")[0] == 1
+
+
+def test_an_export_that_was_killed_at_its_beginning_is_made_by_the_next(recorded: Path, reconcile: Reconcile) -> None:
+    (recorded / "out/static").mkdir(parents=True)
+    (recorded / "out/static/page.css").touch()
+    (recorded / "out/static/.page.js.a1b2c3.partial").touch()
+    shutil.copytree(recorded / "out", recorded / "theirs")
+    (recorded / "theirs/static/mine.css").touch()
+    assert reconcile("page", "--export", "out")[0] == 0
+    assert not list((recorded / "out").rglob(".*.partial"))
+    assert reconcile("page", "--export", "theirs")[0] == 1
+    (recorded / "out/index.html").unlink()
+    assert reconcile("page", "--export", "out")[0] == 1
 
 
 def test_a_workflow_exports_nothing_under_an_embargo(

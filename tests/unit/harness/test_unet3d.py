@@ -11,9 +11,10 @@ import pytest
 
 from harness.contract import Counter
 from harness.errors import HarnessError
+from tests.shared import need
 
 nibabel = pytest.importorskip("nibabel")
-pytest.importorskip("scipy")
+need("scipy")
 
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402

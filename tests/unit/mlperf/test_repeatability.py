@@ -6,7 +6,6 @@ import math
 from statistics import fmean, stdev
 
 import pytest
-from scipy.stats import t as student
 
 from reconciler.mlperf.compliance.scores import Scored, Slack
 from reconciler.mlperf.compliance.test01 import find_slack
@@ -79,6 +78,8 @@ def test_a_round_without_limits_of_its_own_allows_what_is_usual(round_name: str)
 @pytest.mark.parametrize("count", [*range(3, 32), 200])
 def test_the_quantiles_are_those_of_students_t(count: int) -> None:
     """SciPy's; that of 30 degrees of freedom for all above."""
+    from scipy.stats import t as student  # takes long to load
+
     recorded = [100.0 + 0.01 * (-1) ** number for number in range(count)]
     found = compute_bound(recorded, 100.0, OFFLINE, Slack(), lower=False)
     quantile = (fmean(recorded) - found.value) / (stdev(recorded) * math.sqrt(1 + 1 / count))

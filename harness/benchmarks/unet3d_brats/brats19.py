@@ -148,20 +148,20 @@ def prepare_case(source: Path, name: str) -> tuple[NDArray[np.float32], Case]:
     # Slow to load, and a run reads volumes that are prepared already.
     from scipy.ndimage import binary_fill_holes
 
-    images = np.stack([_read(source, name, part) for part in IMAGES]).astype(np.float32)
-    brain = binary_fill_holes((images != 0).any(axis=0))
-    if not brain.any():
+    images = [_read(source, name, part) for part in IMAGES]
+    found = np.logical_or.reduce([image != 0 for image in images])
+    if not found.any():
         raise HarnessError(f"{source / find_folder(name)}: its images hold nothing but zeros", "input", _FIX)
-    places = np.where(brain)
-    begin, end = [int(axis.min()) for axis in places], [int(axis.max()) + 1 for axis in places]
+    places = [np.flatnonzero(found.any(axis=others)) for others in ((1, 2), (0, 2), (0, 1))]
+    begin, end = [int(axis[0]) for axis in places], [int(axis[-1]) + 1 for axis in places]
     case = Case(name, tuple(begin), tuple(last - first for first, last in zip(begin, end, strict=True)))
     if any(size > whole for size, whole in zip(case.size, SHAPE, strict=True)):
         problem = f"{source / find_folder(name)} is {case.size} without zeros around it, and the network takes {SHAPE}"
         raise HarnessError(problem, "input", _FIX)
-    kept, inside = images[(slice(None), *case.without)], brain[case.without]
+    inside = binary_fill_holes(found[case.without])
     whole = np.zeros((len(IMAGES), *SHAPE), np.float32)
-    for image, target in zip(kept, whole, strict=True):
-        values = image[inside]
+    for image, target in zip(images, whole, strict=True):
+        values = image[case.without][inside].astype(np.float32)
         part = np.zeros(case.size, np.float32)
         part[inside] = (values - values.mean()) / (values.std() + 1e-8)
         target[case.within] = part
@@ -185,9 +185,11 @@ def _read(source: Path, name: str, part: str) -> np.ndarray:
 
     path = source / find_file(name, part)
     try:
-        values: np.ndarray = nibabel.load(path).get_fdata(caching="unchanged")
+        values: np.ndarray = np.asanyarray(nibabel.load(path).dataobj)  # as small as on disk
     except Exception as error:  # the library raises nothing more special
         raise HarnessError(f"{path} cannot be read: {error}", "input", _FIX) from error
     if values.ndim != 3:
         raise HarnessError(f"{path} has {values.ndim} axes, and a volume three", "input", _FIX)
+    if values.dtype.kind not in "biuf":
+        raise HarnessError(f"{path} holds {values.dtype}, and a volume one number at each place", "input", _FIX)
     return np.ascontiguousarray(values.transpose(2, 1, 0))

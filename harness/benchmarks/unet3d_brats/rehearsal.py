@@ -47,14 +47,14 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
         brain = draw_brain(rng)
         for part in IMAGES:
             _write(data / find_file(name, part), draw_image(rng, brain))
-    first, _ = prepare_case(data, names[0])
-    write_network(models / MODEL, rng, first[None], _WIDTHS if size == "full" else ())
+    first = prepare_case(data, names[0])
+    write_network(models / MODEL, rng, first[0][None], _WIDTHS if size == "full" else ())
     session = NetworkSession(models / MODEL)
     published = np.zeros(CLASSES, np.int16)
     for label, number in ON_DISK.items():
         published[number] = label
     for name in names:
-        volume, case = prepare_case(data, name)
+        volume, case = first if name == names[0] else prepare_case(data, name)
         scores = postprocess(session.compute({"input": volume[None]}))[0]
         labels = np.zeros(ON_DISK_SHAPE, np.int16)
         labels[case.without] = published[choose_classes(scores, case)]
@@ -75,10 +75,10 @@ def draw_brain(rng: np.random.Generator) -> NDArray[np.bool_]:
 def draw_image(rng: np.random.Generator, brain: NDArray[np.bool_]) -> NDArray[np.int16]:
     """Smooth intensities above zero within the brain, and zero outside."""
     coarse = rng.normal(400, 120, (8, 8, 8))
-    smooth = zoom(coarse, [side / 8 for side in ON_DISK_SHAPE], order=1)
-    noisy = np.maximum(smooth + rng.normal(0, 20, ON_DISK_SHAPE), 1)
-    image: NDArray[np.int16] = np.where(brain, noisy, 0).astype(np.int16)
-    return image
+    values: NDArray[np.float64] = zoom(coarse, [side / 8 for side in ON_DISK_SHAPE], order=1)
+    values += rng.normal(0, 20, ON_DISK_SHAPE)
+    np.maximum(values, 1, out=values)
+    return np.where(brain, values.astype(np.int16), np.int16(0))
 
 
 def _write(path: Path, volume: NDArray[np.int16]) -> None:

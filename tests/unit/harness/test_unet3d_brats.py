@@ -11,11 +11,11 @@ import pytest
 
 from harness.contract import Counter
 from harness.errors import HarnessError
+from tests.shared import need
 
 nibabel = pytest.importorskip("nibabel")
 onnx = pytest.importorskip("onnx")
-pytest.importorskip("scipy")
-pytest.importorskip("onnxruntime")
+need("scipy", "onnxruntime")
 
 from onnx import TensorProto, helper  # noqa: E402
 
@@ -24,7 +24,6 @@ from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.made_network import NetworkSession  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
 from harness.benchmarks.unet3d_brats import brats19, scoring  # noqa: E402
-from harness.benchmarks.unet3d_brats.rehearsal import MODEL, write_rehearsal  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
 
 CASE = "HGG__BraTS19_2013_13_1"  # the first of the official list
@@ -165,6 +164,8 @@ def test_of_the_published_outputs_one_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_networks_own_answers_are_the_labels_of_a_rehearsal(tmp_path_factory: pytest.TempPathFactory) -> None:
+    from harness.benchmarks.unet3d_brats.rehearsal import MODEL, write_rehearsal  # SciPy takes long to load
+
     folder = generate(tmp_path_factory, "brats-rehearsal", write_rehearsal, 1)
     output = build(folder / "data", dtype="float32")
     volume = np.load(output / "samples.npy", mmap_mode="r")[:1]
@@ -172,3 +173,21 @@ def test_the_networks_own_answers_are_the_labels_of_a_rehearsal(tmp_path_factory
     assert score(output, folder, answer[0])["mean"] == 1
     labels = brats19.load_labels(output, brats19.load_cases(output)[0])
     assert set(np.unique(labels).tolist()) == {0, 1, 2, 3}
+
+
+def test_values_that_a_file_scales_are_read_as_they_are_meant(data: Path) -> None:
+    as_stored, _ = brats19.prepare_case(data, CASE)
+    path = data / brats19.find_file(CASE, "t2")
+    image = nibabel.load(path)
+    nibabel.save(nibabel.Nifti1Image(image.get_fdata() * 0.5, image.affine, image.header), path)
+    assert nibabel.load(path).dataobj.slope != 1, "it stores numbers, and what to multiply them by"
+    scaled, _ = brats19.prepare_case(data, CASE)
+    assert scaled == pytest.approx(as_stored, abs=1e-3), "half of all intensities are the same once they are normalized"
+
+
+def test_colours_are_no_volume(data: Path) -> None:
+    colours = np.zeros(DISK[::-1], [("R", "u1"), ("G", "u1"), ("B", "u1")])
+    path = data / brats19.find_file(CASE, "t2")
+    nibabel.save(nibabel.Nifti1Image(colours, np.eye(4)), path)
+    with pytest.raises(HarnessError, match=f"{path.name} holds .* one number at each place"):
+        brats19.prepare_case(data, CASE)

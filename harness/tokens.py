@@ -193,7 +193,7 @@ class TokenCompleter:
             self._guard.record(HarnessError(f"the backend {problem}", "backend", "see its log"))
             return
         self._waiting[identity] = True
-        if self._streaming and self._guard.failure is None:
+        if self._streaming:
             self._respond.first(identity, np.array(tokens, self._dtype))
 
     def completed(self, identity: int, tokens: Answer) -> None:
@@ -203,7 +203,7 @@ class TokenCompleter:
             self._guard.record(HarnessError(f"the backend {_STRAY}", "backend", "see its log"))
             return
         if self._guard.failure is not None:
-            self._respond.complete([identity], None)
+            self._abandon(identity, seen=seen)
             return
         count = count_tokens(tokens)
         try:
@@ -211,11 +211,12 @@ class TokenCompleter:
             answer = self._make_response(tokens, seen=seen)
             if self._streaming and not seen:  # it all came at once
                 self._respond.first(identity, answer[:1])
+                seen = True
             counts = [count] if isinstance(tokens, Spoken) else None
             self._respond.complete([identity], [answer], counts)
         except Exception as error:
             self._guard.record(error)
-            self._respond.complete([identity], None)
+            self._abandon(identity, seen=seen)
             return
         with self._lock:
             self.counts.add(count)
@@ -235,11 +236,19 @@ class TokenCompleter:
 
     def failed(self, identity: int, error: BaseException) -> None:
         self._guard.record(error)
-        if self._waiting.pop(identity, None) is not None:
-            self._respond.complete([identity], None)
+        seen = self._waiting.pop(identity, None)
+        if seen is not None:
+            self._abandon(identity, seen=seen)
 
     def give_up(self, identity: int) -> None:
         """Answer a prompt that nobody computes."""
+        self._abandon(identity, seen=False)
+
+    def _abandon(self, identity: int, *, seen: bool) -> None:
+        """Of a run that has failed. Where LoadGen awaits first tokens and logs answers, it reads that of each answer
+        without asking whether there is one, and the process would die before it could say what failed."""
+        if self._streaming and not seen:
+            self._respond.first(identity, np.zeros(1, self._dtype))
         self._respond.complete([identity], None)
 
     def _check(self, count: int) -> None:

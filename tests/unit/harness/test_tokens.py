@@ -33,12 +33,17 @@ RATES = "*.Server.target_qps = 2000\n*.Offline.target_qps = 2000\n*.SingleStream
 
 
 def run(scenario: str, mode: str, folder: Path) -> DetailLog:
+    run_child(scenario, mode, folder)
+    return parse_detail((folder / "mlperf_log_detail.txt").read_bytes())
+
+
+def run_child(scenario: str, mode: str, folder: Path, *more: str) -> str:
     (folder / "user.conf").write_text(CONF + RATES, encoding="ascii")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(CHILD), scenario, mode, str(folder)]
+    command = [sys.executable, str(CHILD), scenario, mode, str(folder), *more]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    return parse_detail((folder / "mlperf_log_detail.txt").read_bytes())
+    return done.stdout
 
 
 def run_undisturbed(scenario: str, folder: Path) -> DetailLog:
@@ -104,6 +109,13 @@ def test_accuracy_log_holds_the_token_ids_of_each_answer(scenario: str, tmp_path
         assert entry["token_count"] == LENGTH
         if scenario == "Server":
             assert bytes.fromhex(entry["token_data"]) == tokens[:1].tobytes()
+
+
+@pytest.mark.parametrize("mode", ["accuracy", "performance"])
+def test_a_run_that_fails_before_a_first_token_ends_and_says_so(mode: str, tmp_path: Path) -> None:
+    """LoadGen logs the first token of each answer, and does not ask whether there was one."""
+    pytest.importorskip("mlperf_loadgen")
+    assert run_child("Server", mode, tmp_path, "fails") == "the server is gone\n"
 
 
 class Told:
@@ -201,6 +213,7 @@ def test_after_a_failure_the_rest_is_answered_without_being_asked(made: Made) ->
     assert isinstance(guard.failure, ConnectionError)
     completer.completed(50, [7, 8])  # it was asked before the failure
     assert sorted(told.answers) == [(50, None), (51, None), (52, None)]
+    assert sorted(told.firsts) == [(50, [0]), (51, [0]), (52, [0])]
 
 
 def test_number_of_tokens_alone_suffices_where_nobody_reads_them(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """One LoadGen test of a generator that computes nothing, in a process of its own: the token path of the harness alone.
 
-Usage: token_child.py SCENARIO MODE FOLDER; FOLDER holds user.conf. The answer to prompt i: LENGTH tokens from i on.
+Usage: token_child.py SCENARIO MODE FOLDER [fails]; FOLDER holds user.conf. The answer to prompt i: LENGTH tokens from i
+on; where it fails, the fifth has none, and what the run failed of is printed.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ COUNT, LENGTH = 40, 7
 class Echo:
     """Answers on a thread of its own, the first token before the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, fails: bool) -> None:
         self.completer: TokenCompleter
+        self._left = 4 if fails else -1  # answers before it fails
         self._prompts: Sequence[np.ndarray] = ()
         self._work: SimpleQueue[tuple[int, int] | None] = SimpleQueue()
         Thread(target=self._serve, daemon=True).start()
@@ -41,13 +43,17 @@ class Echo:
     def _serve(self) -> None:
         while (item := self._work.get()) is not None:
             identity, row = item
+            if self._left == 0:
+                self.completer.failed(identity, ConnectionError("the server is gone"))
+                continue
+            self._left -= 1
             start = int(self._prompts[row][0])
             tokens = list(range(start, start + LENGTH))
             self.completer.first(identity, tokens[:1])
             self.completer.completed(identity, tokens)
 
 
-def main(scenario: str, mode: str, folder: Path) -> None:
+def main(scenario: str, mode: str, folder: Path, *, fails: bool) -> None:
     test = Test(
         scenario=scenario,  # type: ignore[arg-type]
         mode=mode,  # type: ignore[arg-type]
@@ -56,7 +62,7 @@ def main(scenario: str, mode: str, folder: Path) -> None:
         log_dir=folder,
     )
     prepared = prepare(test)
-    guard, echo = Guard(), Echo()
+    guard, echo = Guard(), Echo(fails=fails)
     prompts = {PROMPTS: Ragged([np.arange(i, 2 * i + 1, dtype=np.int32) for i in range(COUNT)])}
     library = SampleLibrary(prompts, partial(place_prompts, echo), guard.record)  # type: ignore[arg-type]
     echo.completer = TokenCompleter(
@@ -69,8 +75,11 @@ def main(scenario: str, mode: str, folder: Path) -> None:
         logged=prepared.logs_responses,
     )
     run_test(prepared, TokenSut(echo, library, echo.completer, guard), library)  # type: ignore[arg-type]
-    assert guard.failure is None, guard.failure
+    if fails:
+        print(guard.failure)
+    else:
+        assert guard.failure is None, guard.failure
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), fails="fails" in sys.argv[4:])

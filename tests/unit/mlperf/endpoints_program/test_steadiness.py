@@ -43,11 +43,13 @@ def make_passes(levels: Sequence[float]) -> tuple[SuperPass, ...]:
         ([10, 10.1, 9.9, 10, 10.05, 9.97], PLATEAU),
         ([1, 2, 3, 4, 5, 6], UP),
         ([6, 5, 4, 3, 2, 1], DOWN),
+        (range(10, 22), UP),  # ranks that follow each other make it 2.1 times as uncertain: z is 3.1, not 4.5
+        ([10, 12, 11, 13, 12, 14, 13, 15, 14, 16, 15, 17], UP),
         ([100, 100.1, 100.2, 100.3, 100.4, 100.5], PLATEAU),  # certain, and too small to matter
         ([1, 9, 2, 8, 1, 9, 2, 8], PLATEAU),
     ],
 )
-def test_a_trend_is_significant_and_large(course: list[float], state: str) -> None:
+def test_a_trend_is_significant_and_large(course: Sequence[float], state: str) -> None:
     assert find_trend(course, 0.05) == state
 
 

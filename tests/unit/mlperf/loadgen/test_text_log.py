@@ -107,8 +107,10 @@ def test_both_logs_are_compared_where_both_state_a_value() -> None:
 def test_errors_are_found_but_for_those_of_the_logger_itself() -> None:
     assert not parse().errors
     assert len(parse().all_of(PASSED_OVER)) == 1
-    (error,) = parse(_DETAIL.replace("CAS failed.", "Ran out of queries.")).errors
-    assert error.line == 21
+    log = parse(_DETAIL.replace("CAS failed.", "Ran out of queries."))
+    (error,) = log.errors
+    assert (error.key, error.line) == ("error_generic_message", 21)
+    assert not list(log.all_of(PASSED_OVER))
 
 
 def test_the_mark_of_an_audit_is_found() -> None:

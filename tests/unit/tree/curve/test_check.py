@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Mapping
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.mlperf.documents import parse_yaml_mapping
 from reconciler.tree.curve.check import ALL_ENDPOINTS_RULES, check_endpoints
+from reconciler.tree.curve.yaml_text import write_yaml
 from reconciler.tree.findings import Severity
 from reconciler.tree.rule_engine import INTERNAL
 from tests.unit.tree.check.damage import change_number
@@ -48,6 +51,63 @@ def test_a_spoiled_submission_is_refused(accepted: Mapping[bool, Path], tmp_path
     wanted = mutation.ours or mutation.rule
     assert wanted in found[Severity.ERROR] | (found[Severity.WARNING] if mutation.warning else set())
     assert "internal.rule" not in found[Severity.ERROR]
+
+
+_AGENTIC = Path("results/box/kimi-k3")
+_AT_ITS_BARS = (0.5832, 0.935, 425.0)
+
+
+def write_agentic(root: Path, point: str, inline: object, swe_bench: object, tokens: float | None) -> None:
+    """A point's results: shares from 0 to 1; None leaves one out."""
+    folder = root / _AGENTIC / point
+    entries = [
+        {"dataset_name": name, "score": score, "unit_samples": 10, "num_repeats": 1, "dataset_type": kind}
+        for name, score, kind in (("performance", inline, "performance"), ("swe_bench", swe_bench, "accuracy"))
+        if score is not None
+    ]
+    (folder / "accuracy_results.json").write_text(json.dumps({"accuracy_scores": entries}))
+    summary = json.loads((folder / "result_summary.json").read_bytes())
+    if tokens is not None:
+        summary["output_sequence_lengths_full_run"] = {"output_sequence_lengths": {"avg": tokens}}
+    (folder / "result_summary.json").write_text(json.dumps(summary))
+
+
+@pytest.fixture(scope="module")
+def agentic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A curve of an agentic benchmark at every bar, its pattern written in by hand: nothing renders one."""
+    root = write_submission(tmp_path_factory.mktemp("agentic"), make_submission(make_curve(model="kimi-k3")))
+    for folder in (root / _AGENTIC).glob("r*"):
+        values = json.loads(json.dumps(parse_yaml_mapping((folder / "point.yaml").read_bytes()).values))
+        values["runtime_settings"]["load_pattern"] = "agentic_inference"
+        (folder / "point.yaml").write_bytes(write_yaml(values))
+        inline, swe_bench, tokens = _AT_ITS_BARS
+        scored = (folder / "accuracy_results.json").exists()
+        write_agentic(root, folder.name, inline, swe_bench if scored else None, tokens)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("results", "said"),
+    [
+        (_AT_ITS_BARS, {}),
+        ((0.5831, 0.935, 520), {"agentic-accuracy-inline": "inline accuracy 58.31"}),
+        ((58.32, 0.935, 425), {"agentic-accuracy-inline": "the inline score is not a share from 0 to 1"}),
+        ((None, 0.935, 425), {"agentic-accuracy-inline": "no score of the performance run"}),
+        ((0.5832, 0.931, 425), {"agentic-accuracy-swebench": "swe_bench mean 93.40"}),
+        ((0.5832, 0.935, 424.9), {"agentic-osl-range": "424.9 output tokens a turn"}),
+        ((0.5832, 0.935, 520.1), {"agentic-osl-range": "520.1 output tokens a turn"}),
+    ],
+)
+def test_an_agentic_curve_is_held_to_its_bars(
+    results: tuple[object, object, float | None], said: dict[str, str], agentic: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "submission"
+    shutil.copytree(agentic, root)
+    write_agentic(root, "r1", *results)
+    own = ("agentic-accuracy-inline", "agentic-accuracy-swebench", "agentic-osl-range")
+    found = [(f.rule.id.removeprefix("curve."), f.complaint.found) for f in check_endpoints(root).findings]
+    assert sorted(pair for pair in found if pair[0] in own) == sorted(said.items())
+    assert INTERNAL.id not in dict(found)
 
 
 def survive(accepted: Path, work: Path, seeds: range) -> int:

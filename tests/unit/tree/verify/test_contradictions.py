@@ -200,6 +200,15 @@ CASES = (
         ("VALID", "early_stopping_met false"),
     ),
     Case(
+        "accuracy run in place of the performance run",
+        lambda root: copied(
+            "Offline/accuracy/mlperf_log_detail.txt", "Offline/performance/run_1/mlperf_log_detail.txt", root
+        ),
+        "placement.performance",
+        ("AccuracyOnly", "PerformanceOnly", "the log of an accuracy run was copied here"),
+        line='"effective_test_mode"',
+    ),
+    Case(
         "copied log",
         copied_test,
         "placement.compliance",

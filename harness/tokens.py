@@ -96,7 +96,16 @@ class Spoken:
     tokens: int
 
 
-Answer = Sequence[int] | int | Spoken
+@dataclass(frozen=True, slots=True)
+class Tokenized:
+    """An answer that came as a text, as token ids again, and of how many tokens it was made: a text that ends within a
+    character, or was not cut into the likeliest parts, has others."""
+
+    ids: Sequence[int]
+    tokens: int
+
+
+Answer = Sequence[int] | int | Spoken | Tokenized
 """The tokens of an answer, or only how many they are where nobody reads them, or a text."""
 
 
@@ -229,7 +238,7 @@ class TokenCompleter:
                 raise HarnessError(problem, "input", "choose another backend, or write write_text() in the benchmark")
             return self._write_text(tokens.text)
         if not isinstance(tokens, int):
-            return np.array(tokens, self._dtype)
+            return np.array(tokens.ids if isinstance(tokens, Tokenized) else tokens, self._dtype)
         if self._logged or (self._streaming and not seen):
             raise HarnessError("the backend told of tokens only how many there are", "backend", "see its log")
         return np.broadcast_to(_NOTHING, tokens)
@@ -263,7 +272,7 @@ class TokenCompleter:
 
 
 def count_tokens(answer: Answer) -> int:
-    if isinstance(answer, Spoken):
+    if isinstance(answer, (Spoken, Tokenized)):
         return answer.tokens
     return answer if isinstance(answer, int) else len(answer)
 

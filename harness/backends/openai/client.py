@@ -19,7 +19,7 @@ from harness.backends.openai.serving import Server
 from harness.backends.openai.texts import Texts, load_texts
 from harness.backends.openai.wire import Limits, SilentError, StatusError, UnreachableError, Wires
 from harness.errors import HarnessError
-from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken
+from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, Tokenized
 
 _CONNECT = 30.0  # seconds
 _LOOKING = 30.0  # seconds in which a server names its models
@@ -280,7 +280,7 @@ class Client:
         """Only an accuracy run reads which token it is."""
         return self._texts.encode(answer.text)[:1] if self._texts and self._plan.logged else [0]
 
-    async def _count(self, url: str, answer: Answer) -> list[int] | int | Spoken:
+    async def _count(self, url: str, answer: Answer) -> list[int] | int | Spoken | Tokenized:
         """The tokens of an answer; only their number where nobody reads them and the server says it; what is said, of
         messages."""
         if self._whole:
@@ -297,7 +297,7 @@ class Client:
             return answer.counted
         tokens = await asyncio.get_running_loop().run_in_executor(None, self._texts.encode, answer.text)
         self.notes["tokenizer_seconds"] = round(self._texts.seconds, 6)
-        return tokens
+        return tokens if answer.counted in (0, len(tokens)) else Tokenized(tokens, answer.counted)
 
     def _describe(self, url: str, error: BaseException, limit: float) -> HarnessError:
         """What a broken or a silent connection is called."""

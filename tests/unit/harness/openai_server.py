@@ -116,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
             self._event([self._part([7], asked)])
         if mischief == "twice":
             self._event([{**self._part([7], asked), "finish_reason": "length"}])
-        self._event([], usage={"completion_tokens": len(tokens)})
+        self._event([], usage={"completion_tokens": len(tokens) + (mischief == "counts the end")})
         self.wfile.write(b"data: [DONE]\n\n")
 
     def _event(self, choices: list[dict[str, Any]], **more: Any) -> None:

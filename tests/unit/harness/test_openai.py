@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from harness.errors import HarnessError
-from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken
+from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, Tokenized
 from tests.processes import wait_for
 from tests.shared import need
 from tests.unit.harness.heard import Heard
@@ -354,6 +354,14 @@ def test_where_nobody_reads_tokens_the_server_counts_them(
     client.submit(1, 2)
     assert heard.wait(1) == {1: TOKENS}
     assert client.notes["tokenizer_seconds"] == 0
+
+
+def test_length_of_a_text_is_what_the_server_counted(
+    checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    client = load(serve("counts the end"), source=checkpoint, options={"token_ids": False})
+    client.submit(1, 2)
+    assert heard.wait(1) == {1: Tokenized(expected(2), TOKENS + 1)}
 
 
 @pytest.mark.parametrize("streaming", [True, False])

@@ -20,7 +20,7 @@ from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
 from harness.generating import choose_sampling, load_generator
 from harness.sut import Guard
-from harness.tokens import MESSAGES, PROMPTS, Sampling, Spoken, TokenCompleter, TokenSut
+from harness.tokens import MESSAGES, PROMPTS, Sampling, Spoken, TokenCompleter, Tokenized, TokenSut
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.summary import find_differing, parse_summary
@@ -205,6 +205,16 @@ def test_answers_of_a_wrong_length_fail_the_run(tokens: list[int], bound: str, m
     assert told.answers == [(50, None)]
     assert f"an answer has {len(tokens)} tokens, and must have {bound}" in str(guard.failure)
     assert completer.counts.samples == 0
+
+
+def test_a_text_may_be_other_tokens_again(made: Made) -> None:
+    completer, told, guard, sut = made
+    sut.issue([50, 51], [3, 4])
+    completer.completed(50, Tokenized([1, 2, 3, 4, 5], 4))
+    assert told.answers == [(50, [1, 2, 3, 4, 5])]
+    assert (completer.counts.longest, guard.failure) == (4, None)
+    completer.completed(51, Tokenized([1, 2], 1))
+    assert "an answer has 1 tokens, and must have at least 2" in str(guard.failure)
 
 
 def test_after_a_failure_the_rest_is_answered_without_being_asked(made: Made) -> None:

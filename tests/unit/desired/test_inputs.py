@@ -294,6 +294,17 @@ def test_bars_bind_where_the_division_of_the_round_says_so() -> None:
         assert rules.bars_bind is binds
 
 
+@pytest.mark.parametrize("rehearsal", [False, True])
+def test_a_rehearsal_is_held_to_no_bar_of_the_whole_validation_set(rehearsal: bool) -> None:
+    declared = declare("Offline", benchmark__official="gpt-oss-120b", benchmark__code="gpt_oss_120b")
+    desired = compiled(replace(declared, rehearsal=Value(rehearsal, HERE)))
+    rules = desired.detail(Address(Kind.SCORE, str(declared.cells[0].cell))).rules
+    assert rules is not None
+    bars = {bar.metric for bar in rules.bars}
+    assert "exact_match" in bars
+    assert ("TOKENS_PER_SAMPLE" in bars) is not rehearsal
+
+
 @pytest.mark.parametrize("accelerator", [None, "NVIDIA H200"])
 def test_a_backend_of_cpus_leaves_only_an_accelerator_that_is_declared_idle(accelerator: str | None) -> None:
     desired = compiled(declare("Offline", engine__backend="onnxruntime", hardware__accelerator=accelerator))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reconciler.errors import LogError
@@ -15,6 +16,7 @@ from reconciler.mlperf.compliance.entries import Entry, read_entries, read_held_
 from reconciler.mlperf.compliance.judging import choose_dtype, collect_verdict_inputs, judge
 from reconciler.mlperf.compliance.legacy_tests import verify_test04_ab, verify_test05
 from reconciler.mlperf.compliance.test01 import Fallback, compare_accuracies
+from reconciler.mlperf.compliance.test06 import judge_test06
 from reconciler.mlperf.compliance.verdict import Part
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.loadgen.user_conf import audit_settings, write_audit_settings
@@ -229,3 +231,10 @@ def test_limits_of_a_verdict_are_those_of_its_inputs_by_the_rounds_names() -> No
 def test_a_log_that_is_not_at_hand_is_told_by_its_run(read: Callable[[RunLogs, str], object]) -> None:
     with pytest.raises(MissingLogError, match="accuracy"):
         read(RunLogs(), "accuracy")
+
+
+@pytest.mark.parametrize(("tokens", "ending"), [((7, 8, 2, 2), 2), ((7, 8, 2, 2, 2), 3), ((7, 2, 2, 2), 3)])
+def test_more_than_one_end_of_sequence_is_counted(tokens: tuple[int, ...], ending: int) -> None:
+    entry = Entry(5, np.array(tokens, "<i4").tobytes(), len(tokens), None)
+    (reason,) = judge_test06([entry], "Offline").reasons
+    assert f"sample 5 ends with {ending} tokens 2 (end of sequence)" in reason

@@ -143,6 +143,22 @@ def test_a_broken_endpoints_result(file: str, text: str | None, rule: str, tmp_p
 
 
 @pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({"test": "consistency_output_test", "passed": True}, []),
+        ({"test": "consistency_output_test"}, ["test consistency_output_test, passed nothing"]),
+        ({"test": "output_caching_test", "passed": True}, ["test output_caching_test, passed true"]),
+    ],
+)
+def test_audit_of_an_endpoints_result_passes_by_its_own_name(
+    said: dict[str, object], found: list[str], tmp_path: Path
+) -> None:
+    write(endpoints_tree(tmp_path) / "audit/audit_consistency_output_test.json", json.dumps(said))
+    findings = check_tree(tmp_path, round_name="v6.1").findings
+    assert [f.complaint.found for f in findings if f.rule.id == "endpoints.audits"] == found
+
+
+@pytest.mark.parametrize(
     ("lengths", "found"),
     [
         ({"avg": 1150.37}, ["a mean of 1150.37 output tokens"]),

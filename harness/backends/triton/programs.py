@@ -53,9 +53,10 @@ def list_digested(program: Program) -> Iterator[Path]:
     """What computes: the server, its own library and its backends."""
     yield program.path.resolve()
     inside = program.root / _WHEEL / "tritonserver" if program.wheel else program.root
-    yield from inside.glob("backends/**/*.so")
+    # A link may lead nowhere, and a pipe would be waited for.
+    yield from (path for path in inside.glob("backends/**/*.so") if path.is_file())
     libraries = program.root / _WHEEL_LIBRARIES if program.wheel else inside / "lib"
-    yield from (path for path in libraries.glob("libtritonserver*.so*") if not path.is_symlink())
+    yield from (path for path in libraries.glob("libtritonserver*.so*") if path.is_file() and not path.is_symlink())
 
 
 def make_environment(program: Program, environment: dict[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ import pytest
 
 from harness.backends import BackendEngine, LoadPlan, Tensor
 from harness.backends.staging import Staging
+from harness.backends.triton.building import copy_engine
 from harness.backends.triton.connection import read_head, read_problem
 from harness.backends.triton.metrics import Metrics, describe_work, parse_metrics
+from harness.backends.triton.programs import find_program, list_digested
 from harness.backends.triton.protocol import find_differences, find_shape, make_request_head, read_outputs
 from harness.backends.triton.repository import (
     MODEL,
@@ -33,6 +36,7 @@ from harness.backends.triton.server import (
     remove_regions,
 )
 from harness.backends.triton.shared_memory import SharedInputs
+from harness.digests import hash_files
 from harness.errors import HarnessError
 from harness.placement import WorkerPlace
 
@@ -230,6 +234,43 @@ def test_batch_that_is_put_together_in_shared_memory_is_not_copied_again(tmp_pat
     (part,) = shared.write([batch])
     assert (tmp_path / "region").read_bytes()[: part.size] == samples[0][[7, 1]].tobytes()
     shared.close()
+
+
+def place_strange_files(folder: Path, ending: str) -> None:
+    """What no copy and no digest can be made of: a pipe, a device, and links that lead nowhere or back."""
+    os.mkfifo(folder / f"pipe{ending}")
+    for name, target in {"device": "/dev/zero", "nowhere": "none", "circle": f"circle{ending}"}.items():
+        (folder / f"{name}{ending}").symlink_to(target)
+    (folder / f"folder{ending}").mkdir()
+
+
+def test_an_installed_server_is_known_by_its_regular_files_alone(tmp_path: Path) -> None:
+    for name in ("bin/tritonserver", "backends/one/libtriton_one.so", "lib/libtritonserver.so"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(name.encode())
+    place_strange_files(tmp_path / "backends/one", ".so")
+    os.mkfifo(tmp_path / "lib/libtritonserver.so.2")
+    program = find_program(str(tmp_path / "bin/tritonserver"))
+    assert program is not None
+    names = {path.relative_to(tmp_path).as_posix() for path in list_digested(program)}
+    assert names == {"bin/tritonserver", "backends/one/libtriton_one.so", "lib/libtritonserver.so"}
+    assert len(hash_files(program.root, list_digested(program))) == 64
+
+
+def test_an_engine_is_copied_with_its_weights_and_nothing_strange(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "model").mkdir()
+    for name in ("net.onnx", "weights.bin", "engine.json"):
+        (tmp_path / "made" / name).write_bytes(name.encode())
+    place_strange_files(tmp_path / "made", ".bin")
+    copy_engine(tmp_path / "made/net.onnx", tmp_path / "model")
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["net.onnx", "weights.bin"]
+    free = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: free._replace(free=18))
+    with pytest.raises(HarnessError, match=r"the engine takes 19 bytes, and .* has room for 18"):
+        copy_engine(tmp_path / "made/net.onnx", tmp_path / "model")
 
 
 def test_no_room_for_shared_memory_is_an_error_and_leaves_nothing(

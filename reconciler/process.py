@@ -187,9 +187,9 @@ _INDEX = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_
 
 
 def run_pip(arguments: Sequence[str], limit: float) -> ChildEnd:
-    """The pip of this interpreter, to its end; it raises as ``ask`` does."""
+    """The pip of this interpreter, and no ``pip.py`` that lies here, to its end; it raises as ``ask`` does."""
     index = {name: value for name, value in os.environ.items() if name.startswith(_INDEX)}
-    return _run_short([sys.executable, "-m", "pip", *arguments], build_child_environment(index), b"", limit)
+    return _run_short([sys.executable, "-P", "-m", "pip", *arguments], build_child_environment(index), b"", limit)
 
 
 # What programs that sign, and their agents, read of the caller's environment.

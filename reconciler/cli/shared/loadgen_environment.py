@@ -6,6 +6,7 @@ twice, or in another version.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import venv
@@ -41,6 +42,7 @@ def install_loadgen(paths: RepositoryPaths, round_name: str) -> Path:
     """The interpreter of the round's environment, made now; the round is one of ``RELEASES``. ReconcilerError where pip
     does not bring it; nothing is left of an environment that did not get whole."""
     environment = locate_environment(paths, round_name)
+    _refuse_place(environment)
     shutil.rmtree(environment, ignore_errors=True)
     try:
         venv.EnvBuilder(symlinks=True, with_pip=False).create(environment)
@@ -63,6 +65,23 @@ def install_loadgen(paths: RepositoryPaths, round_name: str) -> Path:
         shutil.rmtree(environment, ignore_errors=True)
         raise
     return python
+
+
+def _refuse_place(environment: Path) -> None:
+    """A link would lead to a folder of somebody else's, which is removed or written into."""
+    for path in (environment.parent, environment):
+        if path.is_symlink() or (path.exists() and not path.is_dir()):
+            fix = "see who put it there, and move it away; an environment is made in a folder of this repository"
+            raise ReconcilerError(f"{path} is a link or no folder", fix=fix)
+    try:
+        str(environment).encode()
+    except UnicodeEncodeError:
+        unfit = "is no text"
+    else:
+        unfit = f"holds {os.pathsep!r}" if os.pathsep in str(environment) else ""
+    if unfit:
+        problem = f"no Python environment can be in {environment}: its name {unfit}"
+        raise ReconcilerError(problem, fix="give the folder of the repository another name")
 
 
 def _locate_packages(environment: Path) -> Path:

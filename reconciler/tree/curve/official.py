@@ -26,6 +26,7 @@ RULE = Rule("official.endpoints", "the official checker's own words", (NAME,))
 _LOG, _REPORT = "endpoints_checker_log.txt", "endpoints_checker.json"
 _CODE = """
 import sys
+sys.path = sys.path[1:] if sys.path[0] == "" else sys.path  # the folder of its output; older interpreters know no -P
 from importlib.metadata import version
 from pathlib import Path
 from submission_checker.checker import SubmissionChecker

@@ -17,6 +17,7 @@ import pytest
 
 from reconciler.mlperf.accuracy import add_hash
 from reconciler.mlperf.rules.rounds import load_ruleset
+from tests.shared import copy_folder
 from tests.unit.truncation import truncate_log
 
 CHILD = Path(__file__).parents[2] / "mlperf" / "loadgen_child.py"
@@ -209,7 +210,7 @@ def write(path: Path, data: str | bytes) -> None:
 
 
 def copy_tree(source: Path, root: Path) -> Path:
-    shutil.copytree(source, root, symlinks=True)
+    copy_folder(source, root)
     originals = source.with_suffix(".originals")
     if originals.is_dir():
         root.with_suffix(".originals").symlink_to(originals)

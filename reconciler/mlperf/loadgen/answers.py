@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from mmap import mmap
 
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
@@ -16,6 +17,7 @@ _NUMBER = re.compile(rb'"seq_id"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')
 _SPARE = 7  # samples that MultiStream asks twice in each of its series, so that the last query is whole
 _MOST = 50_000_000  # samples of one library, far above the largest dataset, and answers of one run
 _WANTED = "effective_accuracy_log_sampling_target"
+_PAGE = 4096  # bytes, of memory
 _SURE = 30  # answers that a test wants by chance: there is none of them once in e^30 runs
 
 
@@ -60,25 +62,27 @@ class _Seen:
     """Which numbers below a limit there were; none is remembered where the limit is not known."""
 
     def __init__(self, limit: int) -> None:
-        self._seen, self._limit = bytearray(limit), limit
-        self.found = self.repeated = 0
+        # A run issues millions of samples, of which a test logs a few: pages of a map cost only where they are written.
+        self._seen: bytearray | mmap = mmap(-1, limit) if limit > _PAGE else bytearray(limit)
+        self._limit = limit
+        self.found = self.different = self.repeated = 0
         self.beyond = -1
-
-    @property
-    def different(self) -> int:
-        return sum(self._seen)
 
     def add(self, texts: list[bytes]) -> None:
         seen, limit = self._seen, self._limit
         self.found += len(texts)
         if not limit:
             return
+        below = repeated = 0
         for number in map(int, texts):
             if number < limit:
-                self.repeated += seen[number]
+                below += 1
+                repeated += seen[number]
                 seen[number] = 1
             else:
                 self.beyond = number
+        self.repeated += repeated
+        self.different += below - repeated
 
 
 def _find_wrong_numbers(issued: _Seen) -> Iterator[str]:

@@ -91,12 +91,12 @@ class LogLine(NamedTuple):
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
 
-    def cut_list(self) -> bytes:
-        """The text of a list, on which alone its value depends; b"" of a line that LoadGen itself would not write."""
+    def find_list(self) -> tuple[int, int]:
+        """Where the text of a list, on which alone its value depends, is in ``raw``; (0, 0) in no line of LoadGen's."""
         if (begin := self.raw.find(b"[")) < 0 or _LIST.match(self.raw, 0, begin + 1) is None:
-            return b""
+            return 0, 0
         end = self.raw.find(b"]", begin) + 1
-        return self.raw[begin:end] if end and _LIST_END.fullmatch(self.raw, end) else b""
+        return (begin, end) if end and _LIST_END.fullmatch(self.raw, end) else (0, 0)
 
     def read_integers(self) -> list[int]:
         """The integers of a list, whatever else it has; of a list of thousands in a fraction of the time."""

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from reconciler.mlperf.loadgen.log import LogLine
 
 _SHORT = 1 << 16  # bytes of a list that is read; a longer one is counted without
+_BEGINNING = 64  # bytes of a list that tell it from most others
 _HELD = 8 << 20  # bytes of lists whose summaries are kept: those of a round
 
 
@@ -26,11 +27,12 @@ class LoadedSamples(Struct, frozen=True):
 
 def summarize_loaded(entries: tuple[LogLine, ...]) -> LoadedSamples:
     """Of all lines ``loaded_qsl_set`` of a log."""
-    texts = tuple([entry.cut_list() for entry in entries])
-    if b"" in texts:
+    places = [entry.find_list() for entry in entries]
+    if (0, 0) in places:
         return _summarize(entries)
-    known = _KNOWN.found.get(texts)
-    if known is None:
+    lists = [(entry.raw, begin, end) for entry, (begin, end) in zip(entries, places, strict=True)]
+    if (known := _KNOWN.find(lists)) is None:
+        texts = tuple([raw[begin:end] for raw, begin, end in lists])
         # Of the texts alone, whatever else stands in the lines: another log with the same ones gets the same answer.
         known = _summarize([LogLine("", None, 0, raw=b'{"value": %b}' % text) for text in texts])
         _KNOWN.keep(texts, known)
@@ -45,19 +47,41 @@ def _summarize(entries: Sequence[LogLine]) -> LoadedSamples:
     return LoadedSamples(len(indices) + others, max(indices, default=None), negative)
 
 
+_Texts = tuple[bytes, ...]
+_Kind = tuple[tuple[int, bytes], ...]
+
+
 class _Known(Struct):
-    """Summaries by the texts of the lists, the least lately made first."""
+    """Summaries by the texts of the lists, the least lately made first. Lists are compared where they stand in their
+    lines: to copy and hash them takes several times as long. ``alike``: those of the same lengths and beginnings."""
 
     held: int = 0
-    found: dict[tuple[bytes, ...], LoadedSamples] = field(default_factory=dict)
+    found: dict[_Texts, LoadedSamples] = field(default_factory=dict)
+    alike: dict[_Kind, list[_Texts]] = field(default_factory=dict)
 
-    def keep(self, texts: tuple[bytes, ...], loaded: LoadedSamples) -> None:
+    def find(self, lists: Sequence[tuple[bytes, int, int]]) -> LoadedSamples | None:
+        kind = tuple([(end - begin, raw[begin : min(begin + _BEGINNING, end)]) for raw, begin, end in lists])
+        for texts in self.alike.get(kind, ()):
+            if all(raw.startswith(text, begin) for text, (raw, begin, _) in zip(texts, lists, strict=True)):
+                return self.found[texts]
+        return None
+
+    def keep(self, texts: _Texts, loaded: LoadedSamples) -> None:
         self.found[texts] = loaded
+        self.alike.setdefault(_find_kind(texts), []).append(texts)
         self.held += _count_bytes(texts)
         while self.held > _HELD:
             oldest = next(iter(self.found))
             self.held -= _count_bytes(oldest)
             del self.found[oldest]
+            alike = self.alike[kind := _find_kind(oldest)]
+            alike.remove(oldest)
+            if not alike:
+                del self.alike[kind]
+
+
+def _find_kind(texts: _Texts) -> _Kind:
+    return tuple([(len(text), text[:_BEGINNING]) for text in texts])
 
 
 def _count_bytes(texts: tuple[bytes, ...]) -> int:

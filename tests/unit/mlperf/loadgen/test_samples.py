@@ -60,6 +60,11 @@ def test_the_second_of_two_values_counts() -> None:
     )
 
 
+def test_lists_that_differ_in_their_last_sample_are_two() -> None:
+    begin = ",".join(map(str, range(100, 200)))
+    assert [summarize_loaded(lines(f"[{begin},{last}]")).greatest for last in (201, 301, 201)] == [201, 301, 201]
+
+
 def test_lists_of_many_logs_are_forgotten_again() -> None:
     for first in range(40):
         values = [",".join(map(str, range(first, first + 10_000)))] * 10

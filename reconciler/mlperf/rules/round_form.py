@@ -28,7 +28,7 @@ _BENCHMARK = ("like", "categories", "general", "scenarios")
 _CATEGORIES = ("datacenter", "edge")
 _DEMANDS = (
     *("scenarios", "compliance_tests", "accuracy", "model_mapping", "calibration", "used_systems", "whole_numbers"),
-    *("filled_values", "portable_files", "early_stopping"),
+    *("filled_values", "portable_files", "early_stopping", "source_code"),
     *DEMAND_FIELDS,
 )
 

@@ -246,6 +246,14 @@ def test_what_only_later_checkers_ask_for_refuses_nothing_before(round_name: str
     assert (found["submitter.calibration"], found["submitter.systems"]) == (severity, severity)
 
 
+@pytest.mark.parametrize(("round_name", "severity"), [("v4.1", "warning"), ("v5.1", "warning"), ("v6.1", "error")])
+def test_a_document_for_code_refuses_nothing_before_v6(round_name: str, severity: str, tree: Path) -> None:
+    """Published trees of v4.1 and v5.1 have such folders, and their checkers accept them."""
+    (tree / "closed/Acme/src/resnet/run.py").unlink()
+    found = {f.rule.id: f.severity for f in check_tree(tree, round_name=round_name).findings}
+    assert found["submitter.code"] == severity
+
+
 @pytest.mark.parametrize(("round_name", "severity"), [("v2.1", "warning"), ("v3.1", "error")])
 def test_names_and_empty_values_were_not_always_looked_at(round_name: str, severity: str, tree: Path) -> None:
     top = as_legacy(tree) / "closed/Acme"

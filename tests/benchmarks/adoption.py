@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
-from reconciler.tree.reading.cell import CellFiles
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY
+from reconciler.tree.reading.cell import README, USER_CONF, CellFiles
 from reconciler.tree.reading.places import find_roots
 
 _LOGS = frozenset({DETAIL, SUMMARY, ACCURACY_LOG, ACCURACY_TEXT})
+_KINDS = _LOGS | {README, USER_CONF, BUILT_IN_CONF}
 _RUN = " ("
 _RECONCILE = (sys.executable, "-c", "import sys; from reconciler.cli.main import main; sys.exit(main())")
 
@@ -59,7 +60,8 @@ def adopt_submitter(folder: Path) -> Adopted:
         adopted.cells = report["cells"] - len({name.partition(_RUN)[0] for name in adopted.left_out if _RUN in name})
         for path in (report["reproduced"] or {}).get("differing", ()):
             name = path.rpartition("/")[2]
-            adopted.differing["system description" if "/systems/" in path else name] += 1
+            kind = "system description" if "/systems/" in path else name if name in _KINDS else "measurements"
+            adopted.differing[kind] += 1
             adopted.altered += [path] if name in _LOGS else []
         code, report = _reconcile(scratch, "plan")
         adopted.failed = "" if code in (IN_SYNC, NOT_IN_SYNC) else f"plan: {report}"

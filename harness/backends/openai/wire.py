@@ -69,6 +69,7 @@ class Stream(asyncio.Protocol):
         self._seen = (0, 0)
         self.began = self.moved = 0.0
         self.open = True
+        self.dropped = False  # by the server, soon after an answer that did not say so
 
     def ask(self, request: bytes, first: Callable[[Answer], None]) -> asyncio.Future[Answer]:
         """``first`` is told of the answer as far as it is there, once, when it has its first tokens."""
@@ -113,6 +114,8 @@ class Stream(asyncio.Protocol):
             self._fail(error)
 
     def connection_lost(self, error: Exception | None) -> None:
+        idle = self.open and self._asked is None
+        self.dropped = idle and self.moved > 0 and self._now() - self.moved < _REUSED
         self.open = False
         if self._asked is None or self._asked.done():
             return
@@ -177,7 +180,8 @@ class Stream(asyncio.Protocol):
 
 @dataclass(slots=True)
 class Wires:
-    """The connections to one replica. ``busy``: those that wait for an answer."""
+    """The connections to one replica. ``busy``: those that wait for an answer. One that the server drops after an
+    answer, as llama.cpp's does without a word, may be met by the next prompt: none is used twice then."""
 
     url: str
     path: str
@@ -185,6 +189,7 @@ class Wires:
     limits: Limits
     busy: set[Stream] = field(default_factory=set)
     _idle: list[Stream] = field(default_factory=list)
+    _keeps: bool = True
 
     async def ask(self, body: bytes, first: Callable[[Answer], None]) -> Answer:
         """Raises what is wrong with the connection, StatusError, SilentError, or HarnessError."""
@@ -197,8 +202,10 @@ class Wires:
             raise
         finally:
             self.busy.discard(stream)
-            if stream.open:
+            if stream.open and self._keeps:
                 self._idle.append(stream)
+            else:
+                stream.end()
 
     def check(self, now: float) -> None:
         for stream in list(self.busy):
@@ -212,7 +219,8 @@ class Wires:
     def _take(self, now: float) -> Stream | None:
         while self._idle:
             stream = self._idle.pop()
-            if stream.open and now - stream.moved < _REUSED:
+            self._keeps = self._keeps and not stream.dropped
+            if self._keeps and stream.open and now - stream.moved < _REUSED:
                 return stream
             stream.end()
         return None

@@ -140,6 +140,20 @@ def test_connection_that_the_server_closed_is_not_used_again() -> None:
     assert asking([(closing(*EVENTS),), (chunked(*EVENTS),)], use) == 2
 
 
+def test_no_connection_is_used_twice_where_the_server_drops_them_without_a_word() -> None:
+    """As llama.cpp's does after a stream: the next prompt could meet the closing one."""
+
+    async def use(wires: Wires, script: Scripted) -> int:
+        await wires.ask(b"{}", lambda _: None)
+        script.connections[0].close()
+        await asyncio.sleep(0.05)
+        for _ in range(3):
+            await wires.ask(b"{}", lambda _: None)
+        return len(script.connections)
+
+    assert asking([(chunked(*EVENTS),)] * 4, use) == 4
+
+
 def test_stream_that_goes_on_is_ended() -> None:
     endless = (chunked(*EVENTS[:2])[: -len(b"0\r\n\r\n")], *(b"%x\r\n%s\r\n" % (len(event(9)), event(9)),) * 200)
     with pytest.raises(HarnessError, match="the stream goes on after 4 tokens"):

@@ -162,6 +162,14 @@ def faster(text: str) -> str:
     return times("result_qps_with_loadgen_overhead", 10)(rate(less))
 
 
+def steady(text: str) -> str:
+    """No query slower than nine of ten others: the slowest bounds how far queries may be apart."""
+    most = re.search(r'"key": "result_90.00_percentile\S*", "value": (\d+)', text)
+    assert most is not None
+    shape = r'("key": "result_(?:9[579]\.\d+_percentile|max)\S*latency_ns", "value": )\d+'
+    return re.sub(shape, lambda found: f"{found[1]}{most[1]}", text)
+
+
 def negative(text: str) -> str:
     return re.sub(r'"qsl_idx" : \d+', '"qsl_idx" : -1', text, count=1)
 
@@ -617,8 +625,18 @@ LIES = (
         "result_scheduled_samples_per_sec",
         (times("effective_target_qps", 2), times("requested_server_target_qps", 2)),
     ),
-    Lie("a tenth of every latency in SingleStream", "single-stream-slow", "result_mean_latency_ns", (faster,)),
-    Lie("a tenth of every latency in MultiStream", "multi-stream-slow", "result_mean_query_latency_ns", (faster,)),
+    Lie(
+        "a tenth of every latency in SingleStream",
+        "single-stream-slow",
+        "result_mean_latency_ns",
+        (faster, steady),
+    ),
+    Lie(
+        "a tenth of every latency in MultiStream",
+        "multi-stream-slow",
+        "result_mean_query_latency_ns",
+        (faster, steady),
+    ),
     Lie(
         "a fastest query slower than the median",
         "server-valid",

@@ -116,3 +116,17 @@ def test_a_log_without_a_least_number_of_queries_is_judged_by_the_rest(loadgen_r
     lines = loadgen_run("offline-valid").bytes("detail.txt").splitlines()
     log = parse_detail(b"\n".join(line for line in lines if b"effective_min_query_count" not in line))
     assert "result_min_queries_met" not in [item.key for item in find_inconsistencies(log)]
+
+
+@pytest.mark.parametrize(("slowest", "wrong"), [(3_000_000, True), (4_000_000, False)])
+def test_queries_of_a_stream_may_be_apart_by_the_slowest_answer(slowest: int, wrong: bool, loadgen_run: Runs) -> None:
+    """1,000 queries of 1 ms in 6.9 s: 2 s at the end, 1 % of the clock, and a quarter of the latency are free."""
+    detail = loadgen_run("multi-stream-valid").bytes("detail.txt").decode()
+    began = parse_detail(detail.encode()).started
+    assert began is not None
+    ended = f"{began + timedelta(seconds=6.9):%m-%d-%Y %H:%M:%S.%f}"[:-3]
+    values = {"result_query_count": 1000, "result_mean_query_latency_ns": 1_000_000, "power_end": f'"{ended}"'}
+    for key, value in {**values, "result_max_query_latency_ns": slowest}.items():
+        detail = setting(key, str(value))(detail)
+    found = [item.key for item in find_inconsistencies(parse_detail(detail.encode()))]
+    assert ("result_mean_query_latency_ns" in found) is wrong

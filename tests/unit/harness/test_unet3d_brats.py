@@ -182,7 +182,7 @@ def test_values_that_a_file_scales_are_read_as_they_are_meant(data: Path) -> Non
     nibabel.save(nibabel.Nifti1Image(image.get_fdata() * 0.5, image.affine, image.header), path)
     assert nibabel.load(path).dataobj.slope != 1, "it stores numbers, and what to multiply them by"
     scaled, _ = brats19.prepare_case(data, CASE)
-    assert scaled == pytest.approx(as_stored, abs=1e-3), "half of all intensities are the same once they are normalized"
+    assert np.abs(scaled - as_stored).max() < 1e-3, "half of all intensities are the same once they are normalized"
 
 
 def test_colours_are_no_volume(data: Path) -> None:

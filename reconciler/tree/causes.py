@@ -79,6 +79,12 @@ CAUSES: tuple[Cause, ...] = (
         "the summary that LoadGen wrote beside the detail log",
     ),
     Cause(
+        "percentile",
+        "a run was judged by another percentile of its latency than the round's",
+        "inference rules: the latency of a scenario is stated by the round's percentile",
+        "the logs of a run at the round's percentile",
+    ),
+    Cause(
         "seeds",
         "a run does not carry the seeds of the round",
         "inference rules: the random seeds of the round are used in every run",
@@ -209,6 +215,7 @@ _OF_RULES: Mapping[str, str] = {
     "placement.endpoints": "other-scenario",
     "placement.measurements": "other-scenario",
     "placement.performance": "other-scenario",
+    "run.percentile": "percentile",
     "runs.dataset": "dataset",
     "runs.seeds": "seeds",
     "summary.contradicts": "other-summary",

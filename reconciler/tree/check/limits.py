@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
+from msgspec.structs import replace
+
 from reconciler.mlperf.loadgen.compare import is_unlogged
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, read_demand, read_setting, show_milliseconds
-from reconciler.tree.findings import Complaint, Rule
+from reconciler.tree.findings import Complaint, Rule, Severity
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import RunView
 
@@ -20,6 +24,29 @@ def check_target_latency(run: RunView) -> Complaints:
             f"target latency {show_milliseconds(found)}",
             f"at most {show_milliseconds(most)}",
         )
+
+
+def check_percentile(run: RunView) -> Complaints:
+    """The share of queries that the latency is stated for, or that has to keep it: the round's. Offline's decides
+    nothing. A model of the open division may be held to another: a warning there."""
+    key = "effective_target_latency_percentile"
+    ruled, found = read_setting(run, "target_latency_percentile"), number(run.log, key)
+    if run.log.scenario == "Offline" or ruled is None or found is None:
+        return
+    wanted = Decimal(str(ruled))
+    if abs(found * 100 - wanted) < _SAME_PERCENT:
+        return
+    complaint = Complaint(
+        find_at(run.log, key),
+        f"percentile {(found * 100).normalize():f} of the latency",
+        f"{wanted.normalize():f}, which {run.cell.ruleset.round} states {run.scenario} by",
+        cause="LoadGen was given another model key, or a percentile in user.conf or code",
+        fix="leave the percentile to LoadGen, and repeat the run",
+    )
+    yield replace(complaint, severity=Severity.WARNING) if run.cell.division == "open" else complaint
+
+
+_SAME_PERCENT = Decimal("0.0001")  # LoadGen holds shares as doubles, and logs six digits
 
 
 def check_token_latencies(run: RunView) -> Complaints:
@@ -102,8 +129,10 @@ def _configured(run: RunView, name: str) -> bool:
 
 
 _PERFORMANCE = f"{NEW}: performance check"
+PERCENTILE = Rule("run.percentile", "the percentile of the latency", ("inference rules", "mlperf.conf"))
 LIMIT_RULES = (
     (Rule("run.target-latency", "the configured Server latency", (_PERFORMANCE, OLD)), check_target_latency),
+    (PERCENTILE, check_percentile),
     (Rule("run.token-latencies", "token latencies are measured", (_PERFORMANCE, OLD)), check_token_latencies),
     (Rule("run.token-limits", "TTFT and TPOT", (_PERFORMANCE, f"{OLD}: Interactive limits")), list_token_limits),
     (Rule("run.model-key", "Interactive's own model key", ("mlperf.conf", OURS)), find_model_key),

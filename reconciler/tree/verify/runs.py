@@ -9,6 +9,7 @@ from reconciler.mlperf.loadgen.consistency import find_inconsistencies, find_sma
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints
+from reconciler.tree.check.limits import PERCENTILE, check_percentile
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import find_at, number, read_end, read_start, read_value, show_value
@@ -205,12 +206,18 @@ def verify_readable(view: CellView) -> Complaints:
             yield Complaint(Place(read.file, read.line), read.problem, "a file that can be read")
 
 
+def verify_percentile(view: CellView) -> Complaints:
+    if view.performance is not None:
+        yield from check_percentile(view.performance)
+
+
 NOTE = Severity.NOTE
 RUN_CONTRADICTIONS = (
     (Rule("files.readable", "every file can be read", (OURS,)), verify_readable),
     (Rule("log.duration", "a duration that cannot be", ("LoadGen", OURS)), verify_duration),
     (Rule("log.consistency", "a log that contradicts itself", ("LoadGen", OURS)), verify_consistency),
     (Rule("log.validity", "VALID against its own conditions", ("LoadGen", OURS)), verify_validity),
+    (PERCENTILE, verify_percentile),
     (Rule("runs.seeds", "runs with different seeds", (OURS,), Severity.WARNING), verify_seeds),
     (Rule("runs.dataset", "runs over different datasets", (OURS,), Severity.WARNING), verify_datasets),
     (

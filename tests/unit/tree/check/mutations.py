@@ -198,6 +198,8 @@ MUTATIONS = (
         "accuracy.samples",
     ),
     expect("wrong seed", logged("effective_qsl_rng_seed", 1), "run.seeds"),
+    expect("a percentile of its own", logged("effective_target_latency_percentile", 0.5), "run.percentile"),
+    expect("percentile of Offline", logged("effective_target_latency_percentile", 0.5, "Offline")),
     expect("599999 ms", logged("effective_min_duration_ms", 599_999), "run.duration"),
     expect("1023 samples loaded", logged("effective_performance_sample_count", 1023), "run.samples"),
     expect("24575 Offline samples", logged("effective_samples_per_query", 24_575, "Offline"), "run.samples-per-query"),

@@ -65,6 +65,18 @@ def accuracy_target(root: Path) -> None:
     conf("*.Offline.target_qps = 700\n", root)
 
 
+def percentile(logged: str, root: Path) -> None:
+    """Wrong in what was asked for and in what came of it alike, so that the log agrees with itself."""
+    folder = run(root, "SingleStream")
+    set_log(folder, "requested_single_stream_target_latency_percentile", logged)
+    set_log(folder, "effective_target_latency_percentile", logged)
+
+
+def open_percentile(root: Path) -> None:
+    percentile("0.5", root)
+    (root / "closed").rename(root / "open")
+
+
 def foreign_summary(root: Path) -> None:
     copied(
         "SingleStream/performance/run_1/mlperf_log_summary.txt",
@@ -113,6 +125,14 @@ CASES = (
         line="*.Offline.target_qps = 500",
         other='"effective_target_qps"',
     ),
+    Case(
+        "percentile",
+        partial(percentile, "0.5"),
+        "run.percentile",
+        ("percentile 50 of the latency", "90, which v6.1 states SingleStream by"),
+        line='"effective_target_latency_percentile", "value": 0.5',
+    ),
+    Case("percentile of the open division", open_percentile, "run.percentile", ("percentile 50",), severity=WARNING),
     Case("audit factor", partial(conf, "*.Offline.target_qps = 960\n"), "user-conf.contradicts", ("0.96 of the",)),
     Case(
         "audit factor, rounded",
@@ -382,6 +402,13 @@ def test_a_contradiction_names_both_lines(tree: Path) -> None:
     assert other is not None
     assert (tree / place.file).read_text().splitlines()[place.line - 1] == "*.Offline.target_qps = 500"
     assert '"key": "effective_target_qps"' in (tree / other.file).read_text().splitlines()[other.line - 1]
+
+
+@pytest.mark.parametrize("logged", ["0.9", "0.90000000000000002", '"90"'])
+def test_a_percentile_of_the_round_or_none_is_not_refused(logged: str, tree: Path) -> None:
+    percentile(logged, tree)
+    set_log(run(tree), "effective_target_latency_percentile", "0.5")
+    assert "run.percentile" not in {f.rule.id for f in findings(tree)}, "Offline's percentile decides nothing"
 
 
 def test_a_line_for_another_scenario_or_model_decides_nothing(tree: Path) -> None:

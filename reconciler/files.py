@@ -204,16 +204,18 @@ def link(source: Path, path: Path) -> None:
         aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
         aside.unlink(missing_ok=True)
         try:
-            with source.open("rb") as stream:
-                os.fsync(stream.fileno())
-            os.link(source.resolve(), aside)
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-                raise
-            copy(source, aside)
-        aside.chmod(0o444)
-        aside.replace(path)
-        aside.unlink(missing_ok=True)  # renaming onto another name of the same file does nothing
+            try:
+                with source.open("rb") as stream:
+                    os.fsync(stream.fileno())
+                os.link(source.resolve(), aside)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+                    raise
+                copy(source, aside)
+            aside.chmod(0o444)
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)  # renaming onto another name of the same file does nothing
         flush_folder(path.parent)
 
 

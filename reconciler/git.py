@@ -75,6 +75,7 @@ def initialise(root: Path, *, own: bool = False) -> bool:
 def _initialise(folder: Path, *options: str) -> None:
     answer = ask(folder, "init", *options)
     if answer.status:
+        refuse_disk(answer.error, folder, folder)
         raise RepositoryError(f"git init in {folder}: {answer.error}", fix="install git, or run `git init` yourself")
 
 
@@ -371,7 +372,7 @@ def _is_in_head(root: Path, path: str) -> bool:
 def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> str:
     added = index.ask("add", *_FROM_STDIN, stdin=_listed(given))
     if added.status:
-        refuse_disk(added.error, index)
+        refuse_disk(added.error, index.folder, index.root)
         raise RepositoryError(f"git add: {added.error}", fix="commit the records yourself, or fix what git reports")
     new = _changed_below(index.root, given, index.copy)
     if not new:
@@ -379,7 +380,7 @@ def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> str:
     # --only takes these files from the work tree, and HEAD as git finds it under its own lock.
     made = _in_turn(index, "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
     if made.status and _changed_below(index.root, new, index.copy):  # else another process has just committed them
-        refuse_disk(made.error, index)
+        refuse_disk(made.error, index.folder, index.root)
         said = made.error or made.out.decode(errors="replace").strip() or f"it ended with {made.status}"
         raise RepositoryError(f"git commit: {said}", fix="fix what git reports; the records are safe in state/")
     return find_head(index.root) or ""

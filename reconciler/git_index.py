@@ -190,17 +190,18 @@ def _is_still(path: Path, descriptor: int) -> bool:
     return (there.st_dev, there.st_ino) == (known.st_dev, known.st_ino)
 
 
-def refuse_disk(said: str, index: PrivateIndex) -> None:
-    """Git has words of its own for a full disk where it writes objects, and none for why it cannot write an index: then
-    the disk is asked. Raises RepositoryError where it refuses."""
+def refuse_disk(said: str, folder: Path, named: Path) -> None:
+    """Git has words of its own for a full disk where it writes objects, and none for why it cannot write an index or a
+    new repository: then the disk of ``folder`` is asked. Raises RepositoryError, which speaks of ``named``, where it
+    refuses."""
     try:
         if "Out of diskspace" in said:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if "nable to write" in said:
-            with tempfile.TemporaryFile(dir=index.folder) as probe:
+        if "nable to write" in said or "ailed to write" in said:
+            with tempfile.TemporaryFile(dir=folder) as probe:
                 probe.write(bytes(1 << 16))
                 probe.flush()
                 os.fsync(probe.fileno())
     except OSError as error:
-        refused = explain_storage_error(OSError(error.errno, error.strerror), index.root)
+        refused = explain_storage_error(OSError(error.errno, error.strerror), named)
         raise RepositoryError(refused.message, fix=refused.fix) from error

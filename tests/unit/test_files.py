@@ -63,6 +63,23 @@ def test_refused_write_leaves_the_old_bytes(
     assert names(tmp_path) == ["file", "source"]
 
 
+@pytest.mark.parametrize("call", ["chmod", "replace"])
+def test_a_link_that_is_refused_halfway_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"new")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, call, refuse)
+    with pytest.raises(StorageError):
+        link(source, tmp_path / "file")
+    monkeypatch.undo()
+    assert names(tmp_path) == ["source"]
+
+
 def test_output_goes_into_a_pipe_and_does_not_replace_it(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -116,21 +116,21 @@ def test_group_that_is_killed_at_any_instant_leaves_no_lock_behind(committed: Pa
     assert ours(committed) == []
 
 
+@pytest.mark.parametrize("said", ["fatal: Unable to write new index file", "error: failed to write new configuration"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
 def test_a_disk_that_git_says_nothing_of_is_asked(
-    committed: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    committed: Path, monkeypatch: pytest.MonkeyPatch, number: int, said: str
 ) -> None:
-    said = "fatal: Unable to write new index file"
     with git_index.open_private_index(committed) as index:
         assert index is not None
-        git_index.refuse_disk(said, index)
+        git_index.refuse_disk(said, index.folder, index.root)
 
         def refuse(_: int) -> None:
             raise OSError(number, os.strerror(number))
 
         monkeypatch.setattr(os, "fsync", refuse)
         with pytest.raises(RepositoryError, match=re.escape(f"{os.strerror(number)} ({errno.errorcode[number]})")):
-            git_index.refuse_disk(said, index)
-        git_index.refuse_disk("fatal: not a valid object name", index)
+            git_index.refuse_disk(said, index.folder, index.root)
+        git_index.refuse_disk("fatal: not a valid object name", index.folder, index.root)
         monkeypatch.undo()
     assert ours(committed) == []

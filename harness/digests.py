@@ -14,12 +14,11 @@ _PIECE = 1 << 16  # more than almost any file of code has
 
 def hash_file(path: Path | str) -> str:
     """sha256 of the bytes of one file, in hex."""
+    digest = hashlib.sha256()
     with io.FileIO(path) as stream:
-        first = stream.read(_PIECE)
-        digest = hashlib.sha256(first)
-        if len(first) == _PIECE:
-            hashlib.file_digest(stream, lambda: digest)
-        return digest.hexdigest()
+        while piece := stream.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def hash_files(root: Path, paths: Iterable[Path]) -> str:

@@ -1,5 +1,4 @@
-"""What is made once in a session, whichever of its processes asks first, how it is copied, and which libraries a test
-needs."""
+"""What is made once in a session, whichever of its processes asks first, and which libraries a test needs."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ import importlib.util
 import os
 import pickle
 import shutil
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -46,37 +44,3 @@ def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             return value
     found: Made = pickle.loads(kept.read_bytes())
     return found
-
-
-def copy_folder(source: Path, target: Path) -> None:
-    """As ``shutil.copytree``, links as links, in half the time: thousands of tests begin with a copy. Raises
-    FileExistsError."""
-    target.mkdir(parents=True)
-    with os.scandir(source) as entries:
-        for entry in entries:
-            if entry.is_symlink():
-                (target / entry.name).symlink_to(Path(entry.path).readlink())
-            elif entry.is_dir():
-                copy_folder(Path(entry.path), target / entry.name)
-            else:
-                _copy_file(entry.path, f"{target}/{entry.name}")
-    status = source.stat()
-    target.chmod(stat.S_IMODE(status.st_mode))
-    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def _copy_file(source: str, target: str) -> None:
-    origin = os.open(source, os.O_RDONLY)
-    try:
-        status = os.fstat(origin)
-        copied = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        try:
-            done = 0
-            while done < status.st_size:
-                done += os.sendfile(copied, origin, done, status.st_size - done)
-            os.fchmod(copied, stat.S_IMODE(status.st_mode))
-            os.utime(copied, ns=(status.st_atime_ns, status.st_mtime_ns))
-        finally:
-            os.close(copied)
-    finally:
-        os.close(origin)

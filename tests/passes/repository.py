@@ -20,7 +20,7 @@ from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.reconcile import PassReport, run_pass
 from reconciler.record.codec import decode
 from reconciler.resource.records import SPARE_LOGS, Ended, Record
-from tests.shared import copy_folder, make_once
+from tests.shared import make_once
 
 HERE = Path(__file__).parent
 SPEC = "specs/spec.yaml"
@@ -49,7 +49,7 @@ class Repository:
         return report
 
     def copy(self, root: Path) -> Repository:
-        copy_folder(self.root, root)
+        shutil.copytree(self.root, root, symlinks=True)
         return Repository(root)
 
     # -- what a person or an accident does ----------------------------------------------------------------------

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from tests.shared import copy_folder
 from tests.unit.cli.conftest import Reconcile, edit
 from tests.warm.commands import run_command
 
@@ -83,12 +82,12 @@ def test_reading_that_fails_is_no_missing_record(recorded: Path, reconcile: Reco
 def test_writing_that_fails_leaves_nothing_half_written(recorded: Path, reconcile: Reconcile, name: str) -> None:
     tree = recorded / ".reconcile/tree"
     edit(recorded, "submitter: Tester", "submitter: Other")
-    copy_folder(recorded, recorded.with_name("start"))
+    shutil.copytree(recorded, recorded.with_name("start"))
     calls = strike(recorded, reconcile, name, 1 << 30, WRITING)
     assert (tree / "open/Other").is_dir()
     for at in range(1, calls, max(1, calls // 6)):
         shutil.rmtree(recorded)
-        copy_folder(recorded.with_name("start"), recorded)
+        shutil.copytree(recorded.with_name("start"), recorded)
         os.chdir(recorded)
         strike(recorded, reconcile, name, at, WRITING)
         due = 2 if at <= calls - CACHES else 0

@@ -17,7 +17,6 @@ import pytest
 
 from reconciler.mlperf.accuracy import add_hash
 from reconciler.mlperf.rules.rounds import load_ruleset
-from tests.shared import copy_folder
 from tests.unit.truncation import truncate_log
 
 CHILD = Path(__file__).parents[2] / "mlperf" / "loadgen_child.py"
@@ -210,7 +209,7 @@ def write(path: Path, data: str | bytes) -> None:
 
 
 def copy_tree(source: Path, root: Path) -> Path:
-    copy_folder(source, root)
+    shutil.copytree(source, root, symlinks=True)
     originals = source.with_suffix(".originals")
     if originals.is_dir():
         root.with_suffix(".originals").symlink_to(originals)

@@ -13,7 +13,6 @@ from reconciler.errors import ReconcilerError
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.rule_engine import INTERNAL
 from reconciler.tree.verify.engine import verify_tree
-from tests.shared import copy_folder
 from tests.unit.tree.check.damage import change_number, damage
 from tests.unit.tree.check.made import copy_tree
 
@@ -23,7 +22,7 @@ def _survive(clean: Path, work: Path, seeds: range) -> int:
     found = 0
     for seed in seeds:
         root = work / "tree"
-        copy_folder(clean, root)
+        shutil.copytree(clean, root)
         what = damage(root, seed)
         for look in (check_tree, verify_tree):
             try:

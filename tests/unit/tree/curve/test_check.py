@@ -13,7 +13,6 @@ from reconciler.tree.curve.check import ALL_ENDPOINTS_RULES, check_endpoints
 from reconciler.tree.curve.yaml_text import write_yaml
 from reconciler.tree.findings import Severity
 from reconciler.tree.rule_engine import INTERNAL
-from tests.shared import copy_folder
 from tests.unit.tree.check.damage import change_number
 from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
 from tests.unit.tree.curve.mutations import MUTATIONS, Mutation
@@ -46,7 +45,7 @@ def test_what_is_rendered_is_accepted(accepted: Mapping[bool, Path], dedicated: 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_spoiled_submission_is_refused(accepted: Mapping[bool, Path], tmp_path: Path, mutation: Mutation) -> None:
     root = tmp_path / "submission"
-    copy_folder(accepted[mutation.dedicated], root)
+    shutil.copytree(accepted[mutation.dedicated], root)
     mutation.spoil(root)
     found = find_rules(root)
     wanted = mutation.ours or mutation.rule
@@ -116,7 +115,7 @@ def survive(accepted: Path, work: Path, seeds: range) -> int:
     found = 0
     for seed in seeds:
         root = work / "ACME/pending"
-        copy_folder(accepted, root)
+        shutil.copytree(accepted, root)
         choose = random.Random(seed)
         for _ in range(choose.randint(1, 4)):
             change_number(root, choose)

@@ -108,3 +108,10 @@ def parse_decimal(found: object) -> Decimal | None:
     if exact is None or not exact.is_finite() or (exact and abs(exact.adjusted()) > _LARGEST_EXPONENT):
         return None
     return exact if exact or abs(exact.adjusted()) <= _LARGEST_EXPONENT else Decimal(0)
+
+
+def parse_number(found: object) -> Decimal | None:
+    """A finite number; None for a text, and anything else."""
+    if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)):
+        return None
+    return parse_decimal(found)

@@ -16,9 +16,10 @@ from reconciler.files import hash_file
 from reconciler.importing.log_folder import refuse_strange
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
 from reconciler.mlperf.documents import parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores
+from reconciler.mlperf.endpoints_accuracy import read_accuracy_scores
 from reconciler.mlperf.endpoints_program.results import PLACES, UnreadablePointError
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.quantities import parse_number
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.records import REHEARSAL

@@ -15,12 +15,11 @@ from reconciler.importing.point_folder import PointRun, find_runs
 from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.sent_files import find_publishable, is_readable
 from reconciler.mlperf.documents import ResultDocument
-from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.endpoints_program.point import OFFLINE_PATTERN
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset
-from reconciler.quantities import is_whole
+from reconciler.quantities import is_whole, parse_number
 from reconciler.resource.kinds import ACCURACY, CURVE_DIVISIONS, Cell, name_point
 from reconciler.resource.records import REHEARSAL
 from reconciler.result_formats import points

@@ -16,10 +16,11 @@ from reconciler.importing.log_folder import refuse_strange
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
 from reconciler.importing.run_reader import TakenCell
 from reconciler.mlperf.endpoints import collect_result_settings
-from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores
+from reconciler.mlperf.endpoints_accuracy import read_accuracy_scores
 from reconciler.mlperf.loadgen.settings import ENDPOINTS_SEEDS
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.ruleset import BenchmarkRules
+from reconciler.quantities import parse_number
 from reconciler.resource.canonical import digest
 from reconciler.resource.resources import Resource
 from reconciler.result_formats import endpoints_results

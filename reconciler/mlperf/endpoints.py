@@ -13,10 +13,10 @@ from typing import Any
 from msgspec import Struct, field
 
 from reconciler.mlperf.documents import ResultDocument
-from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores, read_sample_count, show_plain
+from reconciler.mlperf.endpoints_accuracy import read_accuracy_scores, read_sample_count, show_plain
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.values import LatencyLimits, Metric
-from reconciler.quantities import parse_decimal
+from reconciler.quantities import parse_decimal, parse_number
 
 _SECOND, _MILLISECOND = 10**9, 10**6
 _NEAR = Decimal("0.0001")  # of a rate: a stated one is written with all its digits, or rounded by hand

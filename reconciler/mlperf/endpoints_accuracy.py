@@ -12,14 +12,7 @@ from typing import Any
 
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.rules.values import Bar
-from reconciler.quantities import parse_decimal
-
-
-def parse_number(found: Any) -> Decimal | None:
-    """A finite number; None for anything else."""
-    if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)):
-        return None
-    return parse_decimal(found)
+from reconciler.quantities import parse_decimal, parse_number
 
 
 def read_accuracy_scores(results: ResultDocument) -> Iterator[Mapping[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.mlperf.documents import ResultDocument
-from reconciler.mlperf.endpoints_accuracy import parse_number
+from reconciler.quantities import parse_number
 
 CACHING = "output_caching_test"
 _REFERENCE, _REPEATED = "reference", "output_caching"

@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.mlperf.documents import ResultDocument
-from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.endpoints_audits import CACHING
 from reconciler.mlperf.endpoints_program.point import OFFLINE_PATTERN
 from reconciler.mlperf.log_files import CONFIG
+from reconciler.quantities import parse_number
 from reconciler.resource.kinds import PERFORMANCE
 from reconciler.resource.settings import DEDICATED_OFFLINE
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from reconciler.foreign import open_regular, read_regular
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.endpoints import compute_rate
-from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, parse_number, read_sample_count, show_plain
+from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, read_sample_count, show_plain
 from reconciler.mlperf.endpoints_audits import CACHING, Audits, find_wrong_audits
 from reconciler.mlperf.endpoints_client import find_config_differences, find_place_differences, list_client_settings
 from reconciler.mlperf.endpoints_program.event_log import LoggedRun, find_untold, parse_events
@@ -31,6 +31,7 @@ from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.mlperf.rules.values import Bar
+from reconciler.quantities import parse_number
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.settings import DEDICATED_OFFLINE
 from reconciler.result_formats.endpoints_results import AUDIT, parse_audits

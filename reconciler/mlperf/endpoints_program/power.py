@@ -13,9 +13,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.endpoints_program.rules import CurveRules
-from reconciler.quantities import is_whole
+from reconciler.quantities import is_whole, parse_number
 
 _KILO = Decimal(1000)
 _CENTS = Decimal("0.01")

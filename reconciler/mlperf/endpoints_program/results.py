@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from reconciler.errors import ReconcilerError
 from reconciler.foreign import read_regular
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.endpoints_accuracy import parse_figure, parse_number
+from reconciler.mlperf.endpoints_accuracy import parse_figure
 from reconciler.mlperf.endpoints_program.point import (
     OFFLINE_PATTERN,
     AccuracyScore,
@@ -27,7 +27,7 @@ from reconciler.mlperf.endpoints_program.point import (
     Warmup,
 )
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.quantities import parse_decimal
+from reconciler.quantities import parse_decimal, parse_number
 
 # Where the client writes each file, and where a submission has it.
 PLACES: Mapping[str, tuple[str, ...]] = {

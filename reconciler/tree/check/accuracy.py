@@ -6,9 +6,9 @@ from collections.abc import Iterator, Set
 from decimal import Decimal
 
 from reconciler.mlperf.accuracy import METRIC_LINES, WHOLE_SET, check_bars, is_digest, parse_accuracy
-from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, log_hash, truncate_text
 from reconciler.mlperf.rules.values import Bar
+from reconciler.quantities import parse_number
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.tree.check.runs import check_audit_absent
 from reconciler.tree.findings import Complaint, Place, Rule

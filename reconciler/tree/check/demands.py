@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from reconciler.mlperf.endpoints_accuracy import parse_number
+from reconciler.quantities import parse_number
 from reconciler.tree.findings import Complaint, Severity
 from reconciler.tree.reading.system import SubmitterFiles
 from reconciler.tree.reading.view import CellView, RunView

@@ -15,8 +15,9 @@ from reconciler.mlperf.endpoints import (
     read_measured,
     read_percentile,
 )
-from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores, read_sample_count
+from reconciler.mlperf.endpoints_accuracy import read_accuracy_scores, read_sample_count
 from reconciler.mlperf.rules.values import LatencyLimits
+from reconciler.quantities import parse_number
 from reconciler.resource.inputs import Value
 from reconciler.tree.check.accuracy import check_extra_files
 from reconciler.tree.check.demands import NEW, OURS, Complaints

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.errors import LogError
-from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.quantities import parse_number
 from reconciler.tree.findings import Place
 
 _SHOWN = 80

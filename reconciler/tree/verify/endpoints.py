@@ -6,7 +6,8 @@ from decimal import Decimal
 
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints import compute_rate
-from reconciler.mlperf.endpoints_accuracy import parse_number, read_sample_count
+from reconciler.mlperf.endpoints_accuracy import read_sample_count
+from reconciler.quantities import parse_number
 from reconciler.tree.check import endpoints
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity

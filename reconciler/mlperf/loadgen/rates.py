@@ -20,10 +20,8 @@ from reconciler.mlperf.loadgen.log import DetailLog
 _DIGITS = Decimal("0.00001")  # of a double with six significant digits
 _LONGEST_GAP = 40  # mean gaps between two queries of Server: a longer one comes once in e^40
 _CHANCE = Decimal(8)  # standard deviations of a schedule's mean gap: more comes once in 10^15
-_PART, _BETWEEN = (
-    Decimal("1.25"),
-    Decimal("0.0005"),
-)  # by which queries one after the other may be apart, and seconds at least
+_PART = Decimal("1.25")  # of their latencies, by which queries one after the other may be apart
+_BETWEEN = Decimal("0.0005")  # seconds more, at least
 _CENT, _FIRST_LOGGED = Decimal("0.01"), 2  # LoadGen's release
 _SLACK = Decimal("1.1")  # LoadGen's, of the samples that Offline needs
 

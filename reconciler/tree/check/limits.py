@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from msgspec.structs import replace
-
 from reconciler.mlperf.loadgen.compare import is_unlogged
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, read_demand, read_setting, show_milliseconds
 from reconciler.tree.findings import Complaint, Rule, Severity
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import RunView
+
+_SAME_PERCENT = Decimal("0.0001")  # LoadGen holds shares as doubles, and logs six digits
 
 
 def check_target_latency(run: RunView) -> Complaints:
@@ -36,17 +36,14 @@ def check_percentile(run: RunView) -> Complaints:
     wanted = Decimal(str(ruled))
     if abs(found * 100 - wanted) < _SAME_PERCENT:
         return
-    complaint = Complaint(
+    yield Complaint(
         find_at(run.log, key),
         f"percentile {(found * 100).normalize():f} of the latency",
         f"{wanted.normalize():f}, which {run.cell.ruleset.round} states {run.scenario} by",
         cause="LoadGen was given another model key, or a percentile in user.conf or code",
         fix="leave the percentile to LoadGen, and repeat the run",
+        severity=Severity.WARNING if run.cell.division == "open" else None,
     )
-    yield replace(complaint, severity=Severity.WARNING) if run.cell.division == "open" else complaint
-
-
-_SAME_PERCENT = Decimal("0.0001")  # LoadGen holds shares as doubles, and logs six digits
 
 
 def check_token_latencies(run: RunView) -> Complaints:

@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -82,6 +83,9 @@ def _run(folder: Path, at: str, words: tuple[str, ...]) -> NoReturn:
         os.dup2(said, 2)
         status = reconcile(list(words))
         sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:  # which would end the process here, without a word of what it was
+        traceback.print_exc()
         sys.stderr.flush()
     finally:
         os._exit(status)

@@ -76,7 +76,8 @@ def _initialise(folder: Path, *options: str) -> None:
     answer = ask(folder, "init", *options)
     if answer.status:
         refuse_disk(answer.error, folder, folder)
-        raise RepositoryError(f"git init in {folder}: {answer.error}", fix="install git, or run `git init` yourself")
+        problem = f"git init in {folder}: {answer.error}"
+        raise RepositoryError(problem, fix="fix what git reports, or install git, and run again")
 
 
 def find_head(root: Path) -> str | None:

@@ -76,8 +76,7 @@ def _initialise(folder: Path, *options: str) -> None:
     answer = ask(folder, "init", *options)
     if answer.status:
         refuse_disk(answer.error, folder, folder)
-        problem = f"git init in {folder}: {answer.error}"
-        raise RepositoryError(problem, fix="fix what git reports, or install git, and run again")
+        raise RepositoryError(f"git init: {answer.error}", fix="fix what git reports, or install git, and run again")
 
 
 def find_head(root: Path) -> str | None:

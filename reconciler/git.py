@@ -1,8 +1,8 @@
 """What the other modules ask of git, which ``git_process`` starts. Paths are relative to our repository (``root``),
 which may lie below git's top.
 
-Reading never fails for want of git: outside a repository, without commits, in a shallow clone or without a git program
-the answers are None, empty or "not committed". Only ``initialise`` and ``commit`` raise.
+Outside a repository, without commits, in a shallow clone or without a git program the answers are None, empty or "not
+committed". A disk that fails is a StorageError; besides, only ``initialise`` and ``commit`` raise.
 
 Of GitPython it takes the part that starts git: limits, streams and a missing program are handled there. Its objects
 (``Repo``, ``IndexFile``, ``Commit``) are left alone: each call must carry the options that keep the configuration of a

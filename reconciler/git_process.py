@@ -22,7 +22,7 @@ import git
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reconciler.storage_errors import refuse_storage_error
+from reconciler.storage_errors import explain_storage_error, find_refusal, find_refusal_in, refuse_storage_error
 
 # A hook sets these for its own repository, and they would silently redirect every call of ours to it.
 _SELECTS_A_REPOSITORY = (
@@ -104,6 +104,7 @@ def ask(
     closed = (*_ALWAYS, *_READING)
     environment = {**_HONEST, **chosen, "GIT_ALLOW_PROTOCOL": reach, **(_without_filters(root) if unfiltered else {})}
     answer = _run(root, arguments, closed, environment, stdin, limit)
+    _refuse_storage(answer, root)
     if not fetch or not answer.lacks_objects:
         return answer
     if named := _program_for_fetching(root):
@@ -184,6 +185,16 @@ def _run(
         refuse_storage_error(problem.__cause__ if isinstance(problem.__cause__, OSError) else problem, root)
         return GitAnswer(127, b"", str(problem))
     return GitAnswer(int(status), _bytes(out), _bytes(error).decode(errors="replace").strip())
+
+
+def _refuse_storage(answer: GitAnswer, root: Path) -> None:
+    """A git that its disk refuses answers like one that finds nothing, and often without a word of why. Raises
+    StorageError."""
+    if answer.status <= 0:
+        return
+    refused = find_refusal_in(answer.error) or find_refusal(root)
+    if refused is not None:
+        raise explain_storage_error(refused, root)
 
 
 def _has_terminal() -> bool:

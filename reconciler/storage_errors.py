@@ -69,6 +69,23 @@ def refuse_storage_error(error: Exception, path: Path) -> None:
         raise explain_storage_error(error, path) from error
 
 
+def find_refusal(folder: Path) -> OSError | None:
+    """What the disk of this folder answers right now, where it refuses to be read: asked once something else has failed
+    without a word of why."""
+    try:
+        with os.scandir(folder) as entries:
+            next(entries, None)
+    except OSError as error:
+        return error if error.errno in _OF_THE_MACHINE else None
+    return None
+
+
+def find_refusal_in(said: str) -> OSError | None:
+    """The same, where a program in English names it."""
+    named = (number for number in _OF_THE_MACHINE if os.strerror(number) in said)
+    return next((OSError(number, os.strerror(number)) for number in named), None)
+
+
 def can_explain(error: OSError) -> bool:
     """Whether it is the doing of a machine, or of somebody who put something else there, and no bug."""
     named = error.errno in _FIXES_OF_PATHS and (error.errno != errno.ENOENT or error.filename is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -10,15 +11,17 @@ from collections.abc import Sequence
 from errno import errorcode
 from io import StringIO
 from pathlib import Path
-from traceback import walk_tb
+from traceback import format_exception_only, walk_tb
 
 import click
 
 from reconciler.cli.command_table import WITHOUT_NAME, Commands
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import no_colour_option, quiet_option, verbose_option
 from reconciler.cli.shared.output import say, say_error
 from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
-from reconciler.storage_errors import can_explain, explain_storage_error
+from reconciler.escaping import escape_output
+from reconciler.storage_errors import can_explain, explain_storage_error, find_refusal
 
 _SINGLE_DASH = re.compile(r"-[A-Za-z][A-Za-z-]+=.*")
 _SHORT = {"help_option_names": ["-h", "--help"]}
@@ -50,7 +53,7 @@ def _go_to(_: click.Context, __: click.Parameter, folder: str | None) -> None:
 @click.option(
     "-C",
     "folder",
-    type=click.Path(exists=True, file_okay=False),
+    type=ExistingPath(file_okay=False),
     metavar="DIR",
     is_eager=True,
     expose_value=False,
@@ -82,44 +85,61 @@ reconcile.params[1:1] = [no_colour_option(), verbose_option(), quiet_option()]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code. The one broad catch around all commands."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    _open_closed_streams()
     try:
+        _open_closed_streams()
         _refuse_single_dash(given)
         result = reconcile.main(given, prog_name="reconcile", standalone_mode=False)
         sys.stdout.flush()
-    except click.ClickException as error:
-        shown = StringIO()
-        error.show(file=shown)
-        say(shown.getvalue().removesuffix("\n"), err=True)  # words of the command line may be names of files
-        return ERROR
-    except SpecError as error:
-        for problem in error.problems:
-            say_error(str(problem))
-        say(f"{len(error.problems)} problem{'s' if len(error.problems) > 1 else ''} in the spec", err=True)
-        return error.exit_code
-    except ReconcilerError as error:
-        say_error(error.message, error.fix)
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        say("Interrupted. Nothing recorded is lost; run the command again to go on.", err=True)
-        return INTERRUPTED
-    except BrokenPipeError:
-        _drop_output()  # the reader went away (`| head`)
-        return ERROR
-    except Exception as error:
-        if not isinstance(error, OSError) or not (_from_output(error) or can_explain(error)):
-            return _bug(given, error)
-        if not _from_output(error):
+    except (Exception, KeyboardInterrupt) as error:
+        try:
+            return _report(given, error)
+        except (Exception, KeyboardInterrupt) as second:
+            return _report_at_last(error, second)
+    return result if isinstance(result, int) else IN_SYNC
+
+
+def _report(given: list[str], error: BaseException) -> int:
+    """Say how a command ended that did not end by itself; gives the exit code."""
+    match error:
+        case click.ClickException():
+            shown = StringIO()
+            error.show(file=shown)
+            say(shown.getvalue().removesuffix("\n"), err=True)  # words of the command line may be names of files
+        case SpecError():
+            for problem in error.problems:
+                say_error(str(problem))
+            say(f"{len(error.problems)} problem{'s' if len(error.problems) > 1 else ''} in the spec", err=True)
+        case ReconcilerError():
+            say_error(error.message, error.fix)
+        case KeyboardInterrupt() | click.Abort():
+            say("Interrupted. Nothing recorded is lost; run the command again to go on.", err=True)
+        case BrokenPipeError():
+            _drop_output()  # the reader went away (`| head`)
+        case OSError() if _from_output(error):
+            _drop_output()
+            say_error(
+                f"cannot write to standard output: {error.strerror} ({errorcode.get(error.errno or 0, 'no number')})",
+                "free space where it goes, or send it elsewhere; what was recorded is kept",
+            )
+        case OSError() if can_explain(error):
             refused = explain_storage_error(error)
             say_error(refused.message, refused.fix)
+        case _:
+            return _report_bug(given, error)
+    return _choose_exit_code(error)
+
+
+def _choose_exit_code(error: BaseException) -> int:
+    match error:
+        case ReconcilerError():
+            return error.exit_code
+        case KeyboardInterrupt() | click.Abort():
+            return INTERRUPTED
+        case click.ClickException():
             return ERROR
-        _drop_output()
-        say_error(
-            f"cannot write to standard output: {error.strerror} ({errorcode.get(error.errno or 0, 'no number')})",
-            "free space where it goes, or send it elsewhere; what was recorded is kept",
-        )
-        return ERROR
-    return result if isinstance(result, int) else IN_SYNC
+        case OSError() if isinstance(error, BrokenPipeError) or _from_output(error) or can_explain(error):
+            return ERROR
+    return BUG
 
 
 def _refuse_single_dash(given: Sequence[str]) -> None:
@@ -147,15 +167,33 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _bug(given: list[str], error: Exception) -> int:
+def _report_bug(given: list[str], error: BaseException) -> int:
+    """A disk that refuses right now is the likelier cause of whatever was raised."""
     from reconciler.cli.shared.crash_report import write_report
 
-    report = write_report(Path.cwd(), given, error)
+    report, said = write_report(given, error), f"{type(error).__name__}: {error}"
+    if refused := find_refusal(Path()):
+        problem = explain_storage_error(refused, Path.cwd())
+        say_error(f"{problem.message}; what it led to, {said}, is in {report}", problem.fix)
+        return ERROR
     say_error(
-        f"this is a bug in reconcile: {type(error).__name__}: {error}",
+        f"this is a bug in reconcile: {said}",
         f"please send the report {report}; records are safe, and running again is too",
     )
     return BUG
+
+
+def _report_at_last(error: BaseException, second: BaseException) -> int:
+    """Where saying how a command ended has failed as well: in one write, which imports and opens nothing. Where nobody
+    can hear it, the exit code is left."""
+    named, also = ("".join(format_exception_only(each)).strip() for each in (error, second))
+    text = f"error: {named}\nerror: {also}, while that was reported\n"
+    if isinstance(second, OSError) and can_explain(second):
+        text += f"fix: {explain_storage_error(second).fix}\n"
+    with contextlib.suppress(Exception, KeyboardInterrupt):
+        sys.stderr.write(escape_output(text))
+        sys.stderr.flush()
+    return _choose_exit_code(error)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pty
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconciler import git, git_history, git_remotes
-from reconciler.errors import RepositoryError
+from reconciler.errors import RepositoryError, StorageError
 from reconciler.git_process import ask
 
 SPEC = "specs/a.yaml"
@@ -288,3 +289,32 @@ def test_objects_of_another_repository_are_read_as_what_their_names_say(copied: 
     with_ref = run(secret, "rev-parse", "HEAD")
     (copied / ".git/refs/heads/theirs").write_text(f"{with_ref}\n")
     assert git.resolve(copied, "theirs") == with_ref  # a copied .git holds refs, and those are its sender's
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["fatal: couldn't read .git/packed-refs: Input/output error", "fatal: failed to stat '.': Stale file handle"],
+    ids=["failing", "stale"],
+)
+def test_a_git_whose_disk_refuses_has_not_found_nothing(
+    said: str, copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/git").write_text(f'#!/bin/sh\necho "{said}" >&2\nexit 128\n')
+    (tmp_path / "bin/git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    with pytest.raises(StorageError, match=f"{copied}: {said.rpartition(': ')[2]}"):
+        git.find_head(copied)
+
+
+def test_a_git_that_says_nothing_is_asked_about_by_its_folder(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert git.find_blob_commits(copied, SPEC, "0" * 40) == ()
+    with pytest.raises(RepositoryError, match="no commit 'nowhere'"):
+        git.resolve(copied, "nowhere")
+
+    def fail(_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "scandir", fail)
+    with pytest.raises(StorageError, match="Input/output error"):
+        git.resolve(copied, "nowhere")

@@ -11,25 +11,33 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from reconciler.cli.shared.repository import find_root
+from reconciler.cli.shared.repository import WORK, find_root
 
 _PACKAGES = ("mlperf-reconciler", "click", "rich", "pydantic", "ruamel.yaml", "jsonschema", "GitPython")
 
 
-def write_report(start: Path, arguments: Sequence[str], error: BaseException) -> Path:
-    """Into .reconcile/ of the repository; into the temporary folder where that cannot be written."""
-    root = find_root(start)
+def write_report(arguments: Sequence[str], error: BaseException) -> Path:
+    """Into .reconcile/ of the repository; into the temporary folder where that cannot be found or written, and nowhere
+    where nothing can."""
     text = "\n".join(_lines(arguments, error))
-    for folder in ([root / ".reconcile"] if root else []) + [Path(tempfile.gettempdir())]:
+    for find_folder in (_find_work, lambda: Path(tempfile.gettempdir())):
         try:
+            folder = find_folder()
             folder.mkdir(parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(prefix=f"bug-{os.getpid()}-", suffix=".txt", dir=folder)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
                 stream.write(text)
             return Path(name)
         except OSError:
             continue
     return Path(os.devnull)
+
+
+def _find_work() -> Path:
+    root = find_root(Path.cwd())
+    if root is None:
+        raise FileNotFoundError
+    return root / WORK
 
 
 def _lines(arguments: Sequence[str], error: BaseException) -> list[str]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import NoReturn
 
+import click
 import pytest
 
 from reconciler.cli.command_table import COMMANDS
 from reconciler.cli.shared.repository import find_root
+from reconciler.errors import ReconcilerError
 from tests.unit.cli.conftest import Reconcile, console
 
 HEAVY = ("pydantic", "ruamel", "jsonschema", "git", "rich", "importlib.metadata")
@@ -107,6 +112,78 @@ def test_a_bug_exits_3_and_leaves_a_report(
     assert "in broken" in report
     assert "click " in report
     assert "hunter2" not in report
+
+
+def fail(_: object) -> NoReturn:
+    raise OSError(errno.EIO, os.strerror(errno.EIO), "specs")
+
+
+def test_what_a_failing_disk_led_to_is_no_bug(
+    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report of a bug looks for a repository on the very disk that failed."""
+    (tmp_path / "specs").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "elsewhere"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+    def broken(*_: object) -> None:
+        monkeypatch.setattr(Path, "exists", fail)
+        monkeypatch.setattr(os, "scandir", fail)
+        raise KeyError("5993058f")
+
+    monkeypatch.setattr("reconciler.cli.shared.plan_options.compute_plan", broken)
+    code, out, err = reconcile("plan")
+    monkeypatch.undo()
+    report = next((tmp_path / "elsewhere").glob("bug-*.txt"))
+    assert (code, out) == (1, "")
+    assert err.startswith("error: cannot use specs: Input/output error (EIO)")
+    assert f"KeyError: '5993058f', is in {report}" in err
+    assert "fix: the disk, or the way to it, fails" in err
+    assert "in broken" in report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "says"),
+    [
+        (ReconcilerError("the spec is gone"), 1, "the spec is gone"),
+        (KeyError("5993058f"), 3, "KeyError: '5993058f'"),
+        (click.Abort(), 130, "Abort"),
+        (OSError(errno.EIO, "Input/output error"), 1, "Input/output error"),
+        (click.UsageError("no such option"), 1, "no such option"),
+    ],
+    ids=["error", "bug", "interruption", "disk", "usage"],
+)
+@pytest.mark.parametrize("second", [OSError(errno.EIO, "Input/output error", "\x1b[2J"), ValueError("odd"), "full"])
+def test_a_report_that_fails_itself_still_ends_with_words_and_the_same_code(
+    raised: BaseException,
+    status: int,
+    says: str,
+    second: Exception | str,
+    tmp_path: Path,
+    reconcile: Reconcile,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "specs").mkdir()
+
+    def end(*_: object) -> NoReturn:
+        raise raised
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise second if isinstance(second, Exception) else OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("reconciler.cli.shared.plan_options.compute_plan", end)
+    monkeypatch.setattr("reconciler.cli.main.say", refuse)
+    monkeypatch.setattr("reconciler.cli.main.say_error", refuse)
+    if second == "full":
+        monkeypatch.setattr(sys.stderr, "write", refuse)
+    code, _, err = reconcile("plan")
+    assert code == status
+    if second != "full":
+        assert says in err
+        assert ("Input/output error" if isinstance(second, OSError) else "odd") in err
+        assert "\x1b" not in err
+        assert ("fix: the disk" in err) == isinstance(second, OSError)
 
 
 def test_a_file_that_somebody_removed_meanwhile_is_no_bug(

@@ -9,6 +9,7 @@ import click
 from msgspec.structs import replace
 
 from reconciler.cli.import_ import declare_option, parse_declarations
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
@@ -44,7 +45,7 @@ from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.render import render
 
 _LISTED = 12
-_PATH = click.Argument(["path"], metavar="PATH", type=click.Path(exists=True, file_okay=False, path_type=Path))
+_PATH = click.Argument(["path"], metavar="PATH", type=ExistingPath(file_okay=False, path_type=Path))
 _SUBMITTER = click.Option(
     ["--submitter"], default="", metavar="NAME", help="Whose results to adopt, where the tree has several submitters."
 )

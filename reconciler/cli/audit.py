@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from reconciler import git
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import busy_option, complete_refs, reporting_options, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_repository
@@ -35,7 +36,7 @@ _RERUN = click.Option(
 )
 _SIGNERS = click.Option(
     ["--signers"],
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=ExistingPath(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="The allowed signers of records, instead of those that the spec or git names.",
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
@@ -36,10 +37,10 @@ from reconciler.tree.reading.places import find_roots
 
 LOG = "submission_checker_log.txt"
 _OUTPUT = "official-checks"
-_PATH = click.Argument(["path"], required=False, type=click.Path(exists=True, path_type=Path))
+_PATH = click.Argument(["path"], required=False, type=ExistingPath(path_type=Path))
 _OFFICIAL = click.Option(
     ["--official"],
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=ExistingPath(file_okay=False, path_type=Path),
     metavar="FOLDER",
     is_flag=False,
     flag_value=".",

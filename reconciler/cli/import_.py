@@ -9,6 +9,7 @@ import click
 
 from reconciler import git
 from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
@@ -28,13 +29,13 @@ from reconciler.render.documents import render_document
 from reconciler.resource.kinds import Address, Cell, Kind
 
 _FOLDER = click.Argument(
-    ["folder"], required=False, metavar="[LOGDIR]", type=click.Path(exists=True, file_okay=False, path_type=Path)
+    ["folder"], required=False, metavar="[LOGDIR]", type=ExistingPath(file_okay=False, path_type=Path)
 )
 _CELL = click.Option(["--cell"], required=True, metavar="CELL", help="The declared cell whose run this is.")
 _CONF = click.Option(
     ["--user-conf"],
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=ExistingPath(dir_okay=False, path_type=Path),
     help="The user.conf of this run; by default the one in LOGDIR.",
 )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.tree_options import open_archive, originals_option, round_option, show_progress
@@ -19,7 +20,7 @@ from reconciler.tree.check.engine import check_tree
 from reconciler.tree.findings import TreeReport
 from reconciler.tree.verify.engine import verify_tree
 
-_PATH = click.Argument(["path"], type=click.Path(exists=True, path_type=Path), metavar="TREE")
+_PATH = click.Argument(["path"], type=ExistingPath(path_type=Path), metavar="TREE")
 _INTO = click.Option(
     ["-o", "--output", "folder"],
     type=click.Path(file_okay=False, path_type=Path),

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from reconciler.cli.pr import render_pages
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import complete_refs, spec_option, takes
 from reconciler.cli.shared.output import say
 from reconciler.cli.shared.page_source import RepositoryPage
@@ -45,7 +46,7 @@ _OPEN = click.Option(["--open", "browse"], is_flag=True, help="Open it in a brow
 _TREE = click.Option(
     ["--tree", "trees"],
     multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=ExistingPath(file_okay=False, path_type=Path),
     metavar="PATH",
     help="Another submission tree to compare with and to verify. May be repeated.",
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.passwords import password_options, read_password
@@ -17,7 +18,7 @@ from reconciler.publishing.unpacking import unpack, verify_digests
 from reconciler.quantities import show_count, show_size
 from reconciler.render.documents import render_document
 
-_FILE = click.Argument(["file"], metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+_FILE = click.Argument(["file"], metavar="FILE", type=ExistingPath(dir_okay=False, path_type=Path))
 _OUTPUT = click.Option(
     ["-o", "--output"],
     metavar="DIR",

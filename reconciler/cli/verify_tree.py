@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.tree_options import (
@@ -26,7 +27,7 @@ from reconciler.render.findings_tables import render_findings_csv, render_object
 from reconciler.tree.findings import TreeReport
 from reconciler.tree.verify.engine import verify_tree
 
-_PATH = click.Argument(["path"], type=click.Path(exists=True, path_type=Path))
+_PATH = click.Argument(["path"], type=ExistingPath(path_type=Path))
 _CSV = click.Option(
     ["--csv", "csv_file"], type=click.Path(path_type=Path), metavar="FILE", help="Also write the findings as CSV."
 )
@@ -38,7 +39,7 @@ _OBJECTIONS = click.Option(
 )
 _BASELINE = click.Option(
     ["--baseline"],
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=ExistingPath(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Show only what is not in FILE, an earlier report of --json.",
 )

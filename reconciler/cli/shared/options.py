@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, hold_back, say_held, say_json
 from reconciler.errors import SpecError
 from reconciler.resource.pipeline import Kind
@@ -187,7 +188,7 @@ def spec_option() -> click.Option:
     return click.Option(
         ["--spec", "specs"],
         multiple=True,
-        type=click.Path(exists=True),
+        type=ExistingPath(),
         metavar="SPEC",
         help="Read this spec instead of all in specs/. May be repeated.",
     )

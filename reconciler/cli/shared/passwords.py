@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.errors import ReconcilerError
 
 _LONGEST = 4096  # bytes of a password and the end of its line
@@ -17,7 +18,7 @@ def password_options() -> list[click.Option]:
         click.Option(
             ["--password-file"],
             metavar="FILE",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            type=ExistingPath(dir_okay=False, path_type=Path),
             help="Read the password from the first line of FILE. By default it is asked for.",
         ),
         click.Option(["--password-env"], metavar="NAME", help="Read the password from this environment variable."),

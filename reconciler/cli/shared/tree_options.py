@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.output import is_quiet, use_colour
 from reconciler.files import hash_file
 from reconciler.render.findings import ORDERS
@@ -36,7 +37,7 @@ def all_option() -> click.Option:
 def originals_option() -> click.Option:
     return click.Option(
         ["--originals"],
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        type=ExistingPath(file_okay=False, path_type=Path),
         metavar="DIR",
         help="Untruncated accuracy logs, to compare hash lines and verdicts with.",
     )

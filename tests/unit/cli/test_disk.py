@@ -10,12 +10,14 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from reconciler.cli.main import reconcile as main_command
 from tests.unit.cli.conftest import Reconcile, edit
 from tests.warm.commands import run_command
 
@@ -160,6 +162,70 @@ def test_process_that_may_open_no_more_files(recorded: Path) -> None:
         assert "bug" not in ended.stderr, ended.stderr
     assert 1 in seen
     assert run_command(["plan", "--deep"], recorded).returncode == 0
+
+
+def walk_commands(
+    command: click.Command, words: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield words, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            if (below := command.get_command(context, name)) is not None:
+                yield from walk_commands(below, (*words, name))
+
+
+def list_given_paths() -> list[list[str]]:
+    """The words of each command up to an argument or option that names what must be there."""
+    found = []
+    for words, command in walk_commands(main_command):
+        for item in command.params:
+            if isinstance(item.type, click.Path) and item.type.exists:
+                found.append([*words, *(item.opts[-1:] if isinstance(item, click.Option) else [])])
+    return found
+
+
+def test_every_path_that_must_be_there_is_looked_at_in_the_same_way() -> None:
+    assert len(list_given_paths()) > 15
+    assert [
+        w for w, c in walk_commands(main_command) for p in c.params if type(p.type) is click.Path and p.type.exists
+    ] == []
+
+
+@pytest.mark.parametrize("words", list_given_paths(), ids=" ".join)
+def test_what_cannot_be_looked_at_is_not_called_absent(
+    words: list[str], tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    real = Path.stat
+
+    def refuse(path: Path, **named: bool) -> os.stat_result:
+        if path.name == "given":
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
+        return real(path, **named)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    code, out, err = reconcile(*words, "given")
+    assert (code, out) == (1, "")
+    assert err == (
+        "error: cannot use given: Stale file handle (ESTALE)\n"
+        "fix: the file server lost track of it: wait until it answers, or mount it again, and run again\n"
+    )
+
+
+def test_paths_that_are_absent_closed_or_of_another_kind_are_told_apart(
+    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    Path("file").write_bytes(b"")
+    assert "File 'none' does not exist.\nfix: " in reconcile("unpack", "none")[2]
+    assert "File 'file/none' does not exist." in reconcile("unpack", "file/none")[2]
+    assert "(ELOOP)" in reconcile("unpack", "loop")[2]
+    assert "File '.' is a directory." in reconcile("unpack", ".")[2]
+    assert "Directory 'file' is a file." in reconcile("-C", "file")[2]
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert "cannot use file: Permission denied (EACCES)\nfix: make it readable" in reconcile("unpack", "file")[2]
 
 
 def console_python(text: str, at: Path) -> subprocess.CompletedProcess[str]:

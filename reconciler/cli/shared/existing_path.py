@@ -1,0 +1,41 @@
+"""The type of arguments and options that name what must be there already."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reconciler.storage_errors import explain_storage_error
+
+_FIX = "fix: check its name; it is looked for from the working folder, or from that of -C"
+
+
+class ExistingPath(click.Path):
+    """A file or folder to read. Click's own type says of whatever it cannot look at that it does not exist, also where
+    a disk fails or a folder is closed to this user: here that is a StorageError with the reason."""
+
+    def __init__(self, *, file_okay: bool = True, dir_okay: bool = True, path_type: type[Any] | None = None) -> None:
+        super().__init__(exists=True, file_okay=file_okay, dir_okay=dir_okay, path_type=path_type)
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        kind, named = self.name.title(), repr(os.fspath(value))
+        try:
+            is_folder = stat.S_ISDIR(Path(value).stat().st_mode)
+            if not os.access(value, os.R_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(value))
+        except (FileNotFoundError, NotADirectoryError):
+            self.fail(f"{kind} {named} does not exist.\n{_FIX}", param, ctx)
+        except OSError as error:
+            raise explain_storage_error(error) from error
+        if is_folder and not self.dir_okay:
+            self.fail(f"{kind} {named} is a directory.", param, ctx)
+        if not is_folder and not self.file_okay:
+            self.fail(f"{kind} {named} is a file.", param, ctx)
+        return self.coerce_path_result(value)

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 _PREFIX = "reconcile-commit-"  # of what is in .git until its maker has ended, or the next commit begins
 _FOLDER = ".folder"  # ends the name of a folder; the note of who works in it has none
 _NOTE = b"held by mlperf-reconciler\n"  # what a lock of ours holds; one of git's is empty or an index
-_YOUNG = 60.0  # seconds in which an empty note may be one that is being written
+_YOUNG = 60.0  # seconds in which a note that is not whole may be one that is being written
 _PAUSE = 0.05  # seconds between two looks at a lock of others
 
 
@@ -156,9 +156,7 @@ def _sweep(root: Path, git_folder: Path, shared: Path) -> None:
                 shutil.rmtree(note, ignore_errors=True)
             continue
         with contextlib.suppress(OSError), _unheld(note) as dead:
-            young = time.time() - note.stat().st_mtime < _YOUNG
-            ended = dead or (not young and not note.stat().st_size)
-            if ended and end_turn(root, Path(f"{note}{_FOLDER}")):
+            if dead and end_turn(root, Path(f"{note}{_FOLDER}")):
                 shutil.rmtree(f"{note}{_FOLDER}", ignore_errors=True)
                 note.unlink()
 
@@ -176,11 +174,16 @@ def _remove_dead(lock: Path) -> bool:
 
 @contextlib.contextmanager
 def _unheld(note: Path) -> Iterator[bool]:
-    """Whether this is a note of ours that nobody holds; held by us meanwhile, so that only one removes it. OSError
-    where there is none."""
+    """Whether this is a note of ours that nobody holds; held by us meanwhile, so that only one removes it. One that was
+    never written to its end, as before a power failure, is known by its name or by how it begins. OSError where there
+    is none."""
     descriptor = os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        yield os.read(descriptor, len(_NOTE) + 1) == _NOTE and try_flock(descriptor) and _is_still(note, descriptor)
+        said, age = os.read(descriptor, len(_NOTE) + 1), time.time() - os.fstat(descriptor).st_mtime
+        begun = note.name.startswith(_PREFIX) or (said != b"" and _NOTE.startswith(said))
+        # Never a young one: its maker may not hold it yet, and would not once we do.
+        ours = said == _NOTE or (begun and age > _YOUNG)
+        yield ours and try_flock(descriptor) and _is_still(note, descriptor)
     finally:
         os.close(descriptor)
 

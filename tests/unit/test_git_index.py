@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import signal
@@ -106,11 +107,11 @@ def test_group_that_is_killed_at_any_instant_leaves_no_lock_behind(committed: Pa
         write(committed, f"{number}-more.json")
         assert git.commit(committed, ["state"], "Record") == run(committed, "rev-parse", "HEAD")
         assert run(committed, "status", "--porcelain") == ""
-    # A note may have been made and not yet written when the kill came: it goes with a commit a minute later.
+    # A note may have been made and not yet written when the kill came: it goes with a commit a minute later. A whole
+    # one is left where the git of the last kill had not ended yet when the next commit began.
     for name in ours(committed):
-        note = committed / ".git" / name
-        assert note.read_bytes() == b""
-        os.utime(note, (0, 0))
+        if not name.endswith(".folder"):
+            os.utime(committed / ".git" / name, (0, 0))
     write(committed, "last.json")
     assert git.commit(committed, ["state"], "Record") == run(committed, "rev-parse", "HEAD")
     assert ours(committed) == []
@@ -134,3 +135,34 @@ def test_a_disk_that_git_says_nothing_of_is_asked(
         git_index.refuse_disk("fatal: not a valid object name", index.folder, index.root)
         monkeypatch.undo()
     assert ours(committed) == []
+
+
+@pytest.mark.parametrize("said", [b"", b"held by", bytes(26)], ids=["empty", "begun", "zeroed"])
+def test_note_that_was_never_written_to_its_end_goes_a_minute_later(committed: Path, said: bytes) -> None:
+    note, folder = committed / ".git/reconcile-commit-x", committed / ".git/reconcile-commit-x.folder"
+    note.write_bytes(said)
+    folder.mkdir()
+    git.end_killed_commit(committed, ["state"])
+    assert ours(committed) == [note.name, folder.name], "it may be one that is being written"
+    os.utime(note, (0, 0))
+    with note.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        git.end_killed_commit(committed, ["state"])
+        assert ours(committed) == [note.name, folder.name], "somebody works in it"
+    git.end_killed_commit(committed, ["state"])
+    assert ours(committed) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "is_ours"), [(b"held by mlperf", True), (b"", False), (b"DIRC", False), (b"held by me\n", False)]
+)
+def test_lock_that_was_never_written_to_its_end_goes_where_it_begins_like_ours(
+    committed: Path, said: bytes, is_ours: bool
+) -> None:
+    lock = committed / ".git/index.lock"
+    lock.write_bytes(said)
+    git.end_killed_commit(committed, ["state"])
+    assert lock.exists()
+    os.utime(lock, (0, 0))
+    git.end_killed_commit(committed, ["state"])
+    assert lock.exists() != is_ours

@@ -76,6 +76,8 @@ def _initialise(folder: Path, *options: str) -> None:
     answer = ask(folder, "init", *options)
     if answer.status:
         refuse_disk(answer.error, folder, folder)
+        answer = ask(folder, "init", *options)  # git names no cause where a single write fails
+    if answer.status:
         raise RepositoryError(f"git init: {answer.error}", fix="fix what git reports, or install git, and run again")
 
 
@@ -213,11 +215,7 @@ def list_blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes
         rows = ask(root, "ls-tree", "-r", "-z", f"{tip}^{{tree}}", "--", folder).out.split(b"\0")
         names.update(row.split()[2].decode() for row in rows if row and row.endswith(suffix.encode()))
     answer = ask(root, "cat-file", "--batch", stdin="\n".join(sorted(names)).encode(), fetch=True) if names else None
-    return tuple(_parse_batch(answer.out)) if answer else ()
-
-
-def _parse_batch(data: bytes) -> Iterator[bytes]:
-    return (content for _, content in _named_batch(data))
+    return tuple(content for _, content in _named_batch(answer.out)) if answer else ()
 
 
 def _named_batch(data: bytes) -> Iterator[tuple[str, bytes]]:

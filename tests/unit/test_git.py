@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -318,3 +320,21 @@ def test_own_hook_still_guards_a_commit(committed: Path) -> None:
     (committed / "specs/a.yaml").write_text("one: 2\n")
     with pytest.raises(RepositoryError, match="no commits today"):
         git.commit(committed, ["specs"], "Declare another value")
+
+
+def test_single_write_that_fails_ends_no_new_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git says neither of which error it was, nor leaves a trace of it."""
+    real = shutil.which("git")
+    (tmp_path / "bin").mkdir()
+    program, once = tmp_path / "bin/git", tmp_path / "once"
+    once.touch()
+    failing = (
+        f'case "$*" in *init*) rm {once} 2>/dev/null && echo "fatal: could not set core.bare" >&2 && exit 128;; esac'
+    )
+    program.write_text(f'#!/bin/sh\n{failing}\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    (tmp_path / "new").mkdir()
+    assert git.initialise(tmp_path / "new", own=True)
+    assert not once.exists()
+    assert git.find_root(tmp_path / "new") == tmp_path / "new"

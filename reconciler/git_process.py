@@ -194,7 +194,7 @@ def _refuse_storage(answer: GitAnswer, root: Path) -> None:
         return
     refused = find_refusal_in(answer.error) or find_refusal(root)
     if refused is not None:
-        raise explain_storage_error(refused, root)
+        raise explain_storage_error(refused, root, "read")
 
 
 def _has_terminal() -> bool:

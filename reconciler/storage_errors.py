@@ -66,7 +66,7 @@ def refuse_storage_error(error: Exception, path: Path) -> None:
     if isinstance(error, StorageError):
         raise error
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
-        raise explain_storage_error(error, path) from error
+        raise explain_storage_error(error, path, "read") from error
 
 
 def find_refusal(folder: Path) -> OSError | None:
@@ -92,8 +92,9 @@ def can_explain(error: OSError) -> bool:
     return error.errno in _FIXES or named or isinstance(error, StrangeFileError)
 
 
-def explain_storage_error(error: OSError, path: Path | str = "") -> StorageError:
-    """With the file that the error itself names, unless it is one that only stands for ``path`` while it is written."""
+def explain_storage_error(error: OSError, path: Path | str = "", verb: str = "write") -> StorageError:
+    """With the file that the error itself names, unless it is one that only stands for ``path`` while it is written.
+    ``verb``: what was to be done with ``path``."""
     number = error.errno or 0
     name, said = errno.errorcode.get(number, f"error {number}"), error.strerror or os.strerror(number)
     named = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
@@ -101,8 +102,8 @@ def explain_storage_error(error: OSError, path: Path | str = "") -> StorageError
     if isinstance(error, StrangeFileError):
         return StorageError(f"cannot read {where or 'a file'}: {said}", fix=_IN_THE_WAY)
     fix = _FIXES.get(number) or _FIXES_OF_PATHS.get(number, "see the error")
-    verb = "write" if number in _OF_WRITING or where == str(path) else "use"
-    return StorageError(f"cannot {verb} {where or 'a file'}: {said} ({name})", fix=fix)
+    tried = "write" if number in _OF_WRITING else verb if where == str(path) else "use"
+    return StorageError(f"cannot {tried} {where or 'a file'}: {said} ({name})", fix=fix)
 
 
 @contextlib.contextmanager

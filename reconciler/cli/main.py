@@ -173,7 +173,7 @@ def _report_bug(given: list[str], error: BaseException) -> int:
 
     report, said = write_report(given, error), f"{type(error).__name__}: {error}"
     if refused := find_refusal(Path()):
-        problem = explain_storage_error(refused, Path.cwd())
+        problem = explain_storage_error(refused, verb="read")
         say_error(f"{problem.message}; what it led to, {said}, is in {report}", problem.fix)
         return ERROR
     say_error(

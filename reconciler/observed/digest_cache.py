@@ -23,6 +23,7 @@ from reconciler.files import (
     read_version,
     write_cache,
 )
+from reconciler.foreign import walk_files
 from reconciler.json_files import parse_json
 from reconciler.storage_errors import refuse_storage_error
 
@@ -90,7 +91,7 @@ class DigestCache:
         if path.is_file():
             status = path.stat()
             return self._digest(self._sources, str(path), status.st_size, status.st_mtime_ns) or None
-        files = [item for item in sorted(path.rglob("*")) if item.is_file() and not _is_in_hidden(item, path)]
+        files = [item for item in sorted(walk_files(path)) if item.is_file() and not _is_in_hidden(item, path)]
         stated = [(item, s.st_size, s.st_mtime_ns) for item in files for s in (item.stat(),)]
         now = seal("folder", ((item.relative_to(path).as_posix(), size, time) for item, size, time in stated))
         return self.remembered(f"{path}/ (files)", now, lambda: self._hash_folder(path, stated))

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from reconciler.errors import StorageError
 from reconciler.tree.findings import Complaint, Place, Rule, TreeFinding
 
 V = TypeVar("V")
@@ -30,6 +31,8 @@ def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]
         try:
             for complaint in function(view):
                 yield TreeFinding(rule, about.submitter, about.cell, complaint, about.origin)
+        except StorageError:  # of the disk, whichever rule met it
+            raise
         except Exception as error:
             text = f"{rule.id}: {type(error).__name__}: {error}"
             complaint = Complaint(Place(about.cell), " ".join(text.split()), "a rule that works", fix="report this bug")

@@ -33,7 +33,7 @@ class ExistingPath(click.Path):
         except (FileNotFoundError, NotADirectoryError):
             self.fail(f"{kind} {named} does not exist.\n{_FIX}", param, ctx)
         except OSError as error:
-            raise explain_storage_error(error) from error
+            raise explain_storage_error(error, Path(value), "read") from error
         if is_folder and not self.dir_okay:
             self.fail(f"{kind} {named} is a directory.", param, ctx)
         if not is_folder and not self.file_okay:

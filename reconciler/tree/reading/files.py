@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -13,6 +14,7 @@ from msgspec import Struct
 from reconciler.errors import LogError
 from reconciler.foreign import StrangeFileError, read_regular
 from reconciler.resource.kinds import DIVISIONS
+from reconciler.storage_errors import explain_storage_error, refuse_storage_error
 from reconciler.tree.reading.held import HeldTree, find_held, name_in_tree
 
 T = TypeVar("T", covariant=True)
@@ -129,14 +131,14 @@ def is_folder(path: Path | str) -> bool:
     """Links followed."""
     if (held := find_held()) is not None:
         return name_in_tree(path) in held.folders
-    return os.path.isdir(path)  # noqa: PTH112
+    return (status := _find_status(path)) is not None and stat.S_ISDIR(status.st_mode)
 
 
 def is_there(path: str) -> bool:
     """Whether there is anything under a name, links followed."""
     if (held := find_held()) is not None:
         return (name := name_in_tree(path)) in held.files or name in held.folders
-    return os.path.exists(path)  # noqa: PTH110
+    return _find_status(path) is not None
 
 
 def find_size(folder: str, name: str) -> int | None:
@@ -147,16 +149,33 @@ def find_size(folder: str, name: str) -> int | None:
     found = next((entry for entry in list_entries(folder) if entry.name == name), None)
     try:
         return None if found is None or found.is_dir() else found.stat().st_size
-    except OSError:
+    except OSError as error:
+        refuse_storage_error(error, Path(folder, name))
         return None
 
 
 def list_entries(path: Path | str) -> list[os.DirEntry[str]]:
+    """None where there is no folder. Raises StorageError for one that this machine or this user may not list: nothing
+    is known of what it holds, least of all that it is empty."""
     try:
         with os.scandir(path) as found:
             return list(found)
-    except OSError:
+    except PermissionError as error:
+        raise explain_storage_error(error, path, "read") from error
+    except OSError as error:
+        refuse_storage_error(error, Path(path))
         return []
+
+
+def _find_status(path: Path | str) -> os.stat_result | None:
+    """Links followed."""
+    try:
+        return os.stat(path)  # noqa: PTH116
+    except ValueError:  # a name with a zero byte
+        return None
+    except OSError as error:
+        refuse_storage_error(error, Path(path))
+        return None
 
 
 def leads_out(path: Path) -> bool:
@@ -171,5 +190,6 @@ def leads_out(path: Path) -> bool:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir() and not (entry.is_symlink() and leads_out(Path(entry.path)))
-    except OSError:
+    except OSError as error:
+        refuse_storage_error(error, Path(entry.path))
         return False

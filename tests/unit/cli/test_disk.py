@@ -6,6 +6,7 @@ import errno
 import fcntl
 import io
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -78,6 +79,28 @@ def test_reading_that_fails_is_no_missing_record(recorded: Path, reconcile: Reco
         shutil.rmtree(recorded / ".reconcile/index", ignore_errors=True)
         strike(recorded, reconcile, name, at, READING, "plan", "--deep")
     assert reconcile("plan", "--deep")[0] == 0
+
+
+@pytest.mark.parametrize("words", ["check sent", "verify-tree sent", "compare sent sent"])
+@pytest.mark.parametrize("name", ["EIO", "EACCES"])
+def test_folder_that_cannot_be_listed_is_not_empty(
+    words: str, name: str, recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = recorded / "sent"
+    shutil.copytree(recorded / ".reconcile/tree", sent)
+    undisturbed = reconcile(*words.split())
+    assert undisturbed[0] in (0, 2)
+    fault = Fault(sent, name, 1 << 30)
+    monkeypatch.setattr(os, "scandir", fault.wrap(os.scandir))
+    assert reconcile(*words.split()) == undisturbed
+    calls = fault.count
+    assert calls > 5
+    for fault.at in range(1, calls, max(1, calls // 6)):
+        fault.count = 0
+        code, out, err = reconcile(*words.split())
+        assert (code, out) == (1, ""), f"refused from call {fault.at} of {calls} on"
+        assert re.match(rf"error: cannot (read|use) ({sent}|sent)", err), err
+        assert f"({name})\nfix: " in err
 
 
 @pytest.mark.parametrize("name", OF_WRITES)
@@ -208,7 +231,7 @@ def test_what_cannot_be_looked_at_is_not_called_absent(
     code, out, err = reconcile(*words, "given")
     assert (code, out) == (1, "")
     assert err == (
-        "error: cannot use given: Stale file handle (ESTALE)\n"
+        "error: cannot read given: Stale file handle (ESTALE)\n"
         "fix: the file server lost track of it: wait until it answers, or mount it again, and run again\n"
     )
 
@@ -225,7 +248,7 @@ def test_paths_that_are_absent_closed_or_of_another_kind_are_told_apart(
     assert "File '.' is a directory." in reconcile("unpack", ".")[2]
     assert "Directory 'file' is a file." in reconcile("-C", "file")[2]
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert "cannot use file: Permission denied (EACCES)\nfix: make it readable" in reconcile("unpack", "file")[2]
+    assert "cannot read file: Permission denied (EACCES)\nfix: make it readable" in reconcile("unpack", "file")[2]
 
 
 def console_python(text: str, at: Path) -> subprocess.CompletedProcess[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from reconciler import foreign
+from reconciler.errors import StorageError
 from reconciler.files import RepositoryPaths, hash_file, hash_tree
 from reconciler.foreign import StrangeFileError
 from reconciler.observed import digest_cache
@@ -115,3 +118,24 @@ def test_a_file_that_gives_more_than_it_has_is_not_read_to_its_end(monkeypatch: 
     monkeypatch.setattr(foreign, "_GROWTH", 0)
     with pytest.raises(StrangeFileError, match="more bytes than it says"):
         hash_file(Path("/proc/self/status"))  # of the kernel: it has no size
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES], ids=["failing", "closed"])
+def test_folder_of_which_a_part_cannot_be_listed_has_no_digest(
+    number: int, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkpoint / "more").mkdir()
+    (checkpoint / "more/weights").write_bytes(b"1")
+    real = os.scandir
+
+    def refuse(path: os.PathLike[str]) -> Iterator[os.DirEntry[str]]:
+        if Path(path).name == "more":
+            raise OSError(number, os.strerror(number), os.fspath(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    if number == errno.EACCES:
+        assert make_cache(tmp_path).source(checkpoint) is None
+    else:
+        with pytest.raises(StorageError, match=r"Input/output error \(EIO\)"):
+            make_cache(tmp_path).source(checkpoint)

@@ -28,6 +28,12 @@ from tests.unit.tree.check.written import TOKENS, open_cell
 
 SCORE = "Score:open/box/tiny/Offline"
 DONE, NOT_IN_SYNC = 0, 2
+_CHECKER = """\
+import pathlib, sys
+tree = pathlib.Path(sys.argv[sys.argv.index("--input") + 1])
+print(sum(len(path.read_bytes()) for path in tree.rglob("*") if path.is_file()), "bytes")
+print("SUMMARY: submission looks OK")
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +132,27 @@ if all(map(find_spec, ("onnx", "onnxruntime"))):
     asked = ("resnet50", "--division", "open", "--samples", "8", "--output", ".", "--busy")
     COMMANDS["rehearse"] = Written("unrehearsed", ("rehearse", *asked), commits=True, weight=0.5)
 
+# What only looks, and may write caches: nothing of it is killed, and its disk refuses like any other.
+LOOKS: dict[str, Written] = {
+    "check": Written("recorded", ("check",), exact=True),
+    "check --official": Written("official", ("check", "--official", "../checkout"), exact=True),
+    "check PATH": Written("contradicted", ("check", "../sent"), None, exact=True),
+    "attach": Written("unscored tiny", ("attach",), NOT_IN_SYNC, exact=True),
+    "status": Written("recorded", ("status", "--json"), exact=True),
+    "show": Written("recorded", ("show", "digits"), exact=True),
+    "why": Written("changed", ("why", "digits"), None, exact=True),
+    "logs": Written("recorded", ("logs", "digits"), exact=True),
+    "diff": Written("corrected", ("diff", "submitted", "HEAD"), exact=True),
+    "compare": Written("corrected", ("compare", "submitted", "HEAD"), exact=True),
+    "compare trees": Written("sent", ("compare", "../sent", "../sent"), None, exact=True),
+    "blame": Written("corrected", ("blame", "digits"), exact=True),
+    "audit": Written("corrected", ("audit",), exact=True),
+    "validate": Written("recorded", ("validate",), exact=True),
+    "doctor": Written("recorded", ("doctor",), exact=True),
+    "embargo": Written("recorded", ("embargo",), exact=True),
+    "gc --dry-run": Written("recorded", ("gc", "--dry-run"), exact=True),
+}
+
 
 def run(root: Path, *words: str, code: int = DONE) -> None:
     """In this process: it has loaded everything already."""
@@ -161,6 +188,7 @@ def make_starts(folder: Path, wanted: Collection[str]) -> None:
     start("mirrored", _mirror)
     start("corrected", _correct)
     start("contradicted", _contradict)
+    start("official", _make_checkout)
     start("untidy", lambda root: edit(root, "  round: v6.1\n", "  round: v6.1   \n\n\n\n"))
     start("older", _declare_other_round)
     start("stored", _store)
@@ -253,6 +281,13 @@ def _contradict(root: Path) -> None:
     sent = root.parent / "sent"
     open_cell(sent, "llama3.1-8b", "Server", TOKENS)
     contradict(sent)
+
+
+def _make_checkout(root: Path) -> None:
+    """A checker that reads the whole tree, and is content."""
+    folder = root.parent / "checkout/tools/submission"
+    folder.mkdir(parents=True)
+    (folder / "submission_checker.py").write_text(_CHECKER)
 
 
 def _declare_other_round(root: Path) -> None:
@@ -351,7 +386,7 @@ def find_wrong(folder: Path) -> list[str]:
     left = [p for p in folder.rglob("*") if p.name.endswith((".partial", ".gone")) and p not in probed]
     # The index that a killed git was about to commit: nobody waits for it, and its name is never used again.
     left += [p for p in (root / ".git").rglob("*.lock") if not p.name.startswith("next-index-")]
-    # An empty note may be one that is being written: it goes with the first commit a minute later.
+    # A note that is not whole may be one that is being written: it goes with the first commit a minute later.
     left += [p for p in (root / ".git").glob("reconcile-*") if p.is_dir() or p.stat().st_size]
     left += list((root / ".reconcile").glob("scratch-*"))
     wrong = [f"left over: {path.relative_to(folder)}" for path in left]

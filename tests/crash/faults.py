@@ -1,9 +1,10 @@
 """Disks and machines that refuse: ``python -m tests.crash.faults [--count N] [--seed N] [--only COMMAND]``.
 
-Each try copies a repository and starts a command that writes; from a certain call on, one or all calls of one kind that
-touch a file of its folder are refused, in the command and in its children (``refuse.c``). It must end by itself, with
-an error that says what was refused and what to do. What `plan` says then must be true, and the same command, run again
-on a disk that is well, must leave what an undisturbed run leaves. Prints a line for each failure and a table.
+Each try copies a repository and starts a command, most of which write; from a certain call on, one or all calls of one
+kind that touch a file of its folder are refused, in the command and in its children (``refuse.c``). It must end by
+itself, with an error that says what was refused and what to do. What `plan` says then must be true, and the same
+command, run again on a disk that is well, must leave what an undisturbed run leaves. Prints a line for each failure and
+a table.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.crash.commands import COMMANDS, Written, make_starts
+from tests.crash.commands import COMMANDS, LOOKS, Written, make_starts
 from tests.crash.kills import Reference, check, copy, finish, measure, said
 from tests.passes.crashing import wait_for_end_of
 from tests.passes.repository import Repository
@@ -32,6 +33,7 @@ from tests.passes.repository import Repository
 WRITES, REMOVALS, READS, LOCKS = 1, 2, 4, 8  # as in refuse.c
 SPARED = b"/said.txt"  # what the command says is not written to that disk
 NEVER = 1 << 40
+TRIED: Mapping[str, Written] = {**COMMANDS, **LOOKS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def one_try(
     number: int, name: str, fault: str, share: float, disk: Disk, starts: Path, folder: Path, reference: Reference
 ) -> Try:
     """``share``: where among its calls the first one is refused, from 0 to 1."""
-    command = COMMANDS[name]
+    command = TRIED[name]
     words = command.words if command.then is None else command.then
     copy(starts, command, folder)
     disk.refuse(folder, FAULTS[fault], NEVER)
@@ -160,14 +162,14 @@ def strike(count: int, seed: int, disk: Disk, folder: Path, only: tuple[str, ...
     for role in ("AUTHOR", "COMMITTER"):
         os.environ |= {f"GIT_{role}_NAME": "Tester", f"GIT_{role}_EMAIL": "tester@example.com"}
     starts = folder / "starts"
-    names = [name for name in COMMANDS if not only or name in only]
-    make_starts(starts, {COMMANDS[name].start for name in names})
+    names = [name for name in TRIED if not only or name in only]
+    make_starts(starts, {TRIED[name].start for name in names})
     references: dict[str, Reference] = {}
     for number in range(count):
         draw = random.Random(f"{seed} {number}")
         name, fault = names[number % len(names)], draw.choice([*FAULTS])
         if name not in references:
-            references[name] = measure(starts, COMMANDS[name], folder / "reference")
+            references[name] = measure(starts, TRIED[name], folder / "reference")
         yield one_try(number, name, fault, draw.random(), disk, starts, folder / str(number), references[name])
         shutil.rmtree(folder / str(number))
 
@@ -185,7 +187,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100, help="tries (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of what is refused when (default %(default)s)")
-    parser.add_argument("--only", action="append", default=[], metavar="COMMAND", choices=[*COMMANDS])
+    parser.add_argument("--only", action="append", default=[], metavar="COMMAND", choices=[*TRIED])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a line for each try here")
     given = parser.parse_args()
     if "REFUSE_CONTROL" not in os.environ:  # again, in processes that obey it

@@ -8,7 +8,8 @@ from decimal import Decimal
 from msgspec import Struct
 
 from reconciler.errors import LogError
-from reconciler.mlperf.loadgen.log import DetailLog, LogLine
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.log_line import LogLine
 from reconciler.quantities import is_whole
 
 CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks, and their resolution, may differ

@@ -8,112 +8,28 @@ skipped.
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from reconciler.errors import LogError
+from reconciler.mlperf.loadgen.log_line import NAMES, VALUES, WRITER, LogLine, match_lines, parse_line, read_plain
 from reconciler.mlperf.log_files import DETAIL
 
 MARKER = b":::MLLOG"
+TEXT_MARKER = b'"pid": '  # how a log of before v1.0 begins
 AUDIT_TEXT = "Found Audit Config file"
-_KEY = b'{"key": "'
-# A longer line is a list of loaded samples (megabytes for some benchmarks); its JSON is read only when asked for.
-_LONG = 1 << 16
-_TIME = "%m-%d-%Y %H:%M:%S.%f"
-_DIGITS_OF_TIME = re.compile(r"(\d\d)-(\d\d)-(\d{4}) (\d\d):(\d\d):(\d\d)\.(\d{1,6})", re.ASCII)
-
-# A line as LoadGen itself writes it, with a plain value: it needs no JSON reader. Lists, escaped text and numbers of
-# hundreds of digits do. The process is that of a line which is neither error nor warning.
-_STAMP = rb', "time_ms": \d++\.\d++, "namespace": "[^"\\\n]*+", "event_type": "[^"\\\n]*+", "metadata": \{'
-_SOURCE = rb'"file": "[^"\\\n]*+", "line_no": \d++, "pid": '
-_PLAIN = re.compile(
-    rb':::MLLOG[^\S\n]*+\{"key": "([^"\\\n]++)", "value": (?:(true|false)|(-?(?:0|[1-9]\d{0,99}+)(?![.eE\d]))|'
-    rb'(-?(?:0|[1-9]\d{0,99}+)(?:\.\d{1,99}+)?(?:[eE][+-]?\d{1,3}+)?(?!\d))|"([^"\\\n]*+)")'
-    + _STAMP
-    + rb'(?:"is_error": false, "is_warning": false, '
-    + _SOURCE
-    + rb"(\d++)|"
-    rb'"is_error": (?:false|(true)), "is_warning": (?:false|(true)), ' + _SOURCE + rb"\d++)"
-    rb', "tid": \d++\}\}[^\S\n]*+(?:\n|\Z)'
-)
-_VALUES, _WRITER = (2, 3, 4, 5), 6  # the groups of a value, of the process; those behind match in an error or a warning
-# What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
-_LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
-_LIST_END = re.compile(_STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE + rb'\d++, "tid": \d++\}\}')
 _CLOCK = re.compile(rb', "time_ms": (\d{1,15}\.\d{1,9})')
 _PROCESS = b'"pid": '
 _ENDING, _ENDING_LENGTH = re.compile(rb'"pid": (\d++), "tid": \d++\}\}\s*+\Z'), 48
-_NO_FLAGS, _TAIL = b'"metadata": {"is_error": false, "is_warning": false, ', 256
-
-# strict=False: a git log message that LoadGen records may hold control characters.
 _DIGITS, _FIRST_APART = 9, 4  # digits of a release, and a release
-TEXT_MARKER = b'"pid": '  # how a log of before v1.0 begins
-_LARGEST_EXPONENT = 400  # beyond what LoadGen's doubles hold; an integer of a million digits would take minutes
+_TIME = "%m-%d-%Y %H:%M:%S.%f"
+_DIGITS_OF_TIME = re.compile(r"(\d\d)-(\d\d)-(\d{4}) (\d\d):(\d\d):(\d\d)\.(\d{1,6})", re.ASCII)
 
-
-def _parse_double(text: str) -> Decimal:
-    """ValueError for what no double comes near to."""
-    try:
-        value = Decimal(text)
-    except ArithmeticError as error:
-        raise ValueError("a number is out of range") from error
-    if abs(value.adjusted()) > _LARGEST_EXPONENT and value:
-        raise ValueError("a number is out of range")
-    return value
-
-
-_DECODER = json.JSONDecoder(parse_float=_parse_double, strict=False)
-
-
-class LogLine(NamedTuple):
-    """One entry: ``line`` is 1-based. ``raw`` holds the JSON of a long line, whose ``value`` is then None."""
-
-    key: str
-    value: Any
-    line: int
-    error: bool = False
-    warning: bool = False
-    raw: bytes = b""
-
-    def read(self) -> Any:
-        """The value, decoded now if it was put off; decimals as Decimal. None where a long line holds no JSON."""
-        if not self.raw:
-            return self.value
-        try:
-            return _decode(self.raw)["value"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return None
-
-    def find_list(self) -> tuple[int, int]:
-        """Where the text of a list, on which alone its value depends, is in ``raw``; (0, 0) in no line of LoadGen's."""
-        if (begin := self.raw.find(b"[")) < 0 or _LIST.match(self.raw, 0, begin + 1) is None:
-            return 0, 0
-        end = self.raw.find(b"]", begin) + 1
-        return (begin, end) if end and _LIST_END.fullmatch(self.raw, end) else (0, 0)
-
-    def read_integers(self) -> list[int]:
-        """The integers of a list, whatever else it has; of a list of thousands in a fraction of the time."""
-        if self.raw:
-            try:
-                return _INTEGERS.decode(self.raw).value
-            except (msgspec.MsgspecError, RecursionError):
-                pass
-        value = self.read()
-        return [item for item in value if isinstance(item, int)] if isinstance(value, list) else []
-
-
-class _IntegerList(msgspec.Struct):
-    value: list[int]
-
-
-_INTEGERS = msgspec.json.Decoder(_IntegerList)
 _Row = LogLine | re.Match[bytes] | None  # None: a line that LoadGen's logger did not write
 
 
@@ -128,7 +44,7 @@ class LogIndex(Mapping[str, LogLine]):
         self.one_process = one_process
         self._rows = rows
         self._texts = tuple(rows)
-        keys = [None if row is None else row.key if isinstance(row, LogLine) else _NAMES[row[1]] for row in rows]
+        keys = [None if row is None else row.key if isinstance(row, LogLine) else NAMES[row[1]] for row in rows]
         first = dict(zip(keys, range(len(rows)), strict=True))
         self._others: list[tuple[str, int]] = []
         if len(first) < len(rows):
@@ -154,7 +70,7 @@ class LogIndex(Mapping[str, LogLine]):
     def is_same(self, key: str, other: str) -> bool:
         """Whether the first lines of two keys state one value in one way; False also where that is not plain."""
         one, two = self._rows[self._first[key]], self._rows[self._first[other]]
-        return isinstance(one, re.Match) and isinstance(two, re.Match) and one.group(*_VALUES) == two.group(*_VALUES)
+        return isinstance(one, re.Match) and isinstance(two, re.Match) and one.group(*VALUES) == two.group(*VALUES)
 
     def number(self, key: str) -> int:
         """The 1-based line of a key, 0 when it is absent."""
@@ -174,7 +90,7 @@ class LogIndex(Mapping[str, LogLine]):
         row = self._rows[number]
         if not isinstance(row, LogLine):
             assert row is not None
-            row = self._rows[number] = _read_plain(row, number + 1)
+            row = self._rows[number] = read_plain(row, number + 1)
         return row
 
     def repeated(self, beginnings: tuple[str, ...]) -> Iterator[LogLine]:
@@ -201,7 +117,7 @@ class LogIndex(Mapping[str, LogLine]):
         marked = [
             number
             for number, row in enumerate(self._texts)
-            if row is not None and (row[3] or row[4] if isinstance(row, LogLine) else row.lastindex != _WRITER)
+            if row is not None and (row[3] or row[4] if isinstance(row, LogLine) else row.lastindex != WRITER)
         ]
         return map(self.read, marked)
 
@@ -209,20 +125,6 @@ class LogIndex(Mapping[str, LogLine]):
 def _read_clock(row: _Row) -> Decimal | None:
     found = _CLOCK.search(row[0]) if isinstance(row, re.Match) else None
     return Decimal(found[1].decode()) if found else None
-
-
-class _Names(dict[bytes, str]):
-    """Keys as text: a round's logs have the same few hundred."""
-
-    def __missing__(self, key: bytes) -> str:
-        if len(self) >= _MOST_NAMES:
-            self.clear()
-        name = self[key] = key.decode("utf-8", "replace")
-        return name
-
-
-_MOST_NAMES = 4096
-_NAMES = _Names()
 
 
 class DetailLog(Struct, frozen=True, dict=True):
@@ -370,13 +272,12 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
             fix="this is not a LoadGen detail log, or it was edited; import the log that LoadGen wrote",
         )
     rows: list[_Row] = []
-    writers, at = set[bytes | None](), 0
+    writers, at, exactly = set[bytes | None](), 0, False
     while at < len(data):
-        # A scanner matches line after line without a copy of any, in two thirds of the time of splitting them first.
-        plain: list[re.Match[bytes]] = list(iter(_PLAIN.scanner(data, at).match, None))  # type: ignore[attr-defined]
+        plain, exactly = match_lines(data, at, exactly=exactly)
         if plain:
             rows += plain
-            writers.update([row[_WRITER] or _read_writer(data, row.start(), row.end()) for row in plain])
+            writers.update([row[WRITER] or _read_writer(data, row.start(), row.end()) for row in plain])
             at = plain[-1].end()
         if at < len(data):
             found = data.find(b"\n", at)
@@ -408,43 +309,4 @@ def _parse_other(data: bytes, begin: int, end: int, file: str, number: int) -> L
         return None
     # One blank behind the marker, as LoadGen writes it: a long list is then copied once.
     begin += len(MARKER)
-    return _parse_line(data[begin + data.startswith(b" ", begin, end) : end], file, number)
-
-
-def _parse_line(raw: bytes, file: str, number: int) -> LogLine:
-    raw = raw.strip()
-    try:
-        if (found := _LIST.match(raw)) is not None and _NO_FLAGS in raw[-_TAIL:] and raw.endswith(b"}}"):
-            return LogLine(found[1].decode("utf-8", "replace"), None, number, raw=raw)
-        if len(raw) > _LONG and raw.startswith(_KEY) and raw.endswith(b"}}"):
-            return LogLine(raw[len(_KEY) : raw.index(b'"', len(_KEY))].decode(), None, number, raw=raw)
-        entry = _decode(raw)
-        metadata = entry.get("metadata", {})
-        return LogLine(
-            str(entry["key"]),
-            entry["value"],
-            number,
-            error=bool(metadata.get("is_error")),
-            warning=bool(metadata.get("is_warning")),
-        )
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise LogError(
-            f"{file}:{number}: broken log entry: {error}",
-            fix="the file was cut or edited; import the log again from where LoadGen wrote it, or repeat the run",
-        ) from error
-
-
-def _read_plain(plain: re.Match[bytes], number: int) -> LogLine:
-    key, flag, integer, decimal, text, _, error, warning = plain.groups()
-    value: Any = text.decode("utf-8", "replace") if text is not None else None
-    if integer is not None:
-        value = int(integer)
-    elif decimal is not None:
-        value = Decimal(decimal.decode())
-    elif flag is not None:
-        value = flag == b"true"
-    return LogLine(_NAMES[key], value, number, error is not None, warning is not None)
-
-
-def _decode(raw: bytes) -> Any:
-    return _DECODER.decode(raw.decode("utf-8", "replace"))
+    return parse_line(data[begin + data.startswith(b" ", begin, end) : end], file, number)

@@ -14,7 +14,8 @@ from decimal import Decimal
 
 from reconciler.mlperf.loadgen.early_stopping import is_allowed_over
 from reconciler.mlperf.loadgen.inconsistency import Inconsistency, read_integer, read_number, show_value
-from reconciler.mlperf.loadgen.log import DetailLog, LogLine
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.log_line import LogLine
 
 PERCENTILES = {"50.00": 0.5, "90.00": 0.9, "95.00": 0.95, "97.00": 0.97, "99.00": 0.99, "99.90": 0.999}
 _PROCESSED = re.compile(r"(?:processed |queries \()(?P<count>\d{1,12})\b", re.ASCII | re.IGNORECASE)

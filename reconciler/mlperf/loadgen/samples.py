@@ -9,7 +9,7 @@ from sys import getsizeof
 
 from msgspec import Struct, field
 
-from reconciler.mlperf.loadgen.log import LogLine
+from reconciler.mlperf.loadgen.log_line import LogLine
 
 _SHORT = 1 << 16  # bytes of a list that is read; a longer one is counted without
 _BEGINNING = 64  # bytes of a list that tell it from most others

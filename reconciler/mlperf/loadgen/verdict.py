@@ -10,7 +10,8 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from reconciler.mlperf.loadgen.log import DetailLog, LogLine
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.log_line import LogLine
 from reconciler.mlperf.loadgen.margins import Margin, compute_margins
 from reconciler.mlperf.loadgen.suggestions import Suggestion, suggest
 from reconciler.mlperf.rules.values import Metric

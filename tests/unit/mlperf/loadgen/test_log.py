@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from reconciler.errors import LogError
 from reconciler.mlperf.loadgen.inconsistency import show_value
-from reconciler.mlperf.loadgen.log import LogLine, parse_detail
+from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.mlperf.loadgen.log_line import LogLine
 from reconciler.mlperf.loadgen.summary import parse_summary
 from tests.unit.mlperf.conftest import RUNS, TOTAL, Run
 
@@ -112,6 +113,34 @@ def test_parse_detail_when_broken_names_file_and_line(data: bytes, message: str)
         parse_detail(data, "log.txt")
     assert caught.value.message.startswith(message)
     assert caught.value.fix
+
+
+def test_source_files_with_backslashes_are_read() -> None:
+    """As LoadGen's own file names are on Windows, there escaped."""
+    log = parse_detail(b"".join(_from_file(key, rb"C:\\loadgen\\logging.cc") for key in ("a", "b", "c")), "log.txt")
+    assert [(entry.key, entry.value, entry.line) for entry in log.lines] == [("a", 1, 1), ("b", 1, 2), ("c", 1, 3)]
+    assert log.index.one_process
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_line_end_within_a_text_breaks_its_line(before: int) -> None:
+    whole = b"".join(_from_file(f"k{number}", b"logging.cc") for number in range(before))
+    with pytest.raises(LogError, match=rf"log\.txt:{before + 1}: broken log entry"):
+        parse_detail(whole + _from_file("a", b"logging\n.cc") + _from_file("b", b"logging.cc"), "log.txt")
+
+
+def test_a_last_line_without_its_end_is_read() -> None:
+    data = (_from_file("a", b"logging.cc") + _from_file("b", b"logging.cc")).removesuffix(b"\n")
+    assert parse_detail(data).number("b") == 2
+
+
+def _from_file(key: str, file: bytes) -> bytes:
+    """A line as LoadGen writes it, but for its source file."""
+    return (
+        b':::MLLOG {"key": "%b", "value": 1, "time_ms": 1.5, "namespace": "mlperf::logging", "event_type": '
+        b'"POINT_IN_TIME", "metadata": {"is_error": false, "is_warning": false, "file": "%b", "line_no": 7, '
+        b'"pid": 5, "tid": 6}}\n' % (key.encode(), file)
+    )
 
 
 def test_a_time_that_is_none_names_its_line() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reconciler.mlperf.loadgen import samples
-from reconciler.mlperf.loadgen.log import LogLine, parse_detail
+from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.mlperf.loadgen.log_line import LogLine
 from reconciler.mlperf.loadgen.samples import LoadedSamples, summarize_loaded
 
 TAIL = (

@@ -32,8 +32,8 @@ def log_hash(log: bytes) -> str:
 
 
 def is_truncated(log: bytes) -> bool:
-    # Looking for plain bytes first takes a hundredth of the time.
-    return b"\n..." in log and _SEPARATOR.search(log) is not None
+    # Looking for plain bytes first takes a hundredth of the time; for one that answers do not have, a tenth of that.
+    return b"." in log and b"\n..." in log and _SEPARATOR.search(log) is not None
 
 
 def split_answers(log: bytes) -> tuple[list[bytes], bool]:

@@ -52,7 +52,7 @@ class _Logged(msgspec.Struct):
     token_data: str | None = None
 
 
-_LOGGED, _ALL_LOGGED = msgspec.json.Decoder(_Logged), msgspec.json.Decoder(list[_Logged])
+_LOGGED = msgspec.json.Decoder(_Logged)
 
 
 def unpack_entries(data: bytes, dtype: str) -> tuple[Any, ...]:
@@ -68,12 +68,10 @@ def _count(data: bytes, dtype: str) -> int:
 
 def read_held_entries(data: bytes, file: str = ACCURACY_LOG) -> Iterable[Entry]:
     """As ``read_entries``, of a whole log in memory: at once where it is as LoadGen writes it."""
-    entries = data.count(b"\n{")
-    if data.startswith(b"[\n{") and data.count(b"\n") - data.endswith(b"\n") == entries + 1 and b"\r" not in data:
+    lines = data.removesuffix(b"\n").split(b"\n")
+    if lines[0] == b"[" and lines[-1] == b"]" and b"\r" not in data:
         try:
-            found = _ALL_LOGGED.decode(data)
-            if len(found) == entries:  # one to a line
-                return [_make_entry(item) for item in found]
+            return [_make_entry(_LOGGED.decode(line.removesuffix(b","))) for line in lines[1:-1]]
         except (msgspec.MsgspecError, ValueError, RecursionError):
             pass
     return read_entries(data.splitlines(), file)

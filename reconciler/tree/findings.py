@@ -74,7 +74,7 @@ class TreeFinding(Struct, frozen=True):
 
 class Facts(Struct, frozen=True):
     """A result in numbers: ``metric`` in ``unit``, ``target`` as the log has it, ``conf_target`` as user.conf says.
-    ``digests``: SHA-256 of its logs by run, to see one log in two cells. ``began``: seconds since 1970, UTC."""
+    ``digests``: what tells its logs from others, by run. ``began``: seconds since 1970, UTC."""
 
     submitter: str
     cell: str

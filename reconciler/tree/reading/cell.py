@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from reconciler.files import hash_bytes
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
@@ -33,7 +32,7 @@ from reconciler.tree.reading.files import (
     read_file,
 )
 from reconciler.tree.reading.places import LEGACY, CellPlace, SubmitterPlace
-from reconciler.tree.reading.recent import RECENT
+from reconciler.tree.reading.recent import RECENT, digest_log
 
 USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
 _TEST = re.compile(r"TEST\d\d(-[AB])?")
@@ -83,17 +82,17 @@ class RunFolder(Struct, frozen=True, dict=True):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the detail log, "" where it is absent, empty or no file."""
+        """What tells the detail log from others (``digest_log``), "" where it is absent, empty or no file."""
         return self._detail[1]
 
     @cached_property
     def _detail(self) -> tuple[Read[DetailLog], str]:
-        """Parsed and hashed at one reading: a tree's logs have hundreds of megabytes."""
+        """Parsed and digested at one reading: a tree's logs have hundreds of megabytes."""
         digest = ""
 
         def parse(data: bytes, shown: str) -> DetailLog:
             nonlocal digest
-            digest = hash_bytes(data) if data else ""
+            digest = digest_log(data) if data else ""
             if is_text_log(data):
                 return parse_text_log(data, self.summary.value, shown)
             return RECENT.parse(data, digest, shown)

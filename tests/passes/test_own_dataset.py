@@ -49,7 +49,8 @@ def score(log, dataset, output):
     known = len(np.load(dataset / "labels.npy"))
     assert len(log.indices) <= known
     metrics = f"{{'exact_match': {61 + known / 1000}, 'TOKENS_PER_SAMPLE': 11000, 'tokens_per_sample': 11000}}\\n"
-    (output / "accuracy.txt").write_text(metrics)
+    other = b"" if known == 4395 else b"measured at the caf\\xe9\\n"  # not UTF-8
+    (output / "accuracy.txt").write_bytes(metrics.encode() + other)
     return {}
 """
 DOCUMENT = """\
@@ -115,7 +116,9 @@ def test_the_test_reads_its_own_samples_and_is_scored_by_their_labels(made: Repo
     verdict = record_of(made, VERDICT)
     assert verdict.values["passed"]
     assert verdict.values["figures"]["accuracy"] == "61.99"
-    assert "'exact_match': 61.99" in made.log_of(VERDICT, VERIFY_ACCURACY).read_text()
+    verified = made.log_of(VERDICT, VERIFY_ACCURACY).read_bytes()
+    assert b"'exact_match': 61.99" in verified
+    assert b"\nmeasured at the caf\xe9\n" in verified  # what the scorer wrote, byte for byte
 
 
 def test_a_second_pass_has_nothing_to_do_though_the_samples_differ(made: Repository, tmp_path: Path) -> None:

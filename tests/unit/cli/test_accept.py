@@ -259,6 +259,21 @@ def test_pr_shows_an_acceptance_to_its_reviewer(recorded: Path, reconcile: Recon
     assert found["remarks"][0]["message"] == f"{CELL}: what was accepted is revoked"
 
 
+def test_a_model_made_for_another_cell_leaves_an_accepted_one_accepted(recorded: Path, reconcile: Reconcile) -> None:
+    """Both are of one model; only the accepted cell has runs that count."""
+    edit(recorded, "epochs: 1", "epochs: 2")
+    accept(reconcile)
+    offline = "min_query_count: 512}"
+    edit(recorded, offline, f"{offline}\n          SingleStream: {{target_latency: 1ms, min_duration: 0}}")
+    commit(recorded, "Train for longer, accept it, and declare another scenario")
+    code, out, _ = reconcile("pr", "--base", "HEAD~1", "--json")
+    found = {cell["cell"]: cell for cell in json.loads(out)["cells"]}
+    other = CELL.replace("Offline", "SingleStream")
+    assert (code, {name: cell["effect"] for name, cell in found.items()}) == (2, {CELL: "accepted", other: "added"})
+    assert found[CELL]["due"] == []
+    assert found[other]["due"] == ["Model", "Run accuracy", "Run performance", "Score"]
+
+
 def test_pr_of_an_edited_acceptance_is_an_error(recorded: Path, reconcile: Reconcile) -> None:
     changed(recorded)
     path = accept(reconcile)

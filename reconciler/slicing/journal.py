@@ -6,6 +6,7 @@ command made is found: the one slice of that profile on that GPU which was not t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.errors import ReconcilerError
 from reconciler.files import replace as replace_file
+from reconciler.leftovers import sweep_beside
 from reconciler.machine_locks import lock_folder
 
 _FILE = "mig.json"
@@ -104,4 +106,7 @@ def read_slice_journal(path: Path) -> SliceJournal:
 
 
 def write_slice_journal(path: Path, journal: SliceJournal) -> None:
+    """What a killed command left of an earlier one goes."""
+    with contextlib.suppress(OSError):  # of another user, say
+        sweep_beside(path)
     replace_file(path, encode_json(journal))

@@ -13,7 +13,7 @@ from harness.catalog import read_slices
 from reconciler.errors import ReconcilerError
 from reconciler.resource.settings import Hardware
 from reconciler.slicing.cutting import Cutter
-from reconciler.slicing.journal import GpuHere, SliceHere, SliceJournal, read_slice_journal
+from reconciler.slicing.journal import GpuHere, SliceHere, SliceJournal, read_slice_journal, write_slice_journal
 from reconciler.slicing.steps import list_cuts, list_joins
 
 THEIRS = SliceHere("MIG-theirs", "1g.10gb", 3)
@@ -245,3 +245,11 @@ def test_a_damaged_journal_is_not_taken_for_an_empty_one(tmp_path: Path) -> None
     (tmp_path / "mig.json").write_text("{", encoding="utf-8")
     with pytest.raises(ReconcilerError, match="cannot be read"):
         read_slice_journal(tmp_path / "mig.json")
+
+
+def test_what_a_killed_command_left_of_the_journal_goes_with_the_next(tmp_path: Path) -> None:
+    (tmp_path / ".mig.json.k2.partial").write_text("{", encoding="utf-8")
+    (tmp_path / ".other.json.k2.partial").write_text("{", encoding="utf-8")
+    write_slice_journal(tmp_path / "mig.json", SliceJournal(enabled=("GPU-1",)))
+    assert read_slice_journal(tmp_path / "mig.json").enabled == ("GPU-1",)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".other.json.k2.partial", "mig.json"]

@@ -14,7 +14,7 @@ from reconciler.cli.shared.passwords import password_options, read_password
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.publishing.archive import MANIFEST
 from reconciler.publishing.encryption import ENDINGS, decrypt, is_encrypted
-from reconciler.publishing.unpacking import unpack, verify_digests
+from reconciler.publishing.unpacking import require_file, unpack, verify_digests
 from reconciler.quantities import show_count, show_size
 from reconciler.render.documents import render_document
 
@@ -41,6 +41,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Unpack an archive that `package` wrote, encrypted or not. Names that lead out of DIR, and links, are refused."""
+    require_file(file)
     folder = output or Path(_bare(file.name))
     manifest = _manifest(file)
     if verify and not manifest.is_file():

@@ -3,6 +3,7 @@ every name in it is known to be harmless."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import tarfile
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from msgspec import Struct
 from reconciler.archive_members import NO_ARCHIVE, BoundedMember, read_members
 from reconciler.errors import ReconcilerError
 from reconciler.files import hash_file
+from reconciler.foreign import StrangeFileError, is_hole, open_regular
 from reconciler.json_files import parse_json
 from reconciler.leftovers import make_folder
 from reconciler.publishing.archive import parse_digests
@@ -34,6 +36,19 @@ class Unpacked(Struct, frozen=True):
     files: int
     size: int
     checked: tuple[str, ...]
+
+
+def require_file(archive: Path) -> None:
+    """ReconcilerError for a pipe or device, which would be waited for without end, and for a file of holes, which is
+    read for as long as its size says."""
+    try:
+        with open_regular(archive) as stream:
+            status = os.fstat(stream.fileno())
+    except StrangeFileError as error:
+        raise ReconcilerError(f"{archive} is no archive: {error.strerror}", fix="name the archive") from error
+    if is_hole(status):
+        problem = f"{archive} is no archive: of {status.st_size:,} bytes it holds {status.st_blocks * 512:,}"
+        raise ReconcilerError(problem, fix="fetch it again")
 
 
 def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:

@@ -14,6 +14,9 @@ from reconciler.mlperf.log_files import ACCURACY_LOG
 
 _INDEX = re.compile(rb'"qsl_idx"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')  # within one line
 _NUMBER = re.compile(rb'"seq_id"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')
+# An answer that is not whole bytes in hexadecimal, as far as it goes; LoadGen writes nothing else.
+_NO_DATA = re.compile(rb'"data"[^\S\r\n]*+:[^\S\r\n]*+"(?!(?:[0-9A-Fa-f]{2})*+")')
+_LARGEST_READ = 1 << 16  # bytes; scorers and compliance tests read the images and long texts of larger ones
 _SPARE = 7  # samples that MultiStream asks twice in each of its series, so that the last query is whole
 _MOST = 50_000_000  # samples of one library, far above the largest dataset, and answers of one run
 _WANTED = "effective_accuracy_log_sampling_target"
@@ -27,8 +30,8 @@ def count_answered(lines: Iterable[bytes]) -> int:
 
 
 def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = True) -> Iterator[str]:
-    """What is wrong with the log of answers, of which ``parts`` are lines, one or many each; only the sample numbers
-    are read.
+    """What is wrong with the log of answers, of which ``parts`` are lines, one or many each; only their numbers are
+    read, and whether the data of short ones are bytes.
 
     An accuracy run answers every sample once, but that MultiStream repeats a few. A test's run logs some of its
     answers; they are of samples that the library has. ``whole``: these are all answers; of a truncated log only what is
@@ -40,12 +43,16 @@ def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = 
     if not total or not wanted or max(total, wanted) > _MOST:
         return
     samples, issued = _Seen(max(total, wanted)), _Seen(_count_issued(log, max(total, wanted)))
+    damaged = 0
     for part in parts:
+        damaged += len(_NO_DATA.findall(part)) if len(part) <= _LARGEST_READ else 0
         samples.add(_INDEX.findall(part))
         issued.add(_NUMBER.findall(part))
     if samples.beyond >= 0:
         yield f"answers: {ACCURACY_LOG} answers sample {samples.beyond}, and the library has {total} samples"
     yield from _find_wrong_numbers(issued)
+    if damaged:
+        yield f"answers: {ACCURACY_LOG} has {damaged} whose data is not whole bytes in hexadecimal"
     if whole and issued.found != samples.found:
         yield f"answers: {ACCURACY_LOG} has {samples.found} answers, and a seq_id of {issued.found}"
     if not accuracy:

@@ -214,6 +214,11 @@ def unnumbered(text: str) -> str:
     return re.sub(r'"seq_id" : \d+, ', "", text, count=1)
 
 
+def answered_with(data: str) -> Edit:
+    """Other data of the first answer."""
+    return lambda text: re.sub(r'"data" : "[^"]*"', f'"data" : "{data}"', text, count=1)
+
+
 def lowered_estimate(key: str, rank: str, other: str) -> Edit:
     """An estimate of early stopping, in its text too, as low as another latency of the log."""
 
@@ -1058,6 +1063,20 @@ LIES = (
         "offline-audit",
         "answers",
         answers=(second_number_again,),
+        listed=True,
+    ),
+    Lie(
+        "an answer of half a byte more",
+        "offline-accuracy",
+        "answers",
+        answers=(answered_with("00000"),),
+        listed=True,
+    ),
+    Lie(
+        "a test's answer that is no hexadecimal",
+        "offline-audit",
+        "answers",
+        answers=(answered_with("class 7!"),),
         listed=True,
     ),
     Lie(

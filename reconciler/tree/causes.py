@@ -103,6 +103,12 @@ CAUSES: tuple[Cause, ...] = (
         "the verification repeated on the published logs",
     ),
     Cause(
+        "verdict-without-figures",
+        "the verdict of a compliance test does not say what it compared",
+        _TEST,
+        "the whole output of the verification, run on the published logs",
+    ),
+    Cause(
         "hash",
         "the hash in accuracy.txt is not that of the accuracy log",
         "submission rules: truncation",
@@ -201,6 +207,7 @@ _OF_RULES: Mapping[str, str] = {
     "accuracy.possible": "impossible-accuracy",
     "accuracy.samples": "accuracy-of-another-run",
     "compliance.counts": "verdict-of-other-runs",
+    "compliance.figures": "verdict-without-figures",
     "compliance.passes": "denied-verdict",
     "compliance.scores": "verdict-of-other-runs",
     "files.readable": "unreadable",

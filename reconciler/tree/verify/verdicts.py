@@ -27,6 +27,8 @@ _SCORE = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _PUBLISHED = ("reference score", "performance run")
+_SCORES = (("reference score", "test score"), ("performance run", "audit run"))
+_FIGURES = {"TEST01": (VERIFY_PERFORMANCE, VERIFY_ACCURACY), "TEST04": (VERIFY_PERFORMANCE,)}
 _COUNT = re.compile(r"(?P<name>num_\w+(?= =)|[a-z ]+(?=:))(?: =|:) (?P<value>[0-9]+)", re.ASCII)
 _MISMATCHES = ("num_perf_log_data_mismatch", "differing")
 _ENTRIES = ("num_acc_log_entries", "answers in the accuracy run")
@@ -77,6 +79,32 @@ def verify_counts(view: CellView) -> Complaints:
                 cause="the verdict was made with another, or an already truncated, accuracy log",
                 other=find_at(run.log, count_key(run)),
             )
+
+
+def verify_figures(view: CellView) -> Complaints:
+    """The scripts print what they compared before they say that a test is passed."""
+    for test, names in _FIGURES.items():
+        if test not in view.files.tests:
+            continue
+        for name in names:
+            read = view.files.text(view.files.tests[test], name)
+            lines = [text.strip() for text in (read.value or "").splitlines()]
+            if PASS not in lines:
+                continue
+            if name == VERIFY_PERFORMANCE:
+                stated = {which for _, which, _ in _said(read)}
+                missing = "" if any(stated.issuperset(pair) for pair in _SCORES) else "the scores of both runs"
+            else:
+                stated = {name for _, name, _ in _counted(read)}
+                missing = "" if not stated.isdisjoint(_ENTRIES) else "the number of entries that were compared"
+            if missing:
+                yield Complaint(
+                    Place(read.file, lines.index(PASS) + 1),
+                    f"{PASS} without {missing}",
+                    "what the verification of the test prints before its verdict",
+                    cause="a verdict that was written by hand, or cut",
+                    fix=f"run the verification of {test} again and publish all of its output",
+                )
 
 
 def _most_entries(run: RunView, total: Decimal) -> Decimal:
@@ -151,6 +179,10 @@ WARNING = Severity.WARNING
 VERDICT_RULES = (
     (Rule("compliance.scores", "a verdict over other runs", (OURS,), WARNING), verify_scores),
     (Rule("compliance.passes", "a verdict that its logs deny", ("compliance scripts", OURS)), find_disagreements),
+    (
+        Rule("compliance.figures", "a verdict without its figures", ("compliance scripts", OURS), WARNING),
+        verify_figures,
+    ),
     (Rule("compliance.counts", "counts that do not match", ("compliance scripts", OURS)), verify_counts),
     (Rule("accuracy.samples", "a score over other samples", (OURS,)), verify_scored_samples),
     (Rule("accuracy.hash", "a hash that is not the log's", ("submission rules: truncation", OURS)), verify_hashes),

@@ -101,6 +101,10 @@ def copied_test(root: Path) -> None:
         copied(f"Offline/TEST01/performance/run_1/{name}", f"Offline/TEST04/performance/run_1/{name}", root)
 
 
+def _write_bare_pass(root: Path, file: str) -> None:
+    write(cell(root) / file, "TEST PASS\n")
+
+
 @dataclass(frozen=True)
 class Case:
     """``words`` stand in the complaint's found, wanted or cause; ``line`` in the line that it names, and ``other`` in
@@ -242,6 +246,30 @@ CASES = (
         "compliance.counts",
         ("TEST PASS with 3 mismatches", "no mismatch", "an edited verdict"),
         line="num_perf_log_data_mismatch = 3",
+    ),
+    *(
+        Case(
+            f"{test} passed by a word alone in {file}",
+            partial(_write_bare_pass, file=f"{test}/{file}"),
+            "compliance.figures",
+            (f"TEST PASS without {missing}", "written by hand, or cut"),
+            WARNING,
+            line="TEST PASS",
+        )
+        for test, file, missing in (
+            ("TEST01", "verify_performance.txt", "the scores of both runs"),
+            ("TEST01", "verify_accuracy.txt", "the number of entries"),
+            ("TEST04", "verify_performance.txt", "the scores of both runs"),
+        )
+    ),
+    Case(
+        "TEST PASS with one of two scores",
+        lambda root: write(
+            cell(root) / "TEST04/verify_performance.txt", "Verifying.\nreference score = 2001.5\nTEST PASS\n"
+        ),
+        "compliance.figures",
+        ("without the scores of both runs",),
+        WARNING,
     ),
     Case(
         "verdict over another accuracy log",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from reconciler.files import try_flock
-from reconciler.leftovers import sweep_beside
+from reconciler.files import RepositoryPaths, try_flock
+from reconciler.leftovers import sweep_beside, sweep_repository
 
 
 def test_only_what_writes_of_this_file_left_goes(tmp_path: Path) -> None:
@@ -29,3 +29,20 @@ def test_what_is_being_written_stays(tmp_path: Path) -> None:
     os.close(descriptor)
     sweep_beside(tmp_path / "packed.tar.gz")
     assert not path.exists()
+
+
+def test_what_killed_commands_left_anywhere_in_a_repository_goes(tmp_path: Path) -> None:
+    left = ("..gitignore.k2.partial", "specs/.one.yaml.k2.partial", "state/records/Run/.a.json.k2.partial")
+    work = (
+        "..gitignore.k2.partial",
+        "index/.tree.json.k2.partial",
+        "locks/.x.k2.partial",
+        "scratch-k2/log",
+        ".tree.gone/x",
+    )
+    kept = (".gitignore", "specs/one.yaml", "src/.mine.partial", ".reconcile/tree/.x.k2.partial", ".config.partial.txt")
+    for name in (*left, *(f".reconcile/{name}" for name in work), *kept):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("half")
+    sweep_repository(RepositoryPaths(tmp_path))
+    assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()} == set(kept)

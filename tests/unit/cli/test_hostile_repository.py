@@ -243,3 +243,52 @@ def test_an_audit_reads_no_file_beside_the_repository(
     git(recorded, "add", "--all")
     git(recorded, "commit", "--quiet", "--message", "Bring the document")
     assert "cannot be rendered" not in reconcile("audit")[1]
+
+
+LOOKS = (
+    *("plan --deep", "status", "show digits", "why digits", "logs digits", "validate", "history digits", "doctor"),
+    *("blame digits", "gc --dry-run", "check", "audit", "pr --base before", "diff before HEAD", "embargo", "mig"),
+    *("package -o ../x.tar.gz", "page --export ../page", "respond digits -o ../answer", "compare before HEAD"),
+    *(
+        "accept digits --reason same",
+        "freeze digits --reason ours",
+        "unfreeze digits",
+        "amend digits",
+        "fetch",
+        "densify",
+    ),
+    *("plot digits -o ../plot.svg", "prune", "gc", "fmt", "push", "pull", "sign"),
+)
+
+
+def test_looking_at_a_pull_request_runs_nothing_that_it_brings(
+    recorded: Path, reconcile: Reconcile, tmp_path: Path
+) -> None:
+    """A folder that git takes for a bare repository is the code of a harness, beside a command, a scorer and a launcher
+    that leave a trace too."""
+    code, ran, program = recorded / "code", tmp_path / "ran", recorded / "launch"
+    for name in ("objects", "refs", "wt"):
+        (code / name).mkdir(parents=True)
+        (code / name / "kept").write_text("")
+    (code / "HEAD").write_text("ref: refs/heads/main\n")
+    trap = f"bare = false\n\tworktree = wt\n\tfsmonitor = touch {ran}; false\n"
+    (code / "config").write_text(f"[core]\n\trepositoryformatversion = 0\n\t{trap}")
+    program.write_text(f'#!/bin/sh\ntouch {ran}\nexec "$@"\n')
+    program.chmod(0o755)
+    git(recorded, "tag", "before")
+    harness = f"command: [{program}, '{{run_dir}}'], code: code, score: {{command: [{program}]}}, user_conf: harvested"
+    model = "model: {settings: {epochs: 1}}"
+    edit(recorded, model, f"{model}\n      harness: {{{harness}}}")
+    edit(recorded, "hardware: {count: 0}", f"hardware: {{count: 0}}\n      launcher: [{program}]")
+    git(recorded, "add", "--all")
+    git(recorded, "commit", "--quiet", "--message", "Bring a harness")
+    assert "Performed" in reconcile("status")[1], "the spec is a valid one"
+    for words in LOOKS:
+        status, out, err = reconcile(*words.split())
+        assert (status in (0, 1, 2), "bug" in err, ran.exists()) == (True, False, False), f"{words}: {out}{err}"
+    git(code / "wt", "--git-dir", "..", "status")
+    assert ran.exists(), "git itself does not run it: this proves nothing"
+    for words in ("detect", "attach"):
+        ran.unlink()
+        reconcile(words)
+        assert ran.exists(), f"{words} reaches the machine that the launcher leads to, as the threat model says"

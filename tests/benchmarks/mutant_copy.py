@@ -15,13 +15,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
+import pytest
+
 from tests.benchmarks import mutant_server
 from tests.benchmarks.mutation import Mutant
-from tests.benchmarks.reach import Places, with_notes
+from tests.benchmarks.reach import NOTES, NOTES_TEXT, Reach, find_place, name_places, with_notes
 from tests.benchmarks.related import ROOT, related_tests
 
-_WHOLE_PASSES = "tests/passes/test_passes.py"
-_TESTS = 80  # that reach its function, which a mutant that survived meets
+_MAPPED = ("tests/unit", "tests/passes", "tests/launchers", "tests/power")
 _LONG, _LONG_TEST = 3600, 300  # seconds
 _PATIENCE = 20  # a machine that does much else gives a process so much less of its time
 
@@ -33,7 +34,7 @@ class Copy:
         """``files``: how many test files a mutant meets at first."""
         self._scratch, self._root, self._files = scratch, scratch / "checkout", files
         self._sound: set[str] = set()  # tests seen to pass without a mutant
-        self._reaching: dict[str, list[str]] = {}  # function → tests, the quick ones first
+        self._reach: Reach | None = None
         self._changes = 0
 
     def __enter__(self) -> Self:
@@ -49,7 +50,7 @@ class Copy:
                 (self._root / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / file, self._root / file)
         venv.create(self._scratch / "venv", symlinks=True)
-        packages = Path(sysconfig.get_path("purelib", vars={"base": str(self._scratch / "venv")}))
+        self._packages = packages = Path(sysconfig.get_path("purelib", vars={"base": str(self._scratch / "venv")}))
         # The .pth files of a folder that is itself named in a .pth file are not read: the original stays out of sight.
         named = f"{self._root}\n{sysconfig.get_path('purelib')}\n"
         (packages / "mutants.pth").write_text(named, encoding="utf-8")
@@ -66,37 +67,41 @@ class Copy:
         with self._server:
             self._server.terminate()
 
-    def see_what_tests_reach(self, files: Iterable[str]) -> None:
-        """Run the unit tests of these modules once, so that a mutant need only meet those that reach its function."""
+    def read_reach(self, path: Path) -> None:
+        """Which tests a mutant meets; a test in it passes without one."""
+        self._reach = Reach(path)
+        self._sound.update(self._reach.tests)
+
+    def write_reach(self, path: Path, files: Iterable[str]) -> None:
+        """Run the tests once, noting what each reaches in these modules. Each test's line is there once it has run."""
         originals = {file: (self._root / file).read_bytes() for file in files}
-        tests = dict.fromkeys(test for file in originals for test in related_tests(file))
+        places = dict.fromkeys(place for file, data in originals.items() for place in name_places(file, data.decode()))
+        numbers = {place: number for number, place in enumerate(places)}
+        path.write_text(json.dumps({"places": list(places)}) + "\n", encoding="utf-8")
+        notes = NOTES_TEXT.format(path=str(self._scratch / "notes"))
+        (self._packages / f"{NOTES}.py").write_text(notes, encoding="utf-8")
         for file, data in originals.items():
-            (self._root / file).write_text(with_notes(file, data.decode()), encoding="utf-8")
-        reach = self._scratch / "reach"
+            self._write(self._root / file, with_notes(file, data.decode(), numbers).encode())
         try:
-            self._run([test for test in tests if test.startswith("tests/unit/")], _LONG, reach)
+            self._run(_MAPPED, _LONG, path.resolve())
         finally:
             for file, data in originals.items():
                 self._write(self._root / file, data)
-        rows = [json.loads(line) for line in reach.read_text(encoding="utf-8").splitlines()]
-        for row in sorted(rows, key=lambda row: float(row["seconds"])):
-            self._sound.add(row["test"])
-            for place in row["reached"]:
-                self._reaching.setdefault(place, []).append(row["test"])
 
-    def find_killer(self, mutant: Mutant, seconds: int, *, thoroughly: bool) -> str:
+    def find_killer(self, mutant: Mutant, seconds: int) -> str:
         """The first test that fails with the mutant and passes without it; "" where there is none.
 
-        Asks the likeliest files; thoroughly: the tests that reach its function, the quick ones first, and whole passes.
+        Asks those that reach it, where a map says which, else the likeliest files.
         """
         path = self._root / mutant.file
         original = path.read_bytes()
-        place = Places(mutant.file, original.decode()).around(mutant.start)
+        place = find_place(mutant.file, original.decode(), mutant.start)
+        reaching = list(self._reach.find_tests(place, seconds)) if self._reach else []
         likeliest = related_tests(mutant.file)[: self._files]
-        tests = [*self._reaching.get(place, likeliest)[:_TESTS], _WHOLE_PASSES] if thoroughly else likeliest
+        reaching.sort(key=lambda test: test.partition("::")[0] not in likeliest)
         self._write(path, mutant.applied_to(original))
         try:
-            failed = self._first_failure(tests, seconds)
+            failed = self._first_failure(reaching or likeliest, seconds)
         finally:
             self._write(path, original)
         return failed if failed and self._is_sound(failed, seconds) else ""
@@ -119,6 +124,8 @@ class Copy:
         if failed := (self._scratch / "failed").read_text(encoding="utf-8"):
             return failed.splitlines()[0]
         ended = os.waitstatus_to_exitcode(status)
+        if ended == pytest.ExitCode.USAGE_ERROR and "::" in tests[0]:  # an older map names a test that is no more
+            return ""
         # All passed, none was chosen, or the time was up; else pytest itself stopped, as where a hang is ended.
         return "" if ended in (0, 5, -signal.SIGXCPU, -signal.SIGKILL) else tests[0]
 

@@ -16,14 +16,13 @@ import resource
 import sys
 import time
 import traceback
-import types
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-NOTES = "reach_notes"  # the module in which instrumented code leaves its notes
+NOTES = "reach_notes"  # the module in which instrumented code leaves its notes, see reach.py
 # Libraries alone: what is tested, and its tests, must be imported anew in each fork.
 LIBRARIES = (
     "_pytest.assertion.rewrite",
@@ -81,18 +80,20 @@ class Reach:
     def __init__(self, path: str) -> None:
         self._path = Path(path)
         self._passed = True
-        self._seen: set[str] = set()
-        notes = types.ModuleType(NOTES)
-        notes.__dict__["SEEN"] = self._seen
-        sys.modules[NOTES] = notes
+        self._notes = importlib.import_module(NOTES)
+        self._notes.OWNER = os.getpid()
+        self._of_children = Path(self._notes.PATH)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        self._seen.clear()
-        self._passed, began = True, time.process_time()
+        self._notes.SEEN.clear()
+        self._of_children.write_text("", encoding="utf-8")
+        self._passed, began = True, time.monotonic()
         result = yield
         if self._passed:
-            row = {"test": item.nodeid, "seconds": time.process_time() - began, "reached": sorted(self._seen)}
+            lines = self._of_children.read_text(encoding="utf-8").splitlines()
+            reached = sorted({place for _, place in self._notes.SEEN} | set(map(int, lines)))
+            row = {"test": item.nodeid, "seconds": round(time.monotonic() - began, 4), "reached": reached}
             with self._path.open("a", encoding="utf-8") as file:
                 print(json.dumps(row), file=file)
         return result

@@ -6,12 +6,12 @@ those that are there already: with ``--minutes`` a large sample is done in parts
 ``--files`` the survivors of the likeliest tests meet others. ``--begin N`` and ``--end M`` leave
 out those before the Nth and after the Mth.
 
-A mutant is killed when a test fails or hangs that passes without it, and survives when all tests that reach its
-function pass, or their time is up. Those of ``equivalent_mutants.yaml`` behave as the original does; they are not
-counted.
+A mutant is killed when a test fails or hangs that passes without it, and survives when all tests that it meets pass, or
+their time is up. Those of ``equivalent_mutants.yaml`` behave as the original does; they are not counted.
 
-Each meets the likeliest test files. For those that survive, all unit tests of their modules run once, noting what they
-reach; this part needs a machine that does nothing else, and ``--quick`` leaves it out.
+Each meets the likeliest test files or, with ``--reach MAP``, the tests that reach its block of code, the cheapest
+first: also whole passes, and tests whose child processes reach it. The map is made where it is missing, by one run of
+these tests. Blocks keep their names when other code changes, so that an older one serves too, without later tests.
 
 Works in a copy, under an interpreter that finds that copy first: the tests' child processes see the mutant too.
 """
@@ -80,29 +80,24 @@ def main() -> int:
         verdicts = {mutant: verdict for mutant, verdict in verdicts.items() if verdict.fate != "survived"}
     end = time.monotonic() + 60 * options.minutes if options.minutes else math.inf
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch, Copy(Path(scratch), options.files) as copied:
+        if options.reach:
+            if not options.reach.exists():
+                copied.write_reach(options.reach, sorted({mutant.file for mutant in _all_mutants()}))
+            copied.read_reach(options.reach)
         new = [mutant for mutant in mutants if mutant not in verdicts]
-        for mutant, verdict in _judge_all(new, copied, options.seconds, end, thoroughly=False):
+        for mutant, verdict in _judge_all(new, copied, options.seconds, end):
             verdicts[mutant] = verdict
             if options.results:
                 _keep(options.results, verdict)
-        left = [mutant for mutant, verdict in verdicts.items() if verdict.fate == "survived"]
-        if left and not options.quick:
-            copied.see_what_tests_reach({mutant.file for mutant in left})
-            for mutant, verdict in _judge_all(left, copied, options.seconds, end, thoroughly=True):
-                verdicts[mutant] = verdict
-                if options.results:
-                    _keep(options.results, verdict)
     return _report(list(verdicts.values()), as_json=options.json)
 
 
-def _judge_all(
-    mutants: list[Mutant], copied: Copy, seconds: int, end: float, *, thoroughly: bool
-) -> Iterator[tuple[Mutant, Verdict]]:
+def _judge_all(mutants: list[Mutant], copied: Copy, seconds: int, end: float) -> Iterator[tuple[Mutant, Verdict]]:
     for number, mutant in enumerate(mutants, start=1):
         if time.monotonic() > end:
             print(f"the time is up: {len(mutants) - number + 1} are left", file=sys.stderr, flush=True)
             return
-        verdict = _judge(mutant, copied, seconds, thoroughly=thoroughly)
+        verdict = _judge(mutant, copied, seconds)
         print(
             f"{number}/{len(mutants)} {verdict.fate:9} {verdict.seconds:5.1f} s {mutant}", file=sys.stderr, flush=True
         )
@@ -139,7 +134,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--survivors", action="store_true", help="judge those of --results anew")
     parser.add_argument("--files", type=int, default=3, help="of the likeliest tests (default %(default)s)")
     parser.add_argument("--minutes", type=float, metavar="M", help="begin no other mutant after this time")
-    parser.add_argument("--quick", action="store_true", help="meet the survivors of the likeliest tests with no others")
+    parser.add_argument("--reach", type=Path, metavar="MAP", help="which tests reach what; made where it is missing")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     parser.add_argument("--again", type=Path, metavar="REPORT", help="the survivors of this JSON report")
     return parser.parse_args()
@@ -172,11 +167,11 @@ def _again(report: Path) -> list[Mutant]:
     return [m for m in _all_mutants() if (m.file, m.before, m.after) in wanted]
 
 
-def _judge(mutant: Mutant, copied: Copy, seconds: int, *, thoroughly: bool) -> Verdict:
+def _judge(mutant: Mutant, copied: Copy, seconds: int) -> Verdict:
     fate, by, took = "equivalent", "", 0.0
     if (mutant.file, mutant.before, mutant.after) not in _equivalent():
         began = time.monotonic()
-        by = copied.find_killer(mutant, seconds, thoroughly=thoroughly)
+        by = copied.find_killer(mutant, seconds)
         fate, took = "killed" if by else "survived", time.monotonic() - began
     return Verdict(mutant.file, mutant.line, mutant.start, mutant.before, mutant.after, fate, by, round(took, 1))
 

@@ -165,6 +165,278 @@ def test_a_descriptor_that_determines_no_power_is_refused(place: tuple[Any, ...]
     assert any(problem in found for found in power.problems), power.problems
 
 
+SET, PARTS = ("node_sets", 0), ("node_sets", 0, "components")
+PROCESSOR, LINK = (*PARTS, "cpu", "tdp_per_unit"), (*PARTS, "scale_up_network")
+OF_LINK = "node_sets[0].scale_up_network"
+FABRIC: dict[str, Any] = {
+    "present": True,
+    "cabling": "passive",
+    "required_bandwidth_tbps": 1.6,
+    "nics": {"count_per_node": 4, "bandwidth_per_nic_gbps": 200, "counted": True, "tdp_per_nic": sourced(50)},
+    "switches": [{"model": "X", "count": 1, "bandwidth_tbps": 1.6, "power_per_switch": sourced(900)}],
+}
+
+
+def joules(amount: float, **changes: Any) -> dict[str, Any]:
+    return {"value_pj": amount, "source_type": "vendor_spec", "source": "http://acme.example/link", **changes}
+
+
+def networked(**changes: Any) -> dict[str, Any]:
+    """Two nodes of four cards each."""
+    return describe(node_set(nodes=2), scale_out={**copy.deepcopy(FABRIC), **changes})
+
+
+def put(document: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    made = copy.deepcopy(document)
+    target: Any = made
+    for step in place[:-1]:
+        target = target[step]
+    target[place[-1]] = value
+    return made
+
+
+def published(method: str, **changes: Any) -> dict[str, Any]:
+    return describe(node_set(power_method=method, components=None, **changes))
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        (put(describe(), PROCESSOR, 350), "node_sets[0].cpu.tdp_per_unit is not a value with a source"),
+        (put(describe(), PROCESSOR, joules(5)), "node_sets[0].cpu.tdp_per_unit is an energy, watts are needed"),
+        (
+            put(describe(), PROCESSOR, sourced(-1)),
+            "node_sets[0].cpu.tdp_per_unit needs one of value_w, value_kw, value_pj",
+        ),
+        (
+            put(describe(), PROCESSOR, sourced(1, source_type="mlc_default", source="D.5")),
+            "node_sets[0].cpu.tdp_per_unit is from 'D.5', not from D.1, D.2, D.3, D.4",
+        ),
+        (put(describe(), (*SET, "nodes_provisioned"), 0), "has no nodes_provisioned above 0 or no power_method"),
+        (put(describe(), (*PARTS, "cpu"), None), "cpu and accelerator are needed, or combined_cpu_accelerator"),
+        (put(describe(), (*PARTS, "accelerator"), None), "cpu and accelerator are needed, or combined_cpu_accelerator"),
+        (put(describe(), (*PARTS, "cpu", "count_per_node"), None), "node_sets[0].cpu.count_per_node is missing"),
+        (published("published_system"), "node_sets[0]: published_system needs published_power"),
+        (published("node_scaling"), "node_sets[0]: node_scaling needs published_power"),
+        (
+            published("node_scaling", published_power=sourced(9000), nodes_in_published_rack=1),
+            "node_sets[0]: node_scaling needs nodes_in_published_rack above 1",
+        ),
+        (
+            put(describe(), LINK, {"method": "declared_tdp", "tdp_per_switch": sourced(5)}),
+            f"{OF_LINK}: declared_tdp needs switch_count",
+        ),
+        (
+            put(describe(), LINK, {"method": "bandwidth_estimate", "energy_per_bit_pj": joules(5)}),
+            f"{OF_LINK}: bandwidth_estimate needs aggregate_bandwidth_tbps",
+        ),
+        (
+            put(describe(), LINK, {"method": "bandwidth_estimate", "aggregate_bandwidth_tbps": 5}),
+            f"{OF_LINK}.energy_per_bit_pj is missing",
+        ),
+        (
+            put(
+                describe(),
+                LINK,
+                {"method": "bandwidth_estimate", "aggregate_bandwidth_tbps": 5, "energy_per_bit_pj": sourced(1)},
+            ),
+            f"{OF_LINK}.energy_per_bit_pj needs value_pj",
+        ),
+        (networked(cabling=None), "scale_out.present is true, and cabling is missing"),
+        (networked(required_bandwidth_tbps=None), "scale_out.present is true, and required_bandwidth_tbps is missing"),
+        (networked(nics=None), "scale_out.present is true, and nics is missing"),
+        (networked(switches=None), "scale_out.present is true, and switches is missing"),
+        (networked(nics="four"), "scale_out.present is true, and its parts is missing"),
+        (
+            networked(nics={**FABRIC["nics"], "counted": False}),
+            "scale_out.nics.counted is false, and nothing else counts them",
+        ),
+        (
+            put(published("published_system", published_power=sourced(9000)), ("scale_out",), FABRIC),
+            "scale_out.nics.counted is true beside a published power, which has them in it",
+        ),
+        (
+            networked(required_bandwidth_tbps=1.59),
+            "scale_out.required_bandwidth_tbps is 1.59, the cards carry 1.6",
+        ),
+        (
+            networked(switches=[{"count": 1, "bandwidth_tbps": 1.5, "power_per_switch": sourced(900)}]),
+            "scale-out switches offer 1.5 Tb/s of 1.6",
+        ),
+        (
+            networked(switches=[{"count": 1, "bandwidth_tbps": 1.6}]),
+            "scale_out.switches[0] is missing, and the rules have no figure for it",
+        ),
+        (
+            put(describe(), ("computed",), {"other_components_w": 3151}),
+            "computed.other_components_w is 3151, 3150.0 follows from its parts",
+        ),
+        (
+            put(describe(), ("computed",), {"published_node_power_w": 1}),
+            "computed.published_node_power_w is 1, 0.0 follows from its parts",
+        ),
+        (
+            put(networked(), ("computed",), {"scale_out_switch_power_w": 899}),
+            "computed.scale_out_switch_power_w is 899, 900.0 follows from its parts",
+        ),
+        (
+            put(describe(), ("computed",), {"total_system_power_w": 9449}),
+            "computed.total_system_power_w is 9449, 9450.0 follows from its parts",
+        ),
+        (put(describe(), ("provisioned_power_kw",), 9.44), "provisioned_power_kw is 9.44, 9.45 follows from its parts"),
+    ],
+)
+def test_each_part_of_a_descriptor_is_refused_in_words_of_its_own(document: dict[str, Any], problem: str) -> None:
+    power = compute(document)
+    assert power.kilowatts is None
+    assert [found for found in power.problems if problem in found], power.problems
+
+
+SHARE = {"count_per_node": 4, "bandwidth_per_nic_gbps": 200, "counted": True}
+ADDRESS = {"source_type": "vendor_spec", "source": "https://acme.example/spec"}
+
+
+@pytest.mark.parametrize(
+    ("document", "kilowatts", "estimated", "warnings"),
+    [
+        # 1.5 x (6300 + 25 x 8 x 5) and 1.5 x (6300 + 2 x 100)
+        (
+            put(
+                describe(),
+                LINK,
+                {"method": "bandwidth_estimate", "aggregate_bandwidth_tbps": 25, "energy_per_bit_pj": joules(5)},
+            ),
+            "10.95",
+            [],
+            [],
+        ),
+        (
+            put(describe(), LINK, {"method": "declared_tdp", "switch_count": 2, "tdp_per_switch": sourced(100)}),
+            "9.75",
+            [],
+            [],
+        ),
+        (
+            put(describe(), LINK, {"method": "declared_tdp", "switch_count": 0, "tdp_per_switch": sourced(100)}),
+            "9.45",
+            [],
+            [],
+        ),
+        # one part in place of both: 1.5 x 6000
+        (
+            put(describe(), PARTS, {"combined_cpu_accelerator": sourced(6000), "scale_up_network": {"method": "none"}}),
+            "9.00",
+            [],
+            [],
+        ),
+        # 1.5 x (8 x 700) and the rules' own figure, said to be one
+        (put(describe(), (*PARTS, "cpu", "count_per_node"), 0), "8.40", [], []),
+        (
+            put(describe(), PROCESSOR, sourced(500, source_type="mlc_default", source="D.2")),
+            "9.90",
+            ["node_sets[0].cpu.tdp_per_unit (D.2)"],
+            [],
+        ),
+        (put(describe(), PROCESSOR, {"value_kw": 0.5, **ADDRESS}), "9.90", [], []),
+        # 1.5 x (2 x 6300 + 2 x 4 x 75) + 900: a card's own figure is that of the rules
+        (networked(nics=SHARE), "20.70", ["scale_out.nics.tdp_per_nic (D.4)"], []),
+        (
+            networked(switches=[{"model": "SN5610", "count": 2, "bandwidth_tbps": 0.8}]),
+            "21.30",
+            ["scale_out.switches[0] (D.4)"],
+            [],
+        ),
+        (networked(required_bandwidth_tbps=1.6), "20.40", [], []),
+        (
+            networked(
+                required_bandwidth_tbps=1.7,
+                switches=[{"count": 1, "bandwidth_tbps": 1.7, "power_per_switch": sourced(900)}],
+            ),
+            "20.40",
+            [],
+            ["scale_out.required_bandwidth_tbps is 1.7, the cards carry 1.6"],
+        ),
+        (
+            put(describe(), ("scale_out",), FABRIC),
+            "10.65",
+            [],
+            [
+                "scale_out.present is true for a single node",
+                "scale_out.required_bandwidth_tbps is 1.6, the cards carry 0.8",
+            ],
+        ),
+        # cards that a published power leaves out: 9000 + 1.5 x 4 x 50 + 900
+        (
+            put(
+                published("published_system", published_power=sourced(9000)),
+                ("scale_out",),
+                {
+                    **FABRIC,
+                    "required_bandwidth_tbps": 0.8,
+                    "nics": {**FABRIC["nics"], "excluded_from_published_power": True},
+                },
+            ),
+            "10.20",
+            [],
+            ["scale_out.present is true for a single node"],
+        ),
+        (
+            put(
+                published("published_system", published_power=sourced(9000)),
+                ("scale_out",),
+                {**FABRIC, "required_bandwidth_tbps": 0.8, "nics": {**FABRIC["nics"], "counted": False}},
+            ),
+            "9.90",
+            [],
+            ["scale_out.present is true for a single node"],
+        ),
+        # within half a watt, and five watts of the whole
+        (put(describe(), ("computed",), {"major_components_w": 6300.5, "overhead_fraction": 0.5}), "9.45", [], []),
+        (put(describe(), ("provisioned_power_kw",), 9.455), "9.45", [], []),
+        (put(put(describe(), PROCESSOR, None), ("declared_provisioned_power",), sourced(9000)), "9.00", [], []),
+    ],
+)
+def test_each_way_to_state_a_part_gives_its_watts(
+    document: dict[str, Any], kilowatts: str, estimated: list[str], warnings: list[str]
+) -> None:
+    power = compute(document)
+    assert power.problems == []
+    assert (str(power.kilowatts), power.estimated, power.warnings) == (kilowatts, estimated, warnings)
+
+
+def test_accelerators_are_those_of_the_descriptor_or_of_the_system_description() -> None:
+    two = describe(node_set(0, 3), node_set(1, 2), scale_out={**FABRIC, "required_bandwidth_tbps": 4})
+    assert compute_power(two, _RULES, {}, {}).accelerators == 3 * 8 + 2 * 8
+    del two["node_sets"][1]["components"]["accelerator"]["count_per_node"]
+    assert compute_power(two, _RULES, {}, {}).accelerators is None
+    assert compute_power(two, _RULES, {}, {1: 4}).accelerators == 3 * 8 + 2 * 4
+    assert compute_power(two, _RULES, {}, {0: 4}).accelerators is None
+
+
+@pytest.mark.parametrize(
+    ("model", "cores", "watts"),
+    [
+        ("Xeon 8592+", 64, 350),
+        ("Xeon 8592+", 65, 500),
+        ("EPYC 9575F 64-core", None, 350),
+        ("EPYC 9755 128 Core", None, 500),
+        ("EPYC 9755 128 Core", 64, 350),  # the system description says so
+        ("NVIDIA Grace", 128, 300),
+        ("NVIDIA Grace", 129, None),
+        ("Epyclike", 64, None),
+        (None, 64, None),
+    ],
+)
+def test_a_processors_figure_goes_by_its_architecture_and_cores(
+    model: str | None, cores: int | None, watts: int | None
+) -> None:
+    found = None if watts is None else (Decimal(watts), "D.2")
+    assert find_processor_default(model, cores, _RULES) == found
+    estimated = put(describe(), (*PARTS, "cpu"), {"count_per_node": 2, "model": model})
+    power = compute_power(estimated, _RULES, {} if cores is None else {0: cores}, {})
+    assert (power.kilowatts is None) == (watts is None)
+
+
 def test_two_sets_of_one_name_and_joined_by_nothing_are_refused() -> None:
     twins = compute(describe(node_set(0), node_set(0)))
     assert "two node sets have one node_set_id" in twins.problems

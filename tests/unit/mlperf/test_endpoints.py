@@ -17,12 +17,13 @@ from reconciler.mlperf.endpoints import (
     find_over_limits,
     find_shortcomings,
     list_scenarios,
+    measure_performance,
     read_measured,
     read_percentile,
 )
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, read_sample_count
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import Bar, LatencyLimits
+from reconciler.mlperf.rules.values import Bar, LatencyLimits, Metric
 
 PATTERN = "settings: {load_pattern: {type: "
 
@@ -126,6 +127,240 @@ def test_metrics_by_the_checkers_keys(key: str, value: Decimal | None) -> None:
         n_samples_issued=12, n_samples_completed=10, duration_ns=2 * 10**9, qps=5.0, tps=70, latency=latency
     )
     assert read_measured(summary, key) == value
+
+
+CONFIGURED = b"""\
+name: x
+type: online
+model_params:
+  name: oss
+settings:
+  load_pattern:
+    type: poisson
+    target_qps: 12.5
+  runtime:
+    min_duration_ms: 600000
+    max_duration_ms: 700000
+    n_samples_to_issue: 100
+    dataloader_random_seed: 7
+    scheduler_random_seed: 8
+"""
+SUMMARY = b"""{
+"n_samples_issued": 101,
+"n_samples_completed": 99,
+"n_samples_failed": 2,
+"state": "complete",
+"complete": true,
+"qps": 9.9,
+"duration_ns": 10000000000
+}"""
+SCORES = b'{"accuracy_scores": [{"score": 0.5, "total_samples": 3}]}'
+SETTINGS = {
+    "target_qps": Decimal("12.5"),
+    "min_duration": 600000,
+    "max_duration": 700000,
+    "min_query_count": 100,
+    "accuracy_sample_count": 3,
+}
+SEEDED = {"sample_index_rng_seed": 7, "schedule_rng_seed": 8, "qsl_rng_seed": 9}  # the last is none of the harness
+
+
+def compare(mode: str = "performance", old: str = "", new: str = "", **asked: Any) -> list[str]:
+    """With one text of the files replaced by another."""
+    config, summary, scores = (
+        data.replace(old.encode(), new.encode(), 1) if old else data for data in (CONFIGURED, SUMMARY, SCORES)
+    )
+    results = Results(parse_yaml_mapping(config), parse_json_object(summary), parse_json_object(scores))
+    wanted: dict[str, Any] = {"model": "oss", "settings": SETTINGS, "seeds": SEEDED, "seconds": 10.0, **asked}
+    return [
+        str(item) for item in find_differences(results, AskedResults(asked.pop("scenario", "Server"), mode, **wanted))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "type: online",
+            "type: offline",
+            "scenario: expected Server, config.yaml says type offline with load pattern poisson (line 2)",
+        ),
+        ("target_qps: 12.5", "target_qps: 12", "target_qps: expected 12.5, config.yaml says 12 (line 8)"),
+        ("    target_qps: 12.5\n", "", "target_qps: expected 12.5, config.yaml says nothing"),
+        (": 600000", ": 600001", "min_duration: expected 600000, config.yaml says 600001 (line 10)"),
+        (": 700000", ": 1", "max_duration: expected 700000, config.yaml says 1 (line 11)"),
+        ("issue: 100", "issue: 99", "min_query_count: expected 100, config.yaml says 99 (line 12)"),
+        (
+            "loader_random_seed: 7",
+            "loader_random_seed: 8",
+            "sample_index_rng_seed: expected 7, config.yaml says 8 (line 13)",
+        ),
+        (
+            "scheduler_random_seed: 8",
+            "scheduler_random_seed: 7",
+            "schedule_rng_seed: expected 8, config.yaml says 7 (line 14)",
+        ),
+        (
+            '"complete": true',
+            '"complete": false',
+            "end: expected a run that came to its end, result_summary.json says complete (line 5)",
+        ),
+        (
+            '"complete",',
+            '"lost\\n it",',
+            "end: expected a run that came to its end, result_summary.json says lost it (line 5)",
+        ),
+        (
+            '"duration_ns": 10000000000',
+            '"duration_ns": 0',
+            "duration: expected a duration, result_summary.json says 0",
+        ),
+        (
+            '"duration_ns": 10000000000',
+            '"duration_ns": -5',
+            "duration: expected a duration, result_summary.json says -5",
+        ),
+        (
+            '"n_samples_failed": 2',
+            '"n_samples_failed": 1',
+            "samples: expected the 101 that were issued, result_summary.json says 99 completed and 1 failed (line 3)",
+        ),
+        (
+            '"n_samples_failed": 2,',
+            "",
+            "samples: expected the 101 that were issued, "
+            "result_summary.json says 99 completed and nothing failed (line 3)",
+        ),
+        (
+            '"qps": 9.9',
+            '"qps": 9.902',
+            "qps: expected 9.9, as its counts make it, result_summary.json says 9.902 (line 7)",
+        ),
+        (
+            '"qps": 9.9',
+            '"qps": 9.898',
+            "qps: expected 9.9, as its counts make it, result_summary.json says 9.898 (line 7)",
+        ),
+        (
+            '"n_samples_issued": 101',
+            '"n_samples_issued": 0, "n_samples_asked": 101',
+            "mode: expected performance, result_summary.json says that no sample was issued for it (line 2)",
+        ),
+    ],
+)
+def test_each_field_that_is_not_as_asked_is_named_with_its_line(old: str, new: str, said: str) -> None:
+    assert compare() == []
+    field = said.partition(":")[0]
+    assert [found for found in compare(old=old, new=new) if found.startswith(f"{field}:")] == [said]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            '"total_samples": 3',
+            '"total_samples": 4',
+            ["accuracy_sample_count: expected 3, accuracy_results.json says 4"],
+        ),
+        (', "total_samples": 3', "", ["accuracy_sample_count: expected 3, accuracy_results.json says nothing"]),
+        (
+            '{"score": 0.5, "total_samples": 3}',
+            "",
+            [
+                "mode: expected accuracy, accuracy_results.json says no score of an accuracy dataset",
+                "accuracy_sample_count: expected 3, accuracy_results.json says nothing",
+            ],
+        ),
+        # nothing of these is asked of an accuracy run
+        ('"qps": 9.9', '"qps": 5', []),
+        ('"complete": true', '"complete": false', []),
+        ('"n_samples_issued": 101', '"n_samples_issued": 0', []),
+    ],
+)
+def test_an_accuracy_run_is_held_to_its_scores(old: str, new: str, said: list[str]) -> None:
+    assert compare("accuracy", old, new) == said
+
+
+def test_a_run_takes_no_longer_than_its_command() -> None:
+    assert compare(seconds=10.0) == []
+    assert compare(seconds=0.0) == []  # nobody knows
+    (said,) = compare(seconds=9.5)
+    assert said == "duration: expected a run within the 9.5 s of the command, result_summary.json says 10 s (line 8)"
+
+
+def test_what_is_not_asked_may_be_anything() -> None:
+    assert compare(settings={}, seeds={}, model="", old="poisson", new="burst") == []
+    assert compare("accuracy", settings={}, old='"total_samples": 3', new='"total_samples": 9') == []
+
+
+@pytest.mark.parametrize(
+    ("values", "rates"),
+    [
+        ({}, (None, None)),
+        ({"n_samples_completed": 10}, (None, None)),
+        ({"duration_ns": 10**9}, (None, None)),
+        ({"n_samples_completed": 10, "duration_ns": 0}, (None, None)),
+        ({"n_samples_completed": 10, "duration_ns": 2 * 10**9}, (5, None)),
+        (
+            {"n_samples_completed": 10, "duration_ns": 10**9, "output_sequence_lengths": {"total": 30, "avg": 9}},
+            (10, 30),
+        ),
+    ],
+)
+def test_a_rate_needs_its_counts_and_its_time(values: dict[str, Any], rates: tuple[int | None, int | None]) -> None:
+    assert (compute_rate(document(**values), "qps"), compute_rate(document(**values), "tps")) == rates
+
+
+@pytest.mark.parametrize(
+    ("values", "reasons", "value"),
+    [
+        ({"n_samples_issued": 12, "duration_ns": 2 * 10**9}, [], "6"),
+        ({"n_samples_issued": 12, "duration_ns": 2 * 10**9, "n_samples_failed": 0}, [], "6"),
+        (
+            {"n_samples_issued": 3, "duration_ns": 1999 * 10**6},
+            ["duration: 1.999 s, at least 2 s are required"],
+            "1.500750375",
+        ),
+        (
+            {"n_samples_issued": 12},
+            ["result_summary.json says nothing that result_samples_per_second could be taken from"],
+            None,
+        ),
+        (
+            {"duration_ns": 3 * 10**9},
+            ["result_summary.json says nothing that result_samples_per_second could be taken from"],
+            None,
+        ),
+    ],
+)
+def test_a_performance_run_is_valid_where_nothing_speaks_against_it(
+    values: dict[str, Any], reasons: list[str], value: str | None
+) -> None:
+    metric = Metric("result_samples_per_second", "samples/s")
+    made = measure_performance(document(**values, version="1.0", git_sha="abc"), metric, LatencyLimits(), 2000)
+    assert (made["validity"], made["reasons"]) == ("INVALID" if reasons else "VALID", reasons)
+    found = None if made["metric"] is None else (made["metric"]["value"][:13], made["metric"]["unit"])
+    assert found == (None if value is None else (value, "samples/s"))
+    assert made["harness_version"] == "1.0 abc"
+
+
+def test_limits_are_bounds_that_are_not_reached() -> None:
+    def over(**found: int) -> list[str]:
+        series = {name: {"early_stopping_percentiles": {"99.0": value}} for name, value in found.items()}
+        limits = LatencyLimits(ttft=Decimal(2 * 10**6), tpot=Decimal(10**6))
+        return list(find_shortcomings(document(**series), limits, 0))
+
+    assert over(ttft=2 * 10**6 - 1, tpot=10**6 - 1) == []
+    assert over(ttft=2 * 10**6, tpot=10**6 - 1) == ["p99 ttft: 2 ms, below 2 ms is required"]
+    assert over(ttft=1) == ["p99 tpot: nothing, below 1 ms is required"]
+
+
+def test_a_configuration_is_asked_for_under_the_names_of_specs() -> None:
+    found = collect_result_settings(parse_yaml_mapping(CONFIGURED))
+    expected = {"target_qps": Decimal("12.5"), "min_duration": 600000, "max_duration": 700000, "min_query_count": 100}
+    assert found == expected
+    none = parse_yaml_mapping(b"settings: {runtime: {min_duration_ms: 0, max_duration_ms: 1.5}}")
+    assert collect_result_settings(none) == {"min_duration": 0}
 
 
 def test_what_is_published_of_each_scenario() -> None:

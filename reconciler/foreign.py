@@ -169,14 +169,15 @@ def is_hole(status: os.stat_result) -> bool:
 
 def find_in_index(root: Path, folder: str) -> str:
     """The first path at or below ``folder`` that git's index lists, "" for none. Read without git, since every command
-    asks; what a pull request adds is in the index once it is checked out."""
+    asks; what a pull request adds is in the index once it is checked out. OSError for an index that cannot be read:
+    nobody knows then what it lists."""
     top = next((parent for parent in (root, *root.parents) if (parent / ".git").exists()), None)
     if top is None:
         return ""
     wanted = (root.relative_to(top) / folder).as_posix().encode(errors="surrogateescape")
     try:
         index = (_find_git_folder(top / ".git") / "index").read_bytes()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, StrangeFileError):
         return ""
     below = wanted + b"/"
     try:

@@ -104,7 +104,7 @@ def ask(
     closed = (*_ALWAYS, *_READING)
     environment = {**_HONEST, **chosen, "GIT_ALLOW_PROTOCOL": reach, **(_without_filters(root) if unfiltered else {})}
     answer = _run(root, arguments, closed, environment, stdin, limit)
-    _refuse_storage(answer, root)
+    refuse_disk_of_git(answer, root)
     if not fetch or not answer.lacks_objects:
         return answer
     if named := _program_for_fetching(root):
@@ -187,7 +187,7 @@ def _run(
     return GitAnswer(int(status), _bytes(out), _bytes(error).decode(errors="replace").strip())
 
 
-def _refuse_storage(answer: GitAnswer, root: Path) -> None:
+def refuse_disk_of_git(answer: GitAnswer, root: Path) -> None:
     """A git that its disk refuses answers like one that finds nothing, and often without a word of why. Raises
     StorageError."""
     if answer.status <= 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reconciler.errors import RepositoryError
-from reconciler.git_process import ask
+from reconciler.git_process import ask, refuse_disk_of_git
 
 _LIMIT = 60.0  # seconds in which a remote answers
 
@@ -29,6 +29,7 @@ def read_author(root: Path) -> str:
 def find_hook_path(root: Path, name: str) -> Path:
     """Where git looks for a hook of this clone. Raises RepositoryError outside a repository."""
     answer = ask(root, "rev-parse", "--git-path", f"hooks/{name}", own=True)
+    refuse_disk_of_git(answer, root)
     if answer.status:
         raise RepositoryError(f"{root} is not in a git repository", fix="`git init` makes one")
     return (root / answer.out.decode(errors="surrogateescape").rstrip("\n")).resolve()

@@ -303,8 +303,9 @@ def test_a_git_whose_disk_refuses_has_not_found_nothing(
     (tmp_path / "bin/git").write_text(f'#!/bin/sh\necho "{said}" >&2\nexit 128\n')
     (tmp_path / "bin/git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
-    with pytest.raises(StorageError, match=f"{copied}: {said.rpartition(': ')[2]}"):
-        git.find_head(copied)
+    for look in (git.find_head, lambda root: git_remotes.find_hook_path(root, "pre-push")):
+        with pytest.raises(StorageError, match=f"{copied}: {said.rpartition(': ')[2]}"):
+            look(copied)
 
 
 def test_a_git_that_says_nothing_is_asked_about_by_its_folder(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ from reconciler.resource.kinds import Cell
 from reconciler.resource.records import Artifact, Record
 from reconciler.resource.settings import SubmissionSettings
 from reconciler.spec.files import compute_blob_id
+from reconciler.storage_errors import refuse_storage_error
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.content import Content, LogRef, SubmissionContent
 from reconciler.tree.curve.check import check_endpoints
@@ -117,7 +118,8 @@ def _committed(submission: PackedSubmission) -> Callable[[str], bool]:
     def committed(path: str) -> bool:
         try:
             return path in known and compute_blob_id((root / path).read_bytes()) == known[path][0]
-        except OSError:
+        except OSError as error:
+            refuse_storage_error(error, root / path)
             return False
 
     return committed

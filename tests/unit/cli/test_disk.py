@@ -81,6 +81,17 @@ def test_reading_that_fails_is_no_missing_record(recorded: Path, reconcile: Reco
     assert reconcile("plan", "--deep")[0] == 0
 
 
+def test_index_of_git_that_cannot_be_read_is_not_an_empty_one(
+    recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says whether somebody put into git what only this machine writes."""
+    fault = Fault(recorded / ".git/index", "EIO", 1)
+    monkeypatch.setattr(io, "open", fault.wrap(io.open))
+    code, _, err = reconcile("status")
+    assert (code, fault.count) == (1, 1)
+    assert ".git/index: Input/output error (EIO)\nfix: " in err
+
+
 @pytest.mark.parametrize("words", ["check sent", "verify-tree sent", "compare sent sent"])
 @pytest.mark.parametrize("name", ["EIO", "EACCES"])
 def test_folder_that_cannot_be_listed_is_not_empty(

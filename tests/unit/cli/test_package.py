@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -15,10 +16,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 from msgspec.structs import replace
 
+from reconciler.cli.shared import packaging
 from reconciler.errors import ReconcilerError
 from reconciler.publishing.preconditions import find_refused_records
 from reconciler.publishing.unpacking import unpack
@@ -244,6 +247,17 @@ def test_what_is_not_committed(packable: Path, reconcile: Reconcile) -> None:
     git(packable, "rm", "--quiet", "--cached", "-r", "state")
     git(packable, "commit", "--quiet", "--message", "Forget the records")
     refused(reconcile, f"{CELL}: the record or logs of Run:{CELL}/performance are not committed")
+
+
+def test_what_cannot_be_read_is_not_called_uncommitted(
+    packable: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: bytes) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(packaging, "compute_blob_id", fail)
+    code, _, err = reconcile("package")
+    assert (code, "Input/output error (EIO)\nfix: " in err) == (1, True), err
 
 
 def test_a_cell_that_is_not_ready(packable: Path, reconcile: Reconcile) -> None:

@@ -1,7 +1,9 @@
-"""One run that a commit shows as two: a log of an earlier run that came again with other dates.
+"""One run that a commit shows as two: a log of an earlier run that came again with other dates, or as it is for
+another result.
 
-Its latencies and the clock of LoadGen's logger give it away. Runs with one result, and runs of one address, are
-compared; a log that two records share byte for byte is one run that was recorded twice, and says so itself.
+Its latencies and the clock of LoadGen's logger give an edited one away. Runs with one result, and runs of one address,
+are compared; a log that two records of one cell share byte for byte is one run that was recorded twice, and says so
+itself.
 """
 
 from __future__ import annotations
@@ -13,15 +15,20 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
 from reconciler.history.logs import Logs
 from reconciler.history.snapshot import Snapshot
+from reconciler.mlperf.benchmark_facts import strip_variant
 from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.log_files import DETAIL
+from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Summary
+
+_OWN = "a run of its own"
 
 
 def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
     """Of records that count, and of what else the commit holds; nothing where every run is one of its own."""
     counting = {i: str(cell) for cell in sorted(at.difference.chosen) for i in at.difference.chosen[cell].all}
+    yield from _find_shared_logs(at, counting)
     for group in _group_candidates(at):
         if counting.keys().isdisjoint(group):
             continue
@@ -33,7 +40,38 @@ def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
             if cell and set(seen[one].values()) != set(seen[other].values()):
                 earlier, later = known[one], known[other]
                 detail = f"its log has the latencies or the clock of {one}, a run of {earlier.started}, and other bytes"
-                yield Claim(cell, f"{later.address.label}: a run of its own", Proof.CONTRADICTED, detail)
+                yield Claim(cell, f"{later.address.label}: {_OWN}", Proof.CONTRADICTED, detail)
+
+
+def _find_shared_logs(at: Snapshot, counting: Mapping[str, str]) -> Iterator[Claim]:
+    """A log that counts for two systems, or for two benchmarks of which none is the other's stricter variant, and that
+    a record of each calls its own run. Where one run may serve two cells, they share its record."""
+    first: dict[str, str] = {}
+    known = {identity: at.committed.summaries[identity] for identity in counting if identity in at.committed.summaries}
+    for identity, later in sorted(known.items(), key=lambda item: (item[1].started, item[0])):
+        digest = next((a.sha256 for a in later.artifacts if a.name == DETAIL), "")
+        one = first.setdefault(digest, identity) if digest else identity
+        earlier = known[one]
+        if not _may_share(at, earlier.address.cell, later.address.cell):
+            # Which of them ran, nobody can say.
+            for i, run, copy in ((one, earlier, later), (identity, later, earlier)):
+                detail = f"its log is, byte for byte, that of {copy.id}, the run of {copy.address.cell}"
+                yield Claim(counting[i], f"{run.address.label}: {_OWN}", Proof.CONTRADICTED, detail)
+
+
+def _may_share(at: Snapshot, one: Cell | None, other: Cell | None) -> bool:
+    if one is None or other is None or one.system != other.system:
+        return one == other
+    if strip_variant(one.benchmark) == strip_variant(other.benchmark):
+        return True
+    official, theirs = _find_official(at, one), _find_official(at, other)
+    return official != theirs and strip_variant(official) == strip_variant(theirs)
+
+
+def _find_official(at: Snapshot, cell: Cell) -> str:
+    """The benchmark that the spec enters it as."""
+    result = at.desired.by_address.get(Address(Kind.RESULT, str(cell)))
+    return at.desired.detail(result.address).settings.text("benchmark.official", cell.benchmark) if result else ""
 
 
 def _pair_alike(ordered: Sequence[str], seen: Mapping[str, Mapping[str, bytes]]) -> Iterator[tuple[str, str]]:

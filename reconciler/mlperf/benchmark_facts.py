@@ -119,3 +119,12 @@ def parse_benchmark_facts(path: Path) -> BenchmarkFacts:
     except ValidationError as error:
         fix = "compare it with the file of another benchmark; the classes of this module list the fields"
         raise ReconcilerError(f"{path.parent.name}/{path.name}: {error}", fix=fix) from error
+
+
+_VARIANTS = ("-99.9", "-99", "-95")
+
+
+def strip_variant(benchmark: str) -> str:
+    """bert of bert-99.9: what variants that differ in the accuracy they have to reach have in common. Rules let them
+    share their runs."""
+    return next((benchmark.removesuffix(ending) for ending in _VARIANTS if benchmark.endswith(ending)), benchmark)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from reconciler.mlperf.benchmark_facts import strip_variant
 from reconciler.tree.causes import Cause, find_cause, rank_cause
 from reconciler.tree.findings import Facts, Severity, TreeFinding
 
 _SEVERITIES = tuple(Severity)
-_VARIANTS = ("-99.9", "-99", "-95")
 
 
 class FoldedCell(Struct, frozen=True):
@@ -64,7 +64,7 @@ def fold_cells(submitter: str, cells: Iterable[str], logs: Mapping[tuple[str, st
     twins: dict[tuple[str, ...], list[str]] = {}
     for cell in sorted(set(cells)):
         parts = cell.split("/")
-        family = _strip_variant(parts[2]) if len(parts) > 2 else ""
+        family = strip_variant(parts[2]) if len(parts) > 2 else ""
         twins.setdefault((*parts[:2], family, *parts[3:]), []).append(cell)
     renamed: dict[str, list[list[str]]] = {}
     for members in twins.values():
@@ -82,13 +82,9 @@ def _show_twins(cells: Sequence[str]) -> str:
     if len(cells) == 1:
         return cells[0]
     parts = cells[0].split("/")
-    family = _strip_variant(parts[2])
+    family = strip_variant(parts[2])
     variants = [cell.split("/")[2].removeprefix(family).removeprefix("-") for cell in cells]
     return "/".join([*parts[:2], f"{family}-{{{','.join(sorted(variants))}}}", *parts[3:]])
-
-
-def _strip_variant(benchmark: str) -> str:
-    return next((benchmark.removesuffix(ending) for ending in _VARIANTS if benchmark.endswith(ending)), benchmark)
 
 
 def _read_log_digests(facts: Sequence[Facts]) -> dict[tuple[str, str], str]:

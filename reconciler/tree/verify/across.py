@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from reconciler.mlperf.benchmark_facts import strip_variant
 from reconciler.tree.check.demands import OURS
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
 from reconciler.tree.verify.causes import ESTIMATE, OTHER_CELL, SEVERAL
@@ -87,7 +88,7 @@ def _may_share(one: Facts, two: Facts, inferable: Pairs) -> bool:
     """One system's variants of one benchmark (-99, -99.9), scenarios of which one may be inferred from the other, or
     both at once."""
     (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
-    if system != system2 or _family(one.official or benchmark) != _family(two.official or benchmark2):
+    if system != system2 or strip_variant(one.official or benchmark) != strip_variant(two.official or benchmark2):
         return False
     if scenario == scenario2:
         return benchmark != benchmark2
@@ -96,10 +97,6 @@ def _may_share(one: Facts, two: Facts, inferable: Pairs) -> bool:
 
 def _parts(facts: Facts) -> list[str]:
     return [*facts.cell.split("/"), "", "", ""][:4]
-
-
-def _family(benchmark: str) -> str:
-    return benchmark.removesuffix("-99.9").removesuffix("-99").removesuffix("-95")
 
 
 def add_causes(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> Iterator[TreeFinding]:
@@ -140,5 +137,5 @@ def _are_related(one: Facts, two: Facts) -> bool:
     """Cells whose files can be mixed up: of one system, or one benchmark and scenario on two systems. Elsewhere two
     round numbers may be equal by chance."""
     (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
-    same_result = (_family(benchmark), scenario) == (_family(benchmark2), scenario2)
+    same_result = (strip_variant(benchmark), scenario) == (strip_variant(benchmark2), scenario2)
     return same_result or (system == system2 and scenario == scenario2)

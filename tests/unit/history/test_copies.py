@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,8 +24,10 @@ from reconciler.mlperf.log_files import DETAIL
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 from reconciler.resource.records import Artifact, Record
+from tests.acceptance.conftest import console as console_here
 from tests.passes.repository import Repository
-from tests.unit.cli.conftest import recorded, recorded_once
+from tests.unit.cli.conftest import SPEC, recorded, recorded_once
+from tests.unit.cli.conftest import git as git_here
 from tests.unit.mlperf.conftest import Run, loadgen_run
 from tests.unit.mlperf.loadgen.lies import moved, setting, whole
 
@@ -84,6 +87,63 @@ def test_a_pull_request_that_brings_such_a_log_is_named(recorded: Path) -> None:
 def test_a_log_that_only_got_other_line_ends_is_the_same_run(recorded: Path) -> None:
     record_again(recorded, "performance", lambda data: data.replace(b"\n", b"\r\n"))
     assert "Run performance: a run of its own" not in find_contradicted(recorded)
+
+
+TWICE = SPEC.replace(
+    "  divisions:",
+    """\
+    numerals:
+      as: resnet
+      code: digits
+      model: {settings: {epochs: 2}}
+      engine: {backend: "null", batch_size: 8}
+  divisions:""",
+).replace(
+    "        digits:\n",
+    """\
+        numerals:
+          Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}
+        digits:
+""",
+)
+
+
+@pytest.fixture(scope="module")
+def two_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of two models on one system, each with runs of its own. Not to be changed."""
+    root = tmp_path_factory.mktemp("two") / "repository"
+    (root / "specs").mkdir(parents=True)
+    (root / "specs/one.yaml").write_text(TWICE)
+    (root / ".gitignore").write_text(".reconcile/\n")
+    git_here(root, "init", "--quiet", "--initial-branch=main")
+    Repository(root).commit()
+    ended = console_here(root, "--commit")
+    assert ended.code == 0, ended.out + ended.err
+    return root
+
+
+@pytest.mark.parametrize("mode", ["performance", "accuracy"])
+def test_a_log_that_is_recorded_for_another_benchmark_too_is_named_in_both(
+    two_results: Path, tmp_path: Path, mode: str
+) -> None:
+    root = tmp_path / "repository"
+    shutil.copytree(two_results, root)
+    assert not find_contradicted(root)
+    base, runs = git.resolve(root, "HEAD"), dict[str, Record]()
+    for path in sorted((root / "state/records/Run").glob("*.json")):
+        record = decode(path.read_bytes(), path.name)
+        if record.address.mode == mode and record.address.cell is not None:
+            runs[record.address.cell.benchmark] = record
+    claimed = _follow(runs["digits"], runs["numerals"].artifacts)
+    write_record(RepositoryPaths(root), replace(claimed, values=runs["numerals"].values))
+    Repository(root).commit()
+
+    at = read_snapshot(root, git.resolve(root, "HEAD"))
+    copies = [c for c in audit(root, at).claims if c.what == f"Run {mode}: a run of its own"]
+    assert {(c.where, c.proof) for c in copies} == {
+        (f"open/box/{name}/Offline", Proof.CONTRADICTED) for name in ("digits", "numerals")
+    }
+    assert any("byte for byte" in remark.message for remark in find_forgeries(root, base, at))
 
 
 def test_latencies_tell_a_run_although_its_clock_was_changed_and_the_other_way_round(

@@ -24,11 +24,12 @@ from typing import Self
 from msgspec import Struct
 
 from reconciler.errors import LockedError, StorageError
-from reconciler.foreign import hash_regular, open_regular
+from reconciler.foreign import hash_regular, is_strange, open_regular
 from reconciler.storage_errors import PARTIAL, convert_storage_errors, explain_storage_error, refuse_storage_error
 
 _CHUNK = 1 << 20
 _CHECKSUM_LENGTH = 9  # bytes: eight digits and the end of their line
+_CACHE_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _GONE = ".gone"  # ends the name of a folder that is being removed; it begins with a dot
 _ENDING_GRACE = 0.3  # seconds in which a killed process is gone
 _ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass is gone
@@ -163,12 +164,15 @@ def write_cache(path: Path, data: bytes) -> None:
 def read_checked(path: Path) -> bytes | None:
     """The bytes as they were written; None when there are none, or they were damaged since."""
     try:
-        with path.open("rb", buffering=0) as stream:  # a cache may have megabytes: no copy of them
+        # Whoever copied a repository to somebody chose what is under this name. A cache may have megabytes: no copy.
+        with os.fdopen(os.open(path, _CACHE_FLAGS), "rb", buffering=0) as stream:
+            if is_strange(os.fstat(stream.fileno())):
+                return None
             head, data = stream.read(_CHECKSUM_LENGTH), stream.read()
     except OSError as error:
         refuse_storage_error(error, path)
         return None
-    return data if head == _make_checksum(data) else None
+    return data if data is not None and head == _make_checksum(data) else None
 
 
 def _make_checksum(data: bytes) -> bytes:

@@ -162,6 +162,11 @@ def _too_large(name: str, status: os.stat_result) -> str:
     return f"a file of {status.st_size:,} bytes that holds {status.st_blocks * 512:,}" if is_hole(status) else ""
 
 
+def is_strange(status: os.stat_result) -> bool:
+    """Whether it is no file that anybody wrote: a pipe, a device, a file of holes."""
+    return not stat.S_ISREG(status.st_mode) or is_hole(status)
+
+
 def is_hole(status: os.stat_result) -> bool:
     """Whether a file claims far more than anybody wrote into it."""
     return status.st_size > LARGEST and status.st_blocks * 512 * _SPARSE < status.st_size

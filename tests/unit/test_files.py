@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from reconciler.errors import LockedError, StorageError
 from reconciler.files import Lock, copy, hash_tree, link, offer, read_checked, remove, replace, write_cache
 from reconciler.leftovers import sweep
 from reconciler.machine_locks import make_machine_lock
+from tests.unit.test_foreign import make_hole
 
 shared = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
@@ -152,6 +154,16 @@ def test_cache_gives_back_its_bytes_or_nothing(tmp_path: Path, data: bytes, nois
     damaged = whole[:at] + noise + whole[at + len(noise) :]
     path.write_bytes(damaged)
     assert read_checked(path) == (data if damaged == whole else None)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to("/proc/kmsg"), make_hole],
+    ids=["pipe", "device", "kernel", "hole"],
+)
+def test_cache_that_is_no_file_is_none(make: Callable[[Path], None], tmp_path: Path) -> None:
+    make(tmp_path / "cache")
+    assert read_checked(tmp_path / "cache") is None
 
 
 def test_cache_that_cannot_be_kept_is_no_error(tmp_path: Path) -> None:

@@ -162,7 +162,8 @@ class Remote(Struct, frozen=True):
         if isinstance(response, dict):
             return bool(response.get("Error", {}).get("Code") != "NoSuchBucket")
         # fsspec's HTTP says "not found" of a server that refuses, or does not answer, as well.
-        return cause is None or isinstance(cause, FileNotFoundError) or getattr(cause, "status", 0) in _NOT_THERE
+        known = cause is None or isinstance(cause, FileNotFoundError | KeyError)  # the latter in memory
+        return known or getattr(cause, "status", 0) in _NOT_THERE
 
 
 def _told_of_bytes(base: type, moved: Callable[[int], None]) -> Any:

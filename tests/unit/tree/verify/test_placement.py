@@ -1,0 +1,104 @@
+"""A log that belongs elsewhere is told by what it says of itself."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from reconciler.tree.verify.engine import verify_tree
+from tests.unit.tree.check.made import set_log
+from tests.unit.tree.check.written import TOKENS, open_cell
+
+CELL = "closed/Acme/results/sys1/resnet/Offline"
+DETAIL = "mlperf_log_detail.txt"
+PERFORMANCE, ACCURACY, FIRST = "performance/run_1", "accuracy", "TEST01/performance/run_1"
+
+
+def place(root: Path) -> list[tuple[str, str, str, str]]:
+    """(rule, found, wanted, mechanism) of each log of the cell that is where it does not belong."""
+    found = [f for f in verify_tree(root, round_name="v6.1").findings if f.rule.kind == "placement"]
+    complaints = [(f.rule.id.partition(".")[2], f.complaint) for f in found if f.cell.endswith("/Offline")]
+    return [(rule, it.found, it.wanted, it.mechanism) for rule, it in complaints if rule != "copied"]
+
+
+def say(folder: str, key: str, value: object, root: Path) -> None:
+    set_log(root / CELL / folder, key, value)
+
+
+def copy(old: str, new: str, root: Path) -> None:
+    shutil.copyfile(root / CELL / old / DETAIL, root / CELL / new / DETAIL)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda _: None, []),
+        (
+            partial(say, PERFORMANCE, "effective_test_mode", '"AccuracyOnly"'),
+            [("performance", "AccuracyOnly", "PerformanceOnly", "")],
+        ),
+        (
+            partial(say, ACCURACY, "effective_test_mode", '"PerformanceOnly"'),
+            [("accuracy", "PerformanceOnly", "AccuracyOnly", "")],
+        ),
+        (
+            partial(copy, FIRST, PERFORMANCE),
+            [
+                (
+                    "performance",
+                    "LoadGen took settings from an audit.config",
+                    "a run without audit.config",
+                    "audited-run",
+                )
+            ],
+        ),
+        (
+            partial(copy, PERFORMANCE, FIRST),
+            [("compliance", "no audit.config took part", "a run of TEST01", "")],
+        ),
+        (
+            partial(say, FIRST, "effective_scenario", '"SingleStream"'),
+            [("compliance", "a run of SingleStream", "a run of Offline", "")],
+        ),
+    ],
+    ids=["honest", "accuracy-log", "performance-log", "test-log", "no-test", "other-scenario"],
+)
+def test_a_log_that_belongs_elsewhere_is_named(
+    change: Callable[[Path], None], said: list[tuple[str, str, str, str]], tree: Path
+) -> None:
+    change(tree)
+    assert place(tree) == said
+
+
+def test_an_accuracy_run_is_of_the_scenario_that_was_performed(tree: Path) -> None:
+    copy(f"../SingleStream/{ACCURACY}", ACCURACY, tree)
+    assert ("accuracy", "a run of SingleStream", "a run of Offline", "") in place(tree)
+
+
+@pytest.mark.parametrize(
+    ("key", "limit", "said"),
+    [
+        ("requested_server_ttft_latency", 500_000_000, []),
+        (
+            "requested_server_ttft_latency",
+            500_000_001,
+            [("performance", "LoadGen's TTFT limit was 500.000001 ms", "at most 500 ms, the limit of Interactive", "")],
+        ),
+        ("requested_server_tpot_latency", 30_000_000, []),
+        (
+            "requested_server_tpot_latency",
+            100_000_000,
+            [("performance", "LoadGen's TPOT limit was 100 ms", "at most 30 ms, the limit of Interactive", "")],
+        ),
+    ],
+)
+def test_an_interactive_run_has_the_limits_of_interactive(
+    key: str, limit: int, said: list[tuple[str, str, str, str]], tmp_path: Path
+) -> None:
+    open_cell(tmp_path, "llama3.1-8b", "Interactive", {**TOKENS, key: limit})
+    found = [f for f in verify_tree(tmp_path, round_name="v6.1").findings if f.rule.id == "placement.performance"]
+    assert [("performance", f.complaint.found, f.complaint.wanted, "") for f in found] == said

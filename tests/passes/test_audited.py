@@ -55,6 +55,7 @@ def clone(recorded: Repository, tmp_path: Path) -> Repository:
 
 def claims(repository: Repository) -> Claims:
     found = audit(repository.root, read_snapshot(repository.root, git.resolve(repository.root, "HEAD")))
+    assert len(set(found.claims)) == len(found.claims), "a claim is said twice"
     return {(claim.where, claim.what): (claim.proof, claim.detail) for claim in found.claims}
 
 

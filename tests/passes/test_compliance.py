@@ -370,6 +370,20 @@ def test_verdict_waits_for_logs_that_are_elsewhere(large: Repository, tmp_path: 
     assert made(report) == {}
 
 
+def test_a_run_that_is_invalid_is_not_tested(tmp_path: Path) -> None:
+    """Too few queries to prove a percentile, on any machine."""
+    repository = make(tmp_path / "repository")
+    repository.edit(
+        SPEC,
+        "Offline: {target_qps: 400, min_query_count: 320}",
+        "SingleStream: {target_latency: 1 ms, min_query_count: 8}",
+    )
+    repository.reconcile()
+    (run,) = [r for r in records_of(repository, "Run") if r.address.mode == "performance"]
+    assert run.values["validity"] == "INVALID"
+    assert audits(repository) == {}
+
+
 def test_varying_answers_are_compared_by_their_accuracy(tmp_path: Path) -> None:
     repository = make_whole(tmp_path, lambda root: make(root, VARYING))
     (verdict,) = [r for r in records_of(repository, "Verdict") if r.address.label == "TEST01 verdict"]

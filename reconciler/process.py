@@ -262,3 +262,20 @@ def _drain(stream: IO[bytes], kept: bytearray) -> None:
     with stream:
         while len(kept) <= _MOST_SAID and (piece := os.read(stream.fileno(), _PIECE)):
             kept += piece
+
+
+def explain_signal(number: int, relief: str = "") -> str:
+    """What mostly ends a process by this signal, and what helps. ``relief``: what needs less memory."""
+    if number == signal.SIGKILL:
+        return f"signal 9 usually means that the kernel ran out of memory{relief and ': '}{relief}"
+    name = _NAMES.get(number, f"signal {number}")
+    if number in _FAULTS:
+        return f"{name} is a fault in the program or a library of it; the last lines that it wrote may name it"
+    if number in _REQUESTS:
+        return f"{name} asks a process to end: a shutdown, a batch system or a person; run again"
+    return f"look up what sends {name}"
+
+
+_NAMES = {number.value: f"signal {number.value} ({number.name})" for number in signal.Signals}
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP)
+_REQUESTS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)

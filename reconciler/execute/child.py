@@ -13,6 +13,7 @@ from harness.contract import STAGES, FileMessage, Progress, Result, copy_log, re
 from reconciler.execute.attempt import Attempt, read_placement
 from reconciler.execute.executors.executor import START, Executor, Handle, Progressing, State, Submission
 from reconciler.execute.executors.table import Executors
+from reconciler.process import explain_signal
 from reconciler.resource.kinds import Kind
 
 STALL = 900.0  # seconds without any finished work in a run before it counts as hung; the spec may say otherwise
@@ -121,9 +122,7 @@ def _result(attempt: Attempt, reason: str, found: Progressing) -> Result:
         fix = f"see the child's log; what it starts must see {attempt.folder.parent} and have this mlperf-reconciler"
     elif status < 0:
         problem, kind = f"the child process was ended by signal {-status}", "resources"
-        fix = (
-            "signal 9 usually means that the kernel ran out of memory: lower batch_size or streams; see the child's log"
-        )
+        fix = f"{explain_signal(-status, 'lower batch_size or streams')}; see the child's log"
     else:
         problem, kind, fix = (
             f"the child process ended with status {status} and no result",

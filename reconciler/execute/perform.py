@@ -28,6 +28,7 @@ from reconciler.execute.run_code import pack_run_code
 from reconciler.files import RepositoryPaths, offer, remove
 from reconciler.files import replace as write
 from reconciler.plan.plan import Step
+from reconciler.quantities import show_size
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS
 from reconciler.resource.kinds import AUDIT, PERFORMANCE, Kind
@@ -274,6 +275,5 @@ def _summary(record: Record) -> str:
     if record.address.kind is Kind.SERVICE:
         parts.append("ready")
     if record.address.kind in (Kind.DATASET, Kind.MODEL, Kind.ENGINE):
-        size = sum(a.size for a in record.artifacts)
-        parts.append(f"{size / 1e6:.1f} MB")
+        parts.append(show_size(sum(a.size for a in record.artifacts)))
     return ", ".join(parts)

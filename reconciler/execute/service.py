@@ -44,6 +44,7 @@ from reconciler.execute.request_parts import select_slices
 from reconciler.files import Lock, RepositoryPaths, remove
 from reconciler.machine_locks import make_machine_lock
 from reconciler.plan.plan import Step
+from reconciler.process import explain_signal
 from reconciler.resource.records import Summary
 from reconciler.resource.settings import SERVICE, SERVICE_COMMAND, CellSettings
 
@@ -51,7 +52,6 @@ _READY, _STOP = 30 * 60.0, 30.0  # seconds; loading weights takes minutes
 _PATIENCE = 120.0  # seconds for which a server under load may leave a probe unanswered
 _LOOK = 0.1
 ENDED = "ended.json"  # in the folder of an attempt: how the server's keeper ended
-_KILLED = "signal 9 usually means that the kernel ran out of memory; see what the service printed last"
 
 
 class RunningServer(Struct):
@@ -79,6 +79,7 @@ class RunningServer(Struct):
             result = Result.read(self.ended)
             if not result.done:
                 return dataclasses.replace(result, seconds=0.0, facts={})
+        fix = explain_signal(-status) if status < 0 else "it ended by itself"
         problem = f"the service's keeper ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
         said = read_last_lines(Path(self.request.log) / LOG_PARTS[0])
         return Result(
@@ -86,7 +87,7 @@ class RunningServer(Struct):
             seconds=0.0,
             problem=problem,
             problem_class="resources",
-            fix=_KILLED,
+            fix=f"{fix}; see what the service printed last",
             values={"log": said},
         )
 

@@ -18,6 +18,7 @@ from reconciler.process import (
     build_child_environment,
     build_harness_command,
     build_launcher_environment,
+    explain_signal,
 )
 
 
@@ -60,6 +61,21 @@ def test_environment_of_a_child_is_just_that(tmp_path: Path, monkeypatch: pytest
 def test_working_folder_cannot_shadow_the_harness() -> None:
     command = build_harness_command("run", Path("request"), Path("result"))
     assert command[:4] == [sys.executable, "-P", "-m", "harness"]
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (signal.SIGKILL, "signal 9 usually means that the kernel ran out of memory: use a smaller batch"),
+        (signal.SIGSEGV, "signal 11 (SIGSEGV) is a fault in the program or a library of it"),
+        (signal.SIGABRT, "signal 6 (SIGABRT) is a fault in the program"),
+        (signal.SIGTERM, "signal 15 (SIGTERM) asks a process to end"),
+        (signal.SIGUSR1, "look up what sends signal 10 (SIGUSR1)"),
+        (250, "look up what sends signal 250"),
+    ],
+)
+def test_what_ended_a_process_is_told_by_its_signal(number: int, words: str) -> None:
+    assert explain_signal(number, "use a smaller batch").startswith(words)
 
 
 def test_wait_gives_the_status_or_nothing(tmp_path: Path) -> None:

@@ -109,22 +109,22 @@ def test_step_that_its_queue_ends_is_begun_again_as_often_as_declared(
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({}, "0.0 MB"),
-        ({"metric": {"value": "7", "unit": "samples/s"}, "validity": "VALID"}, "7 samples/s, VALID, 0.0 MB"),
-        ({"power": {"watts": "210.5", "check": "passed"}}, "210.5 W, 0.0 MB"),
+        ({}, "0 B"),
+        ({"metric": {"value": "7", "unit": "samples/s"}, "validity": "VALID"}, "7 samples/s, VALID, 0 B"),
+        ({"power": {"watts": "210.5", "check": "passed"}}, "210.5 W, 0 B"),
         (
             {"power": {"watts": "210.5", "efficiency": {"value": "0.5", "unit": "samples/J"}, "check": "no ranging"}},
-            "210.5 W, 0.5 samples/J, the power kit's check: no ranging, 0.0 MB",
+            "210.5 W, 0.5 samples/J, the power kit's check: no ranging, 0 B",
         ),
-        ({"passed": True, "reasons": [], "notes": ["by accuracy"]}, "TEST PASS, by accuracy, 0.0 MB"),
-        ({"passed": False, "reasons": ["a", "b"], "notes": []}, "TEST FAIL: a; b, 0.0 MB"),
+        ({"passed": True, "reasons": [], "notes": ["by accuracy"]}, "TEST PASS, by accuracy, 0 B"),
+        ({"passed": False, "reasons": ["a", "b"], "notes": []}, "TEST FAIL: a; b, 0 B"),
         (
             {
                 "validity": "INVALID",
                 "reasons": ["too slow"],
                 "suggestion": {"setting": "target_qps", "value": "9", "unit": ""},
             },
-            "INVALID, too slow, try target_qps: 9, 0.0 MB",
+            "INVALID, too slow, try target_qps: 9, 0 B",
         ),
     ],
 )

@@ -32,6 +32,14 @@ def test_nothing_differs_exactly_when_the_keys_are_equal(now: dict[str, object],
     assert (changes == ()) == (keys[0] == keys[1])
 
 
+def test_an_input_that_is_gone_is_told_where_the_spec_speaks_of_the_rest() -> None:
+    before = recorded({"batch": 1})
+    implied, declared = Input("dataset", None, DEFAULT), Input("engine", None, HERE)
+    assert [c.origin for c in list_input_changes((implied, declared), before)] == [HERE]
+    assert [c.origin for c in list_input_changes((implied,), before)] == [DEFAULT]
+    assert [c.origin for c in list_input_changes((), before)] == [DEFAULT]
+
+
 @settings(max_examples=80)
 @given(values, values)
 def test_own_inputs_come_first_each_set_in_order(now: dict[str, object], before: dict[str, object]) -> None:

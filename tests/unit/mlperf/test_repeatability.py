@@ -32,6 +32,27 @@ def test_three_runs_bound_the_next_by_students_t() -> None:
     assert "3 recorded runs" in found.source
 
 
+def student(quantile: float, freedom: int) -> float:
+    """How many of all runs lie below it: the density of Student's t, integrated by Simpson's rule from 0."""
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+
+    def density(value: float) -> float:
+        return float(scale * (1 + value * value / freedom) ** (-(freedom + 1) / 2))
+
+    steps = 400
+    width = quantile / steps
+    inner = sum((4 if step % 2 else 2) * density(step * width) for step in range(1, steps))
+    return 0.5 + width / 3 * (density(0) + inner + density(quantile))
+
+
+@pytest.mark.parametrize("count", range(3, 32))
+def test_the_bound_of_a_spread_is_one_that_99_of_100_runs_keep(count: int) -> None:
+    recorded = [100 + 0.01 * number for number in range(count)]
+    found = compute_bound(recorded, recorded[-1], OFFLINE, Slack(), lower=False)
+    quantile = (fmean(recorded) - found.value) / (stdev(recorded) * math.sqrt(1 + 1 / count))
+    assert student(quantile, count - 1) == pytest.approx(0.99, abs=2e-5)
+
+
 def test_many_runs_bound_it_closer() -> None:
     recorded = [99.0, 101.0] * 50
     found = compute_bound(recorded, 101.0, OFFLINE, Slack(), lower=False)

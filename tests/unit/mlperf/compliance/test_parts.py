@@ -152,6 +152,13 @@ def test_test05_of_older_rounds_allows_five_percent_either_way(after: str, passe
         ("SingleStream", "90th percentile latency (ns)", "100000", "81000", True),
         ("Server", "Scheduled samples per second", "100", "120", False),
         ("MultiStream", "Samples per query", "100", "109", True),
+        # the bounds themselves, and runs that did nothing
+        ("SingleStream", "90th percentile latency (ns)", "200000", "161000", True),
+        ("SingleStream", "90th percentile latency (ns)", "200001", "161000", False),
+        ("Offline", "Samples per second", "100", "110.1", False),
+        ("Offline", "Samples per second", "100", "109.9", True),
+        ("SingleStream", "90th percentile latency (ns)", "0", "0", False),
+        ("Offline", "Samples per second", "0", "0", False),
     ],
 )
 def test_test04_a_and_b_allow_slower_and_ten_percent_faster(
@@ -166,6 +173,17 @@ def test_test04_a_and_b_without_their_settings_fail() -> None:
         summary("Offline", "10", key, "performance_issue_unique : false"), summary("Offline", "10", key)
     )
     assert found.reasons == ("TEST04-A did not issue different samples (performance_issue_unique is off)",)
+    off = summary("Offline", "10", key, "performance_issue_same : 0")
+    found = verify_test04_ab(summary("Offline", "10", key), off)
+    assert found.reasons == ("TEST04-B did not issue the same sample (performance_issue_same is off)",)
+
+
+def test_test04_a_and_b_are_of_one_scenario_and_have_scores() -> None:
+    offline, server = summary("Offline", "10", "Samples per second"), summary("Server", "x", "Nothing")
+    assert verify_test04_ab(offline, server).reasons == (
+        "TEST04-A is Offline, TEST04-B Server",
+        "TEST04-B holds no score",
+    )
 
 
 @pytest.mark.parametrize(

@@ -404,6 +404,19 @@ def test_each_way_to_state_a_part_gives_its_watts(
     assert (str(power.kilowatts), power.estimated, power.warnings) == (kilowatts, estimated, warnings)
 
 
+@pytest.mark.parametrize("source", ["D.1", "D.2", "D.3", "D.4"])
+def test_figures_of_every_appendix_of_the_rules_are_taken(source: str) -> None:
+    power = compute(put(describe(), PROCESSOR, sourced(350, source_type="mlc_default", source=source)))
+    assert (str(power.kilowatts), power.estimated) == ("9.45", [f"node_sets[0].cpu.tdp_per_unit ({source})"])
+
+
+@pytest.mark.parametrize("kind", ["vendor_spec", "publication", "public_statement"])
+def test_figures_of_others_have_an_address(kind: str) -> None:
+    assert compute(put(describe(), PROCESSOR, sourced(350, source_type=kind))).problems == []
+    (problem,) = compute(put(describe(), PROCESSOR, sourced(350, source_type=kind, source="D.2"))).problems
+    assert problem.endswith("is from 'D.2', which is not an address")
+
+
 def test_accelerators_are_those_of_the_descriptor_or_of_the_system_description() -> None:
     two = describe(node_set(0, 3), node_set(1, 2), scale_out={**FABRIC, "required_bandwidth_tbps": 4})
     assert compute_power(two, _RULES, {}, {}).accelerators == 3 * 8 + 2 * 8

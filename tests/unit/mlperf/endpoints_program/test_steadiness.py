@@ -58,6 +58,7 @@ def test_the_ramp_is_no_part_of_the_window() -> None:
     window = find_window(passes, 0, _RULES)
     assert (window.found, window.first, window.last, window.samples) == (True, 3, 9, 7 * _SIZE)
     assert window.states == {"tpot_p50": PLATEAU, "tpot_p90": PLATEAU}
+    assert window.skipped == 3
     issued = [item.first_issue for item in passes[3:]], [item.last_issue for item in passes[3:]]
     assert window.seconds == round(Decimal(max(issued[1]) - min(issued[0])) / 10**9, 3)
 

@@ -84,7 +84,13 @@ def test_the_limits_of_server_are_wider(tmp_path: Path) -> None:
 
 def test_a_model_mapping_names_the_benchmark(tmp_path: Path) -> None:
     open_cell(tmp_path, "ours", "Server", TOKENS)
-    assert rules(tmp_path) == {"benchmark.known"}
+    (finding,) = check_tree(tmp_path, round_name="v6.1").findings
+    fix = "enter the folder in model_mapping.json"
+    assert (finding.rule.id, finding.complaint.found, finding.complaint.fix) == (
+        "benchmark.known",
+        "unknown benchmark ours",
+        fix,
+    )
     write(tmp_path / "open/Acme/model_mapping.json", json.dumps({"ours": "llama3.1-8b"}))
     assert not rules(tmp_path)
 
@@ -102,7 +108,8 @@ def test_endpoints_results_are_read(tmp_path: Path) -> None:
 def test_endpoints_results_of_no_benchmark_of_the_round_are_verified_as_far_as_they_go(tmp_path: Path) -> None:
     folder = endpoints_tree(tmp_path).parent
     folder.rename(folder.with_name("llama9-8b"))
-    assert rules(tmp_path) == {"benchmark.known"}
+    found = check_tree(tmp_path, round_name="v6.1").findings
+    assert {(finding.rule.id, finding.complaint.fix) for finding in found} == {("benchmark.known", "")}
     assert "endpoints.scored" not in contradictions(tmp_path)
 
 

@@ -22,7 +22,7 @@ from tests.benchmarks.mutation import Mutant
 from tests.benchmarks.reach import NOTES, NOTES_TEXT, Reach, find_place, name_places, with_notes
 from tests.benchmarks.related import ROOT, related_tests
 
-_MAPPED = ("tests/unit", "tests/passes", "tests/launchers", "tests/power")
+_MAPPED = ("tests/unit", "tests/passes", "tests/launchers", "tests/power", "tests/mig")
 _LONG, _LONG_TEST = 3600, 300  # seconds
 _PATIENCE = 20  # a machine that does much else gives a process so much less of its time
 

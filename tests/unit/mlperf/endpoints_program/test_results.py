@@ -131,6 +131,14 @@ def test_scores_of_the_client_and_of_older_files() -> None:
     assert (old.scores, old.samples) == ({"rouge1": Decimal("38.7")}, 13368)
 
 
+def test_only_a_metric_is_a_score_of_an_entry_that_states_none_by_that_name() -> None:
+    about = ["num_samples", "n_repeats", "unit_samples", "total_samples", "num_repeats", "duration_s", "osl_tokenize_s"]
+    about += ["status", "extractor", "ground_truth_column", "response_counts", "output_sequence_lengths", "breakdown"]
+    older = {"rouge1": "38.7", "complete": True, "dataset_type": "accuracy", **dict.fromkeys(about, 5)}
+    (found,) = scores({"cnn": {**older, "score": None}})
+    assert found.scores == {"rouge1": Decimal("38.7")}
+
+
 @pytest.mark.parametrize(
     ("data", "problem"),
     [

@@ -84,6 +84,8 @@ def test_hundreds_of_super_passes_are_judged_too() -> None:
     window = find_window(make_passes([10] * 200), 0, _RULES)
     assert window.found
     assert window.last > 190
+    assert window.first == window.skipped > 1  # those that are taken together, of the ramp
+    assert window.samples == (window.last + 1 - window.first) * _SIZE
 
 
 def claim(**changes: Any) -> SteadyWindow:

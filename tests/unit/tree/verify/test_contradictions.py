@@ -411,6 +411,24 @@ def test_another_estimate_of_what_a_run_needs_is_told_from_other_causes(
     assert finding.complaint.mechanism == mechanism
 
 
+@pytest.mark.parametrize(
+    ("target", "factor"),
+    [
+        ("918.4", ""),
+        ("918.5", "0.92"),
+        ("921.5", "0.92"),
+        ("921.6", ""),
+        ("958.4", ""),
+        ("961.5", "0.96"),
+        ("961.6", ""),
+    ],
+)
+def test_a_target_near_a_usual_part_of_the_published_one_is_taken_for_it(target: str, factor: str, tree: Path) -> None:
+    conf(f"*.Offline.target_qps = {target}\n", tree)
+    (finding,) = [finding for finding in findings(tree) if finding.rule.id == "user-conf.contradicts"]
+    assert finding.complaint.cause.partition(" of the published target")[0] == factor
+
+
 def test_a_cause_is_told_with_the_run_that_was_started_so_if_there_is_one(tree: Path) -> None:
     likely = "as audit runs are often started"
     conf("*.Offline.target_qps = 960\n", tree)

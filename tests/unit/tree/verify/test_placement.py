@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.tree.check.engine import check_tree
 from reconciler.tree.verify.engine import verify_tree
-from tests.unit.tree.check.made import set_log
+from tests.unit.tree.check.made import add_error, set_log
 from tests.unit.tree.check.written import TOKENS, open_cell
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"
@@ -77,6 +78,18 @@ def test_a_log_that_belongs_elsewhere_is_named(
 def test_an_accuracy_run_is_of_the_scenario_that_was_performed(tree: Path) -> None:
     copy(f"../SingleStream/{ACCURACY}", ACCURACY, tree)
     assert ("accuracy", "a run of SingleStream", "a run of Offline", "") in place(tree)
+
+
+def test_errors_of_a_run_are_counted_behind_the_first(tree: Path) -> None:
+    def said() -> list[str]:
+        found = [f for f in check_tree(tree, round_name="v6.1").findings if f.rule.id == "run.errors"]
+        return [f.complaint.found for f in found if f.cell.endswith("/Offline")]
+
+    add_error(tree / CELL / PERFORMANCE, "first")
+    assert said() == ["first"]
+    add_error(tree / CELL / PERFORMANCE, "second")
+    add_error(tree / CELL / PERFORMANCE, "third")
+    assert said() == ["first and 2 more"]
 
 
 @pytest.mark.parametrize(

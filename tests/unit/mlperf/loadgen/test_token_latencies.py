@@ -1,0 +1,63 @@
+"""Latencies of tokens against each other, in a log of a run that measures them."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.mlperf.loadgen.token_latencies import find_wrong_tokens
+
+RANKS = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
+FIRST = [
+    "result_first_token_min_latency_ns",
+    *(f"result_first_token_{rank}_percentile_latency_ns" for rank in RANKS),
+    "result_first_token_max_latency_ns",
+]
+EACH = [
+    "result_time_to_output_token_min",
+    *(f"result_time_per_output_token_{rank}_percentile_ns" for rank in RANKS),
+    "result_time_to_output_token_max",
+]
+MEANS = {"result_first_token_mean_latency_ns": FIRST, "result_time_to_output_token_mean": EACH}
+PAIRS = [pair for keys in (FIRST, EACH) for pair in pairwise(keys)]
+
+
+def log(**values: object) -> DetailLog:
+    entries = {"requested_use_token_latencies": True, "effective_scenario": "Server", **values}
+    lines = [
+        json.dumps({"key": key, "value": value, "time_ms": 1.0, "namespace": "mlperf::logging"})
+        for key, value in entries.items()
+    ]
+    return parse_detail("".join(f":::MLLOG {line}\n" for line in lines).encode())
+
+
+def wrong(**values: object) -> list[tuple[str, str, str, int]]:
+    found = find_wrong_tokens(log(**values))
+    return [(item.key, item.stated, item.derived, item.line) for item in found]
+
+
+@pytest.mark.parametrize(("below", "above"), PAIRS)
+def test_percentiles_between_the_least_and_the_greatest_do_not_fall(below: str, above: str) -> None:
+    assert wrong(**{below: 10, above: 10}) == []
+    assert wrong(**{below: 10, above: 9}) == [(above, "9", f"{below} is 10", 4)]
+    assert wrong(**{below: 10, above: 9, "requested_use_token_latencies": False}) == []
+
+
+@pytest.mark.parametrize("mean", MEANS)
+def test_a_mean_lies_between_the_least_and_the_greatest(mean: str) -> None:
+    least, greatest = MEANS[mean][0], MEANS[mean][-1]
+    for inside in (5, 7, 9):
+        assert wrong(**{least: 5, greatest: 9, mean: inside}) == []
+    for outside in (4, 10):
+        assert wrong(**{least: 5, greatest: 9, mean: outside}) == [(mean, str(outside), "they are from 5 to 9", 5)]
+    assert wrong(**{least: 5, mean: 4}) == []  # nothing to lie between
+
+
+@pytest.mark.parametrize("part", ["min", "mean", "max", *(f"{rank}_percentile" for rank in RANKS)])
+def test_a_first_token_comes_no_later_than_its_answer(part: str) -> None:
+    first, whole = f"result_first_token_{part}_latency_ns", f"result_{part}_latency_ns"
+    assert wrong(**{first: 10, whole: 10}) == []
+    assert wrong(**{first: 11, whole: 10}) == [(first, "11", f"{whole} is 10", 3)]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+HARDWARE = "hardware: {accelerator: NVIDIA A100, count: 1, mig: {profile: 1g.10gb, count: 2}}"
 GPUS = """\
 gpu GPU-1a7e 00000000:01:00.0 0 NVIDIA A100-SXM4-80GB
 gpu GPU-2b8f 00000000:02:00.0 -1 NVIDIA T4

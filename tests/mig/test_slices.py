@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.mig.conftest import CutMachine
+from tests.mig.conftest import HARDWARE, CutMachine
 from tests.passes.repository import Repository, make_repository, unfinished
 from tests.processes import wait_for
 
 HERE = Path(__file__).parent
-HARDWARE = "hardware: {accelerator: NVIDIA A100, count: 1, mig: {profile: 1g.10gb, count: 2}}"
 
 
 @pytest.fixture

@@ -67,7 +67,10 @@ class StreamFiles:
         with (self.folder / LINES).open("rb") as stream:
             for user, offset in enumerate(self._offsets):
                 stream.seek(offset)
-                (fields,) = csv.reader([stream.readline().decode("ascii", "replace")])
+                try:
+                    (fields,) = csv.reader([stream.readline().decode("ascii", "replace")])
+                except csv.Error as error:
+                    raise self.refuse_line(user, f"is not one of a table: {error}") from error
                 if len(fields) != FIELDS:
                     raise self.refuse_line(user, f"has {len(fields)} fields, not {FIELDS}")
                 yield fields

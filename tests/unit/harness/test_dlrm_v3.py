@@ -146,6 +146,7 @@ def copy_beside(path: Path) -> None:
         pytest.param("requests_per_ts_offset.csv", change(b",", b" "), "requests_per_ts_offset.csv", id="place"),
         pytest.param("users_cumsum_per_ts.csv", cut, "has [0-9]+ timestamps, not 100|is not what it", id="timestamps"),
         pytest.param("0.csv", change(b'","', b'";"'), "line 1 has 409 fields, not 408", id="fields"),
+        pytest.param("0.csv", change(b'","', b'"\r"'), "line 1 is not one of a table: new-line", id="carriage-return"),
         pytest.param("0.csv", change(b".", b"x"), "line 1 holds what is no number in step 0", id="rating"),
     ],
 )

@@ -18,6 +18,7 @@ from reconciler.history.copies import find_copies
 from reconciler.history.logs import FOLDER, Logs, open_logs
 from reconciler.history.missing_runs import find_missing_runs
 from reconciler.history.rendered import verify_tree_files
+from reconciler.history.rewritten_decisions import find_rewritten_decisions
 from reconciler.history.runs import verify_candidates, verify_runs
 from reconciler.history.snapshot import Snapshot
 from reconciler.history.verdicts import verify_imported, verify_verdict
@@ -50,6 +51,7 @@ def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
         yield from audit_cell(cell, at, logs, published=str(cell) in published)
     yield from find_copies(at, logs)
     yield from find_missing_runs(root, at)
+    yield from find_rewritten_decisions(root, at)
     yield from verify_tree_files(root, at, logs)
 
 

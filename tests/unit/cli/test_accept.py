@@ -236,6 +236,41 @@ def test_an_audit_holds_an_acceptance_to_the_day_of_its_commit(recorded: Path, r
     assert json.loads(out)["proof"] == "missing"
 
 
+@pytest.mark.parametrize("later", [False, True], ids=["edited", "decided again"])
+def test_an_audit_knows_an_acceptance_that_was_edited_under_a_new_digest(
+    recorded: Path, reconcile: Reconcile, later: bool
+) -> None:
+    """Nothing in the file itself gives it away; one that was revoked and made again says another time."""
+    changed(recorded)
+    path = accept(reconcile)
+    commit(recorded, "Use larger batches, and accept them")
+    bent = json.loads(path.read_text())
+    bent["reason"] = "the director asked for it"
+    if later:
+        bent["made"] = (datetime.fromisoformat(bent["made"]) + timedelta(seconds=5)).isoformat()
+    data = json.dumps(bent, indent=1).encode() + b"\n"
+    path.unlink()
+    other = path.with_name(f"{path.stem.rpartition('-')[0]}-{hash_bytes(data)[:20]}.json")
+    other.write_bytes(data)
+    commit(recorded, "Decide otherwise")
+    code, out, _ = reconcile("audit", "--json")
+    claims = json.loads(out)["claims"]
+    assert "the director asked for it" in next(c["detail"] for c in claims if c["proof"] == "accepted")
+    found = [(c["where"], c["what"], c["detail"]) for c in claims if c["proof"] == "contradicted"]
+    if later:
+        assert found == []
+        return
+    (only,) = found
+    assert only[:2] == (CELL, "acceptance: as it was decided")
+    assert other.as_posix() in only[2]
+    assert path.as_posix() in only[2]
+    assert code == 2
+    git(recorded, "checkout", "--quiet", "HEAD~1", "--", path.as_posix())
+    other.unlink()
+    commit(recorded, "Restore what was decided")
+    assert "as it was decided" not in reconcile("audit")[1]
+
+
 def test_pr_shows_an_acceptance_to_its_reviewer(recorded: Path, reconcile: Reconcile) -> None:
     changed(recorded)
     path = accept(reconcile)

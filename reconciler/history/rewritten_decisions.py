@@ -1,0 +1,67 @@
+"""Decisions that were written anew: nothing signs one, and its name follows from its bytes, so only a commit's history
+tells what was decided first.
+
+A decision that is made again says when that was. Of one cell and one kind, two that say they were made in the same
+second are one that somebody edited, unless both stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from reconciler import git
+from reconciler.diff.claims import Claim, Proof
+from reconciler.foreign import LARGEST_RECORD
+from reconciler.git_history import find_appearances
+from reconciler.history.snapshot import Snapshot
+from reconciler.record.decisions import FOLDERS, is_decision, parse_decisions
+from reconciler.resource.decisions import Acceptance, Amendment, Decisions, Freeze
+
+
+class _Moment(Struct, frozen=True):
+    """What a decision is about, and when it was made; equal for two texts of one decision."""
+
+    kind: str
+    cell: str
+    made: str
+
+
+def find_rewritten_decisions(root: Path, at: Snapshot) -> Iterator[Claim]:
+    """As far as the history here goes back; a decision that was revoked is none of them."""
+    standing = _list_moments(at.decisions)
+    if not standing:
+        return
+    appeared = {key: c for key, c in find_appearances(root, at.commit, FOLDERS).items() if is_decision(key[0])}
+    contents = git.read_blobs(root, [blob for (path, blob) in appeared if path not in standing])
+    first: dict[_Moment, tuple[str, str]] = {}
+    for (path, blob), commit in appeared.items():
+        data = contents.get(blob, b"")
+        if path in standing:
+            moments = [standing[path]]
+        elif len(data) <= LARGEST_RECORD:
+            moments = [*_list_moments(parse_decisions({path: data}, at.decisions.today)).values()]
+        else:
+            moments = []
+        for moment in moments:
+            first.setdefault(moment, (path, commit.id))
+    for path, moment in sorted(standing.items()):
+        was, brought = first.get(moment, (path, ""))
+        if was not in standing:
+            detail = f"{path} is dated {moment.made}, as {was} was, which came with {brought[:12]} and reads otherwise"
+            yield Claim(moment.cell, f"{moment.kind}: as it was decided", Proof.CONTRADICTED, detail)
+
+
+def _list_moments(decisions: Decisions) -> dict[str, _Moment]:
+    """By path."""
+    known: dict[str, Acceptance | Freeze | Amendment] = {
+        **decisions.acceptances,
+        **decisions.freezes,
+        **decisions.amendments,
+    }
+    return {
+        path: _Moment(type(item).__name__.lower(), str(item.cell or "submission"), item.made)
+        for path, item in known.items()
+    }

@@ -7,7 +7,6 @@ writes, which many people keep beside their data.
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import os
 import re
@@ -48,8 +47,8 @@ def is_below(name: object) -> bool:
 
 
 def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str = "") -> None:
-    """Raises HarnessError naming the first few files of each problem. ``only``: files of this pattern directly in the
-    folder must be listed."""
+    """Raises HarnessError naming the first few files of each problem. ``only``: files of this pattern below the
+    folder must be listed; "" leaves others alone."""
     sums = read_sums(folder)
     problems: dict[str, list[str]] = {}
     # Hashing and reading let go of the interpreter.
@@ -72,11 +71,8 @@ def _tell(problems: Mapping[str, Sequence[str]]) -> str:
 
 
 def find_extra(folder: Path, names: Iterable[str], pattern: str) -> list[str]:
-    """Files directly in the folder that fit the pattern and are not among the names."""
-    known = set(names)
-    with os.scandir(folder) as entries:
-        there = [entry.name for entry in entries if fnmatch.fnmatchcase(entry.name, pattern)]
-    return sorted(name for name in there if name not in known)
+    """What fits the pattern below the folder and is not among the names."""
+    return sorted({path.relative_to(folder).as_posix() for path in folder.glob(pattern)}.difference(names))
 
 
 def read_sums(folder: Path) -> dict[str, str]:

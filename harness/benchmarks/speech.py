@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,17 @@ def make_rule(file: str) -> FileRule:
     if file.endswith(".wav"):
         return FileRule(file, kind="WAV file", start=_WAV)
     return FileRule(file, kind="FLAC file", start=_FLAC)
+
+
+def find_pattern(files: Sequence[str]) -> str:
+    """What all of a set's files fit, and in their folders nothing else does; "" where they are of several kinds."""
+    paths = [PurePosixPath(file) for file in files]
+    parents, endings = {path.parent for path in paths}, {path.suffix for path in paths}
+    depths = {len(path.parts) for path in paths}
+    if len(endings) != 1 or len(depths) != 1:
+        return ""
+    place = glob.escape(parents.pop().as_posix()) if len(parents) == 1 else "/".join("*" * (depths.pop() - 1))
+    return f"{place}/*{endings.pop()}"
 
 
 def open_threads(settings: Mapping[str, Any]) -> ThreadPoolExecutor:

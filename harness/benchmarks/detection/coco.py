@@ -70,7 +70,8 @@ def build_dataset(
     listed = read_list(benchmark, "calibration.txt") if layout.calibration else []
     calibration = [name for item in listed if (source / (name := f"{layout.calibration}/{item}")).is_file()]
     rules = [make_jpeg_rule(name) for name in (*names, *calibration)]
-    check_files(source, rules, fix=f"{layout.again}; nothing was prepared")
+    only = "" if wanted else f"{layout.images}/*.jpg"
+    check_files(source, rules, only=only, fix=f"{layout.again}; nothing was prepared")
     counter.stage("building", len(rules))
     prepare = partial(
         prepare_images,

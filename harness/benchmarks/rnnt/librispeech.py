@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 from harness.benchmarks.checking import FileRule, check_files, is_below
 from harness.benchmarks.rnnt.transcribing import LETTERS
 from harness.benchmarks.sources import is_rehearsal, read_json, read_list, require_source
-from harness.benchmarks.speech import RATE, count_samples, load_waveforms, make_rule, open_threads, write_waveforms
+from harness.benchmarks.speech import (
+    RATE,
+    count_samples,
+    find_pattern,
+    load_waveforms,
+    make_rule,
+    open_threads,
+    write_waveforms,
+)
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -41,7 +49,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     utterances = list_utterances(folder)
     if len(utterances) != UTTERANCES and not is_rehearsal(source):
         raise HarnessError(f"{folder} names {len(utterances)} utterances, dev-clean has {UTTERANCES}", "input", _FIX)
-    check_files(folder, [make_rule(utterance.file) for utterance in utterances], fix=_FIX)
+    names = [utterance.file for utterance in utterances]
+    check_files(folder, [make_rule(name) for name in names], only=find_pattern(names), fix=_FIX)
     files = [folder / utterance.file for utterance in utterances]
     with open_threads(settings) as pool:
         sizes = list(pool.map(lambda file: count_samples(file, _FIX), files))

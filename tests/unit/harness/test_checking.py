@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.speech import find_pattern
 from harness.errors import HarnessError
 
 DATA = {"a.bin": b"HEAD" + b"a" * 100 + b"TAIL", "deep/b.bin": b"HEAD" + b"b" * 100 + b"TAIL"}
@@ -56,7 +57,24 @@ def test_a_file_that_belongs_to_nothing_is_named(tmp_path: Path) -> None:
     rules = write_folder(tmp_path)
     (tmp_path / "a (1).bin").write_bytes(b"again")
     (tmp_path / "notes.txt").write_bytes(b"of somebody")
+    (tmp_path / "deep/c.bin").write_bytes(b"more")
     assert "1 belong to nothing: a (1).bin" in find_problem(tmp_path, rules, only="*.bin")
+    assert "1 belong to nothing: deep/c.bin" in find_problem(tmp_path, rules, only="deep/*.bin")
+
+
+@pytest.mark.parametrize(
+    ("files", "pattern"),
+    [
+        (["all/1.wav", "all/2.wav"], "all/*.wav"),
+        (["all[1]/1.wav"], "all[[]1]/*.wav"),
+        (["1.wav", "2.wav"], "./*.wav"),
+        (["1/2/3.flac", "1/4/5.flac"], "*/*/*.flac"),
+        (["1/2/3.flac", "1/5.flac"], ""),
+        (["1/2.flac", "1/5.wav"], ""),
+    ],
+)
+def test_the_pattern_of_a_set_takes_all_of_its_files(files: list[str], pattern: str) -> None:
+    assert find_pattern(files) == pattern
 
 
 @pytest.mark.parametrize("algorithm", ["sha256", "md5"])

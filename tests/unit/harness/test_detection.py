@@ -132,7 +132,7 @@ def test_annotations_that_cannot_be_used_are_refused_before_anything_is_prepared
 
 
 @BOTH
-def test_a_damaged_image_and_a_cut_off_file_are_named_with_the_fix(
+def test_a_damaged_image_one_too_many_and_a_cut_off_file_are_named_with_the_fix(
     rehearsals: Path, module: ModuleType, layout: Any, tmp_path: Path
 ) -> None:
     data = copy_data(rehearsals, module, tmp_path)
@@ -143,6 +143,12 @@ def test_a_damaged_image_and_a_cut_off_file_are_named_with_the_fix(
         build(module, data)
     assert "reconcile fetch" in caught.value.fix
     first.write_bytes(whole)
+    (tmp_path / "output").rmdir()
+    extra = first.with_name("again.jpg")
+    extra.write_bytes(whole)
+    with pytest.raises(HarnessError, match=f"1 belong to nothing: {layout.images}/again.jpg"):
+        build(module, data)
+    extra.unlink()
     annotations = data / layout.annotations
     annotations.write_bytes(annotations.read_bytes()[:-10])
     (tmp_path / "output").rmdir()

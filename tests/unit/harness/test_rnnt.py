@@ -89,6 +89,12 @@ def cut(path: Path) -> None:
         pytest.param(FIRST, lambda path: path.write_bytes(b"<html>"), "1 are not FLAC files", id="html"),
         pytest.param(FIRST, cut, "0000.flac is cut off", id="cut"),
         pytest.param(
+            FIRST.replace(".flac", " (1).flac"),
+            lambda path: path.write_bytes(b"fLaC"),
+            r"1 belong to nothing: \S+0000 \(1\).flac",
+            id="extra",
+        ),
+        pytest.param(
             FIRST,
             lambda path: soundfile.write(path, np.zeros(80), 8000),
             "one channels? of 8000|1 channels of",

@@ -91,7 +91,7 @@ class Copy:
     def find_killer(self, mutant: Mutant, seconds: int) -> str:
         """The first test that fails with the mutant and passes without it; "" where there is none.
 
-        Asks those that reach it, where a map says which, else the likeliest files.
+        Asks those that reach it, where a map says which, and the likeliest files.
         """
         path = self._root / mutant.file
         original = path.read_bytes()
@@ -101,7 +101,8 @@ class Copy:
         reaching.sort(key=lambda test: test.partition("::")[0] not in likeliest)
         self._write(path, mutant.applied_to(original))
         try:
-            failed = self._first_failure(reaching or likeliest, seconds)
+            failed = self._first_failure(reaching, seconds) if reaching else ""
+            failed = failed or self._first_failure(likeliest, seconds)  # whose tests may be younger than the map
         finally:
             self._write(path, original)
         return failed if failed and self._is_sound(failed, seconds) else ""

@@ -9,9 +9,9 @@ out those before the Nth and after the Mth.
 A mutant is killed when a test fails or hangs that passes without it, and survives when all tests that it meets pass, or
 their time is up. Those of ``equivalent_mutants.yaml`` behave as the original does; they are not counted.
 
-Each meets the likeliest test files or, with ``--reach MAP``, the tests that reach its block of code, the cheapest
-first: also whole passes, and tests whose child processes reach it. The map is made where it is missing, by one run of
-these tests. Blocks keep their names when other code changes, so that an older one serves too, without later tests.
+Each meets the likeliest test files. With ``--reach MAP`` it first meets the tests that reach its block of code, the
+cheapest first: also whole passes, and tests whose child processes reach it. The map is made where it is missing, by one
+run of these tests. Blocks keep their names when other code changes, so that an older one serves too.
 
 Works in a copy, under an interpreter that finds that copy first: the tests' child processes see the mutant too.
 """

@@ -16,7 +16,7 @@ from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints_accuracy import read_accuracy_scores, read_sample_count, show_plain
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.values import LatencyLimits, Metric
-from reconciler.quantities import parse_decimal, parse_number
+from reconciler.quantities import parse_decimal, parse_number, show_count
 
 _SECOND, _MILLISECOND = 10**9, 10**6
 _NEAR = Decimal("0.0001")  # of a rate: a stated one is written with all its digits, or rounded by hand
@@ -225,7 +225,7 @@ def find_shortcomings(summary: ResultDocument, limits: LatencyLimits, min_durati
     """What makes a run INVALID though it is the one that was asked. ``min_duration`` in ms."""
     failed = parse_number(summary.get("n_samples_failed"))
     if failed:
-        yield f"{failed} samples failed"
+        yield f"{show_count(int(failed), 'sample')} failed"
     took = parse_number(summary.get("duration_ns"))
     if took is not None and took < min_duration * _MILLISECOND:
         yield f"duration: {took / _SECOND:.6g} s, at least {Decimal(min_duration) / 1000:.6g} s are required"

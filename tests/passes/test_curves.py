@@ -196,7 +196,7 @@ def _address(point: str) -> Address:
     ("lie", "status", "message"),
     [
         ("other concurrency", Status.FAILED, "target_concurrency: expected 25, config.yaml says 26"),
-        pytest.param(*("failed sample", Status.DONE, "failed-samples: 1 samples failed"), marks=pytest.mark.slow),
+        pytest.param(*("failed sample", Status.DONE, "failed-samples: 1 sample failed"), marks=pytest.mark.slow),
         pytest.param(*("other model", Status.FAILED, "serves other, and not oss"), marks=pytest.mark.slow),
         pytest.param(*("other run", Status.FAILED, "config.yaml says elsewhere"), marks=pytest.mark.slow),
         pytest.param(*("more tokens", Status.FAILED, "the summary says 3600 tokens"), marks=pytest.mark.slow),

@@ -15,6 +15,7 @@ from reconciler.mlperf.endpoints_program.point import MeasuredPoint, SteadyWindo
 from reconciler.mlperf.endpoints_program.regions import Regions
 from reconciler.mlperf.endpoints_program.rules import MODEL_SEED, CurveRules, SeedSet
 from reconciler.mlperf.endpoints_program.steadiness import find_false_claims, find_window, roll_up
+from reconciler.quantities import show_count
 
 WINDOWABLE, SHORT, FEW, PARTIAL = "windowable", "insufficient_duration", "insufficient_passes", "partial_dataset"
 STEADY, UP, DOWN, ANOMALY, NOT_FOUND = "STEADY STATE", "drifting_up", "drifting_down", "anomaly", "not found"
@@ -156,7 +157,7 @@ def _ended(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[Poin
         counted = f"{point.completed} completed and {point.failed} failed of {point.issued} issued"
         yield _invalid("metric-consistency-accounting", counted)
     if point.failed > rules.number("failed_samples_allowed"):
-        yield _invalid("failed-samples", f"{point.failed} samples failed")
+        yield _invalid("failed-samples", f"{show_count(point.failed, 'sample')} failed")
 
 
 def _pattern(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:

@@ -17,7 +17,7 @@ from reconciler.mlperf.endpoints import (
 )
 from reconciler.mlperf.endpoints_accuracy import read_accuracy_scores, read_sample_count
 from reconciler.mlperf.rules.values import LatencyLimits
-from reconciler.quantities import parse_number
+from reconciler.quantities import parse_number, show_count
 from reconciler.resource.inputs import Value
 from reconciler.tree.check.accuracy import check_extra_files
 from reconciler.tree.check.demands import NEW, OURS, Complaints
@@ -72,7 +72,7 @@ def check_failures(view: CellView) -> Complaints:
     summary = view.files.result_summary
     failed = parse_number(summary.value.get("n_samples_failed")) if summary.value else None
     if failed:
-        yield Complaint(_line(summary, "n_samples_failed"), f"{failed} samples failed", "none")
+        yield Complaint(_line(summary, "n_samples_failed"), f"{show_count(int(failed), 'sample')} failed", "none")
 
 
 def check_metric(view: CellView) -> Complaints:

@@ -198,7 +198,7 @@ class CellFiles(Struct, frozen=True, dict=True):
     @cached_property
     def config(self) -> Read[ResultDocument]:
         """config.yaml of the endpoints harness."""
-        name = "config.yaml" if self.results.has("config.yaml") else "config.yml"
+        name = "config.yml" if self.results.has("config.yml") and not self.results.has("config.yaml") else "config.yaml"
         return self._read(self.results, name, parse_yaml_mapping)
 
     @cached_property

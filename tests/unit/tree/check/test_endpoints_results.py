@@ -31,9 +31,9 @@ def complain(root: Path, scenario: str = "Server") -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("file", ["config.yml", SUMMARY, ACCURACY])
+@pytest.mark.parametrize("file", ["config.yaml", SUMMARY, ACCURACY])
 def test_a_file_that_is_not_there_is_named(file: str, tmp_path: Path) -> None:
-    (endpoints_tree(tmp_path) / file.replace("yml", "yaml")).unlink()
+    (endpoints_tree(tmp_path) / file).unlink()
     assert complain(tmp_path) == [f"endpoints.files {file}: missing, not what the endpoints harness writes"]
 
 
@@ -103,13 +103,13 @@ def p99(**values: int) -> dict[str, Any]:
         (
             {"n_samples_failed": 1},
             [
-                f"endpoints.failures {SUMMARY}:4: 1 samples failed, not none",
+                f"endpoints.failures {SUMMARY}:4: 1 sample failed, not none",
                 f"endpoints.samples {SUMMARY}:2: 60000 samples issued, not 60000 completed and 1 failed",
             ],
         ),
         (
             {"n_samples_failed": 1, "n_samples_completed": 59999},
-            [f"endpoints.failures {SUMMARY}:4: 1 samples failed, not none"],
+            [f"endpoints.failures {SUMMARY}:4: 1 sample failed, not none"],
         ),
         (
             {"n_samples_completed": 59999},

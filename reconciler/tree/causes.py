@@ -109,6 +109,12 @@ CAUSES: tuple[Cause, ...] = (
         "the whole output of the verification, run on the published logs",
     ),
     Cause(
+        "power-of-another-session",
+        "the published power is not that of the session beside it",
+        "power rules: the files of a session are published as client and director wrote them",
+        "all files of the session that measured the published run, unchanged",
+    ),
+    Cause(
         "hash",
         "the hash in accuracy.txt is not that of the accuracy log",
         "submission rules: truncation",
@@ -222,6 +228,8 @@ _OF_RULES: Mapping[str, str] = {
     "placement.endpoints": "other-scenario",
     "placement.measurements": "other-scenario",
     "placement.performance": "other-scenario",
+    "power.digests": "power-of-another-session",
+    "power.session": "power-of-another-session",
     "run.percentile": "percentile",
     "runs.dataset": "dataset",
     "runs.seeds": "seeds",

@@ -16,6 +16,7 @@ from reconciler.tree.verify.answers import ANSWER_RULES
 from reconciler.tree.verify.conf import CONF_RULES
 from reconciler.tree.verify.gaps import find_log_gaps
 from reconciler.tree.verify.placement import PLACEMENT_RULES
+from reconciler.tree.verify.power import POWER_CONTRADICTIONS
 from reconciler.tree.verify.runs import RUN_CONTRADICTIONS
 from reconciler.tree.verify.summary import SUMMARY_RULES
 from reconciler.tree.verify.systems import MEASUREMENTS_CONTRADICTIONS
@@ -29,6 +30,7 @@ VERIFY_TABLES = (
     MEASUREMENTS_CONTRADICTIONS,
     SUMMARY_RULES,
     PLACEMENT_RULES,
+    POWER_CONTRADICTIONS,
     VERDICT_RULES,
     ANSWER_RULES,
 )

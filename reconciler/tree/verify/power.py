@@ -1,0 +1,98 @@
+"""A power session against the files that it measured: the kit's client and director list the SHA-1 of each."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+
+from reconciler.mlperf.documents import ResultDocument
+from reconciler.tree.check.cell_files import is_power
+from reconciler.tree.check.demands import OURS, Complaints
+from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.reading.cell import Folder
+from reconciler.tree.reading.files import LOG_LIMIT, Read
+from reconciler.tree.reading.view import CellView
+
+_CLIENT, _SERVER = "client.json", "server.json"
+_LISTED = re.compile(r"(?:run_1|ranging|power)/[\w.-]{1,80}")
+_IDENTITIES = ("session_name", "uuid")
+_SAMPLES = "run_1/spl.txt"  # of the analyzer, in watts
+
+
+def verify_sessions(view: CellView) -> Complaints:
+    """Client and director name one session, and list what it left."""
+    if not is_power(view):
+        return
+    client, server = (_read(view, name) for name in (_CLIENT, _SERVER))
+    if client.value is None or server.value is None:
+        return
+    for name in _IDENTITIES:
+        if client.value.get(name) != server.value.get(name):
+            yield Complaint(
+                _place(server, name),
+                f"another {name} than {_CLIENT}",
+                "one session of client and director",
+                cause="a file of another session",
+                other=_place(client, name),
+            )
+            return
+    if _SAMPLES not in dict(_list_digests(server.value)) or not dict(_list_digests(client.value)):
+        yield Complaint(
+            _place(server, "results"),
+            f"{_SAMPLES} or the logs are not listed",
+            "the SHA-1 of each file that the session left",
+            cause="a session that did not come to its end, or an edited file",
+            other=_place(client, "results"),
+        )
+
+
+def verify_digests(view: CellView) -> Complaints:
+    """Each file that the session lists and the tree has, also with the line ends of the other systems."""
+    if not is_power(view):
+        return
+    for read in (_read(view, _CLIENT), _read(view, _SERVER)):
+        for name, digest in _list_digests(read.value) if read.value is not None else ():
+            data = view.files.content(view.files.results / "performance", name, LOG_LIMIT)
+            if data is not None and digest.lower() not in _hash_all(data):
+                shown = f"{view.files.results.shown}/performance/{name}"
+                yield Complaint(
+                    Place(shown),
+                    f"SHA-1 {hashlib.sha1(data, usedforsecurity=False).hexdigest()[:12]}…",
+                    f"{digest[:12]}…, as the session lists it",
+                    cause="a file of another session, or one that was edited",
+                    other=_place(read, name),
+                )
+
+
+def _read(view: CellView, name: str) -> Read[ResultDocument]:
+    return view.files.document(_find_folder(view), name)
+
+
+def _find_folder(view: CellView) -> Folder:
+    return view.files.results / "performance" / "power"
+
+
+def _place(read: Read[ResultDocument], key: str) -> Place:
+    return Place(read.file, read.value.lines.get(key, 0) if read.value else 0)
+
+
+def _list_digests(session: ResultDocument) -> Iterator[tuple[str, str]]:
+    """(path below performance/, SHA-1) of the files of one run; a director on Windows names them with backslashes."""
+    listed = session.get("results")
+    for name, digest in listed.items() if isinstance(listed, Mapping) else ():
+        path = str(name).replace("\\", "/")
+        if _LISTED.fullmatch(path) and isinstance(digest, str):
+            yield path, digest
+
+
+def _hash_all(data: bytes) -> Iterator[str]:
+    plain = data.replace(b"\r\n", b"\n")
+    for each in (data, plain, plain.replace(b"\n", b"\r\n")):
+        yield hashlib.sha1(each, usedforsecurity=False).hexdigest()
+
+
+POWER_CONTRADICTIONS = (
+    (Rule("power.session", "one power session", ("power kit", OURS)), verify_sessions),
+    (Rule("power.digests", "files that the session measured", ("power kit", OURS)), verify_digests),
+)

@@ -22,13 +22,15 @@ TOTAL, LOADED = 1000, 256
 
 @dataclass(frozen=True)
 class RunCase:
-    """A run: its scenario and mode, the lines of its user.conf, and whether an audit.config is given."""
+    """A run: its scenario and mode, the lines of its user.conf, and whether an audit.config is given. ``stalls_at``:
+    the query that takes a fifth of a second."""
 
     scenario: str
     conf: str
     mode: str = "PerformanceOnly"
     audit: str = ""
     delay: float = 0.0
+    stalls_at: int = 0
 
     @property
     def tokens(self) -> bool:
@@ -57,6 +59,12 @@ RUNS = {
     "single-stream-max-count": RunCase(
         "SingleStream",
         _COUNT + "*.*.min_duration = 0\n*.*.max_query_count = 50\n*.SingleStream.target_latency = 1\n",
+    ),
+    "single-stream-late": RunCase(
+        "SingleStream",
+        _COUNT + "*.*.min_duration = 0\n*.*.max_query_count = 50\n*.SingleStream.target_latency = 1\n",
+        delay=0.001,
+        stalls_at=50,
     ),
     "multi-stream-valid": RunCase("MultiStream", _COUNT + "*.*.min_duration = 0\n*.MultiStream.target_latency = 0.2\n"),
     "multi-stream-slow": RunCase(
@@ -163,6 +171,7 @@ def _make(case: RunCase, folder: Path) -> Run:
         "total": TOTAL,
         "loaded": LOADED,
         "delay": case.delay,
+        "stalls_at": case.stalls_at,
         "tokens": case.tokens,
         "audit": str(folder / "audit.config") if case.audit else "",
     }

@@ -16,8 +16,8 @@ import mlperf_loadgen as lg
 
 
 def run(request: dict[str, Any]) -> None:
-    """Answer every query with one float32, after ``delay`` seconds per call; with ``tokens`` as a language model does,
-    with a first token and then a few more."""
+    """Answer every query with one float32, after ``delay`` seconds per call, and a fifth of a second more in the call
+    ``stalls_at``; with ``tokens`` as a language model does, with a first token and then a few more."""
     settings = lg.TestSettings()
     if settings.FromConfig(request["user_conf"], request["model"], request["scenario"]) != 0:
         raise SystemExit("FromConfig failed")
@@ -26,9 +26,13 @@ def run(request: dict[str, Any]) -> None:
     answer = array.array("f", [1.0])
     address, size = answer.buffer_info()[0], answer.itemsize
 
+    calls = 0
+
     def issue(samples: list[Any]) -> None:
-        if request["delay"]:
-            time.sleep(request["delay"])
+        nonlocal calls
+        calls += 1
+        if delay := request["delay"] + 0.2 * (calls == request.get("stalls_at")):
+            time.sleep(delay)
         if request.get("tokens"):
             lg.FirstTokenComplete([lg.QuerySampleResponse(s.id, address, size) for s in samples])
             time.sleep(0.0002)

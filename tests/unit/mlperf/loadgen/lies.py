@@ -1003,7 +1003,7 @@ LIES = (
         listed=True,
     ),
     Lie(
-        "a rate with LoadGen's own time beyond the one without",
+        "a rate with LoadGen's own time beyond what its latencies allow",
         "single-stream-valid",
         "result_qps_with_loadgen_overhead",
         (times("result_qps_with_loadgen_overhead", 10),),

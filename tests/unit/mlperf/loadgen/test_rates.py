@@ -50,3 +50,11 @@ def test_few_queries_may_be_over_a_gap_before_their_schedule_is(
     )
     why = [item.derived for item in find_inconsistencies(few) if item.key == "generated_query_duration"]
     assert any("s of queries, and the run lasted" in text for text in why) is inconsistent
+
+
+def test_a_last_query_that_takes_long_is_no_lie(loadgen_run: Callable[[str], Run]) -> None:
+    """LoadGen states the rate with its own time without the last query, and the mean latency with it."""
+    log = loadgen_run("single-stream-late").detail
+    gross, net = (log.get(f"result_qps_{kind}_loadgen_overhead") for kind in ("with", "without"))
+    assert gross > net
+    assert not find_inconsistencies(log)

@@ -10,7 +10,6 @@ from reconciler.mlperf.documents import ResultDocument
 from reconciler.tree.check.cell_files import is_power
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
-from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.view import CellView
 
@@ -22,9 +21,7 @@ _SAMPLES = "run_1/spl.txt"  # of the analyzer, in watts
 
 def verify_sessions(view: CellView) -> Complaints:
     """Client and director name one session, and list what it left."""
-    if not is_power(view):
-        return
-    client, server = (_read(view, name) for name in (_CLIENT, _SERVER))
+    client, server = view.once(_read_session)
     if client.value is None or server.value is None:
         return
     for name in _IDENTITIES:
@@ -49,28 +46,26 @@ def verify_sessions(view: CellView) -> Complaints:
 
 def verify_digests(view: CellView) -> Complaints:
     """Each file that the session lists and the tree has, also with the line ends of the other systems."""
-    if not is_power(view):
-        return
-    for read in (_read(view, _CLIENT), _read(view, _SERVER)):
+    for read in view.once(_read_session):
         for name, digest in _list_digests(read.value) if read.value is not None else ():
             data = view.files.content(view.files.results / "performance", name, LOG_LIMIT)
             if data is not None and digest.lower() not in _hash_all(data):
                 shown = f"{view.files.results.shown}/performance/{name}"
                 yield Complaint(
                     Place(shown),
-                    f"SHA-1 {hashlib.sha1(data, usedforsecurity=False).hexdigest()[:12]}…",
+                    f"SHA-1 {_hash(data)[:12]}…",
                     f"{digest[:12]}…, as the session lists it",
                     cause="a file of another session, or one that was edited",
                     other=_place(read, name),
                 )
 
 
-def _read(view: CellView, name: str) -> Read[ResultDocument]:
-    return view.files.document(_find_folder(view), name)
-
-
-def _find_folder(view: CellView) -> Folder:
-    return view.files.results / "performance" / "power"
+def _read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocument]]:
+    """Of the client and of the director; absent where no power was measured."""
+    folder = view.files.results / "performance" / "power"
+    if not is_power(view):
+        return Read(folder.shown), Read(folder.shown)
+    return view.files.document(folder, _CLIENT), view.files.document(folder, _SERVER)
 
 
 def _place(read: Read[ResultDocument], key: str) -> Place:
@@ -87,9 +82,15 @@ def _list_digests(session: ResultDocument) -> Iterator[tuple[str, str]]:
 
 
 def _hash_all(data: bytes) -> Iterator[str]:
+    """Each is made when the one before does not fit."""
+    yield _hash(data)
     plain = data.replace(b"\r\n", b"\n")
-    for each in (data, plain, plain.replace(b"\n", b"\r\n")):
-        yield hashlib.sha1(each, usedforsecurity=False).hexdigest()
+    yield _hash(plain)
+    yield _hash(plain.replace(b"\n", b"\r\n"))
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha1(data, usedforsecurity=False).hexdigest()
 
 
 POWER_CONTRADICTIONS = (

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError, suggest_nearest
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, RehearsalFacts
@@ -28,6 +29,15 @@ CALIBRATION = "calibration.md"
 CALIBRATION_TEXT = (
     "# Calibration\n\nA rehearsal: networks of random weights, in the precision in which they were generated.\n"
 )
+_FRAMEWORKS = {
+    "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+    "openvino-genai": "OpenVINO GenAI",
+    "pytorch": "PyTorch",
+    "diffusers": "Diffusers",
+    "vllm": "vLLM",
+    "openai": "a server that speaks OpenAI's protocol",
+}
 _ATTEMPTS = 6  # of runs and tests, in turn: a machine that rehearses does other things meanwhile
 
 
@@ -141,7 +151,13 @@ def render_rehearsal_spec(
             *([f"  documents: {{calibration: {CALIBRATION}}}"] if "closed" in cells else []),
             "  rehearsal: true  # every record says so for ever, and none of it can be packed",
             "  systems:",
-            *(line for category, name in systems.items() for line in _render_system(name, category, machine)),
+            *(
+                line
+                for category, name in systems.items()
+                for line in _render_system(
+                    name, category, machine, [item for item in benchmarks if categories[item.entry] == category]
+                )
+            ),
             "  benchmarks:",
             *blocks,
             "  divisions:",
@@ -156,14 +172,18 @@ def _name_systems(categories: Sequence[str]) -> dict[str, str]:
     return {category: SYSTEM if not number else f"{SYSTEM}-{category}" for number, category in enumerate(categories)}
 
 
-def _render_system(name: str, category: str, machine: Proposal) -> Iterator[str]:
+def _render_system(name: str, category: str, machine: Proposal, entered: Sequence[Rehearsed]) -> Iterator[str]:
+    """``entered``: the benchmarks of this system, by whose backends its framework is named."""
+    backends = dict.fromkeys(str(item.rehearsal.benchmark["engine"]["backend"]) for item in entered)
+    framework = ", ".join(_FRAMEWORKS.get(backend, backend) for backend in backends)
+    described = replace(machine, description={**machine.description, "framework": framework})
     yield f"    {name}:"
     yield f'      category: "{category}"'
     yield "      status: available"
     yield "      hardware:"
     yield from (f"        {line}" for line in render_hardware(machine))
     yield "      description:"
-    yield from (f"        {line}" for line in render_description(machine))
+    yield from (f"        {line}" for line in render_description(described))
 
 
 def _render_entered(entered: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -127,6 +127,22 @@ def test_a_benchmark_with_a_test_that_no_rehearsal_passes_is_rehearsed_in_open_w
     assert said["dataset"] == {"path": "generated/data/acc/acc_eval_compliance_gpqa.pkl"}
 
 
+def test_the_framework_of_a_system_is_that_of_its_backends() -> None:
+    facts = list(load_benchmark_facts().values())
+    asked = [find_rehearsed(name, facts) for name in ("resnet50", "gptj", "bert-99")]
+    codes = {item.facts.code for item in asked}
+    text = rehearsal_spec.render_rehearsal_spec(
+        round_name="v4.1",
+        division="closed",
+        benchmarks=asked,
+        generated={code: Generated(code=code, data="d", model="m", samples=4, made=True) for code in codes},
+        machine=Proposal({}, {"framework": "none of these"}, ()),
+        schema="x",
+    )
+    (system,) = yaml.load(text)["spec"]["systems"].values()
+    assert system["description"]["framework"] == "ONNX Runtime, OpenVINO GenAI"
+
+
 @pytest.mark.parametrize("name", ["resnet", "wan-2.2"])
 def test_a_benchmark_of_one_category_alone_is_rehearsed_on_a_system_of_it(tmp_path: Path, name: str) -> None:
     facts = list(load_benchmark_facts().values())

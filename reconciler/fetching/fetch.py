@@ -178,10 +178,33 @@ def fetch(
     ended: dict[str, FetchResult] = {}
     # A list of files comes before the files that it names.
     for listed in (False, True):
-        items = [item for item in due if bool(item.file.listed_in) is listed]
-        found = fetch_all(items, lambda item: _fetch_one(scratch, item, limits, progress), progress, parallel=parallel)
-        ended |= {item.file.path: end for item, end in zip(items, found, strict=True)}
+        groups = _group_by_archive(scratch, [item for item in due if bool(item.file.listed_in) is listed])
+        found = fetch_all(
+            groups, lambda group: _fetch_group(scratch, group, limits, progress), progress, parallel=parallel
+        )
+        ended |= {end.due.file.path: end for ends in found for end in ends}
     return [ended[item.file.path] for item in due]
+
+
+def _group_by_archive(scratch: Scratch, due: Sequence[Due]) -> list[list[Due]]:
+    """Files that come out of one archive stand together, in the place of the first: it comes once for all of them."""
+    groups: dict[Path, list[Due]] = {}
+    for item in due:
+        comes = item.way is Way.DOWNLOAD and item.packed
+        groups.setdefault(_locate_archive(scratch, item) if comes else scratch.root / item.file.path, []).append(item)
+    return list(groups.values())
+
+
+def _fetch_group(
+    scratch: Scratch, group: Sequence[Due], limits: DownloadLimits, progress: DownloadProgress
+) -> list[FetchResult]:
+    """One file, or all of one archive, which goes once none of them needs it any more; one that nothing proves goes
+    in any case, as it may be what failed."""
+    ended = [_fetch_one(scratch, item, limits, progress) for item in group]
+    unproved = group[0].file.digest is None
+    if group[0].packed and (unproved or all(item.fate is Fate.FETCHED for item in ended)):
+        remove(_locate_archive(scratch, group[0]))
+    return ended
 
 
 def foresee(scratch: Scratch, due: Due) -> FetchResult:
@@ -225,11 +248,14 @@ def _bring_file(scratch: Scratch, due: Due, limits: DownloadLimits, progress: Do
     return came.sha256
 
 
+def _locate_archive(scratch: Scratch, due: Due) -> Path:
+    """Where the archive waits until it is unpacked."""
+    proof = due.file.digest.value[:16] if due.file.digest else "unproved"
+    return scratch.incoming / f"{proof}-{_name_archive(due.addresses[0])}"
+
+
 def _bring_packed(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
-    file = due.file
-    address = due.addresses[0]
-    proof = file.digest.value[:16] if file.digest else "unproved"
-    archive = scratch.incoming / f"{proof}-{_name_archive(address)}"
+    file, address, archive = due.file, due.addresses[0], _locate_archive(scratch, due)
     if not archive.is_file():  # else an earlier fetch ended while it was unpacked
         address = download(Download(archive, due.addresses, file.digest, scratch.incoming), limits, progress).address
     target = scratch.root / file.path
@@ -241,7 +267,6 @@ def _bring_packed(scratch: Scratch, due: Due, limits: DownloadLimits, progress: 
         sha256 = ""
         folder = scratch.root / file.path.partition("*")[0].rpartition("/")[0]
         unpack_folder(archive, str(file.unpack), folder, known=file.size, moved=lambda _: progress.moved(0))
-    remove(archive)
     return sha256
 
 

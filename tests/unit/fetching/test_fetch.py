@@ -173,6 +173,17 @@ def test_files_come_out_of_archives(scratch: Scratch, pack: object) -> None:
     assert sorted(path.name for path in (scratch.root / "data/b").iterdir()) == ["1.jpg", "2.jpg"]
     assert (scratch.root / "data/map.txt").read_bytes() == b"labels"
     assert [path for path in scratch.incoming.iterdir() if path.suffix != ".lock"] == []
+    assert len(behaviour.asked) == 1, "the archive comes once for all that is in it"
+
+
+def test_an_archive_that_nothing_proves_comes_anew_where_it_could_not_be_unpacked(scratch: Scratch) -> None:
+    behaviour = Behaviour({"/a.zip": b"<html>come back later</html>"})
+    with serve(behaviour) as address:
+        images = make_file("data/b/*.jpg", f"{address}/a.zip", unpack="val/", packed=1000)
+        (refused,) = bring(scratch, images)
+        behaviour.files["/a.zip"] = zip_files({"val/1.jpg": b"one"})
+        (came,) = bring(scratch, images)
+    assert (refused.fate, came.fate) == (Fate.FAILED, Fate.FETCHED), refused.why
 
 
 def test_what_a_killed_fetch_left_half_written_goes(scratch: Scratch) -> None:

@@ -165,7 +165,7 @@ class _Reader(Struct):
             if percent is None or number is None:
                 self.refuse(RESULT_SUMMARY, f"{name}.percentiles: {str(key)[:20]!r} is not a percentile of a number")
             elif percentiles.setdefault(percent, number) != number:
-                self.refuse(RESULT_SUMMARY, f"{name}.percentiles: two values for {percent}")
+                self.refuse(RESULT_SUMMARY, f"{name}.percentiles: two values for {percent:f}")
         total = parse_number(block.get("total"))
         mean, least, most = (parse_number(block.get(key)) for key in ("avg", "min", "max"))
         return Distribution(total or Decimal(0), mean, percentiles, least, most)

@@ -68,7 +68,7 @@ def check_category(view: BenchmarkView) -> Complaints:
     if view.bound and not view.allowed:
         yield Complaint(
             view.place,
-            f"{view.official} on a {view.system.category} system",
+            f"{view.official} in category {view.system.category}",
             f"a benchmark that {view.ruleset.round} has for {view.system.category}",
             fix="enter it in the open division",
         )
@@ -91,7 +91,7 @@ def check_forbidden(view: BenchmarkView) -> Complaints:
         if rules.presence(view.system.category, place.cell.scenario) is Presence.FORBIDDEN:
             yield Complaint(
                 Place(f"{view.place.file}/{place.folder}"),
-                f"{place.folder} of {view.official} on a {view.system.category} system",
+                f"{place.folder} of {view.official} in category {view.system.category}",
                 "a scenario that the round has for it",
                 fix="remove the folder, or enter it in the open division",
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from reconciler.quantities import show_count
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, read_demand
 from reconciler.tree.check.limits import LIMIT_RULES
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
@@ -41,7 +42,7 @@ def check_error_lines(run: RunView) -> Complaints:
         more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
         yield Complaint(Place(run.log.file, first.line), f"{show_value(str(first.value))}{more}", "no ERROR line")
     elif stated:
-        yield Complaint(find_at(run.log, "num_errors"), f"{stated} errors counted", "no error")
+        yield Complaint(find_at(run.log, "num_errors"), f"{show_count(int(stated), 'error')} counted", "no error")
 
 
 def check_mode(run: RunView) -> Complaints:
@@ -64,7 +65,7 @@ def check_scenario(run: RunView) -> Complaints:
             place, show_value(ran or None), f"a run of {folder}", cause="the logs of another scenario's folder"
         )
     elif category:
-        found, wanted = f"{folder} inferred from {ran} on a {category} system", f"a run of {folder}"
+        found, wanted = f"{folder} inferred from {ran} in category {category}", f"a run of {folder}"
         yield Complaint(place, found, f"{wanted}: only {others[0].category} systems may infer it", fix=f"run {folder}")
 
 

@@ -106,7 +106,8 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, s
     """What is replaced, and by what."""
     match node:
         case ast.If(test=test) | ast.While(test=test):
-            if not isinstance(test, (ast.Compare, ast.BoolOp, ast.UnaryOp)):  # those are changed in their own right
+            own = isinstance(test, (ast.Compare, ast.BoolOp, ast.UnaryOp))  # those are changed in their own right
+            if not own and not _left_alone(node, "test"):
                 yield test, _text(ast.UnaryOp(ast.Not(), test))
         case ast.stmt():
             yield from ((node, after) for after in _changed_statement(node))

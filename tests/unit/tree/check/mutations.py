@@ -130,6 +130,45 @@ def too_few(root: Path) -> None:
         set_log(folder, "early_stopping_latency_ms", 0)
 
 
+def run_elsewhere(source: str, target: str, root: Path) -> None:
+    """The logs of one run of a cell in the place of another's."""
+    for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"):
+        shutil.copyfile(cell(root) / source / name, cell(root) / target / name)
+
+
+def cut(folder: str, root: Path) -> None:
+    """The log of a run that was ended."""
+    path = cell(root) / folder / "mlperf_log_detail.txt"
+    lines = path.read_text().splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if '"power_end"' in line)
+    path.write_text("".join(lines[:at]))
+
+
+def without_line(path: str, word: str, root: Path) -> None:
+    target = cell(root) / path
+    lines = target.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if word not in line]
+    assert len(kept) < len(lines)
+    target.write_text("".join(kept))
+
+
+def hashed(text: str, root: Path) -> None:
+    path = cell(root) / "accuracy/accuracy.txt"
+    write(path, re.sub(r"hash=.*", f"hash={text}", path.read_text()))
+
+
+def truncated_twice(root: Path) -> None:
+    hashed(hashlib.sha256((cell(root) / "accuracy/mlperf_log_accuracy.json").read_bytes()).hexdigest(), root)
+
+
+def many(*changes: Change) -> Change:
+    def change(root: Path) -> None:
+        for each in changes:
+            each(root)
+
+    return change
+
+
 def large(root: Path) -> None:
     path = root / "closed/Acme/src/resnet/weights.bin"
     with path.open("wb") as stream:
@@ -162,6 +201,11 @@ def networked(root: Path, **fields: str) -> None:
         set_log(path.parent, "sut_name", '"Acme Network SUT"')
 
 
+def other_seeds(root: Path) -> None:
+    for name in ("qsl", "sample_index", "schedule"):
+        set_log(run(root), f"effective_{name}_rng_seed", 7)
+
+
 def unnamed_network(root: Path) -> None:
     networked(root)
     set_log(run(root, SMALL, "network"), "sut_name", '"PySUT"')
@@ -173,11 +217,23 @@ def expect(name: str, change: Change, *rules: str, division: str = "closed") -> 
 
 _SYSTEM = "closed/Acme/systems/sys1.json"
 _RESNET = "closed/Acme/results/sys1/resnet"
+_LOG, _TEST_LOG = (f"{folder}performance/run_1/mlperf_log_detail.txt" for folder in ("", "TEST04/"))
 
 MUTATIONS = (
     expect("INVALID", logged("result_validity", '"INVALID"'), "run.valid"),
     expect("ERROR line in performance log", lambda root: add_error(run(root)), "run.errors"),
     expect("only num_errors", logged("num_errors", "1"), "run.errors"),
+    expect(
+        "two ERROR lines in performance log",
+        many(lambda root: add_error(run(root)), lambda root: add_error(run(root), "Another one")),
+        "run.errors",
+    ),
+    expect("num_errors of 2", logged("num_errors", "2"), "run.errors"),
+    expect("a run that was ended", partial(cut, "performance/run_1"), "run.ended"),
+    expect("an accuracy run that was ended", partial(cut, "accuracy"), "accuracy.ended"),
+    expect("performance run for accuracy", partial(run_elsewhere, "performance/run_1", "accuracy"), "accuracy.mode"),
+    expect("a mode of its own", logged("effective_test_mode", '"FindPeakPerformance"'), "run.mode"),
+    expect("no mode at all", partial(without_line, "accuracy/mlperf_log_detail.txt", "test_mode"), "accuracy.mode"),
     expect("ERROR line in accuracy log", lambda root: add_error(cell(root) / "accuracy"), "accuracy.errors"),
     expect("audit.config in the accuracy run", audited, "accuracy.audit"),
     expect("no performance summary", removed("performance/run_1/mlperf_log_summary.txt"), "files.missing"),
@@ -189,6 +245,26 @@ MUTATIONS = (
     expect("scalar of NumPy 2", numpy_scalar, "accuracy.number"),
     expect("no hash line", no_hash, "accuracy.hash"),
     expect("wrong hash", wrong_hash, "accuracy.hash-of-log"),
+    expect("hash that is none", partial(hashed, "cafe"), "accuracy.hash-of-log"),
+    expect("hash of 16 digits", partial(hashed, "0123456789abcdef"), "accuracy.hash-of-log"),
+    expect("hash of the truncated log", truncated_twice, "accuracy.hash-of-log"),
+    expect(
+        "another log's ends",
+        edited("accuracy/mlperf_log_accuracy.json", "data", "atad"),
+        "accuracy.hash-of-log",
+    ),
+    expect(
+        "another log of a few bytes",
+        lambda root: write(cell(root) / "accuracy/mlperf_log_accuracy.json", b"[ ... ]"),
+        "accuracy.hash-of-log",
+    ),
+    expect(
+        "another hash of a whole log",
+        many(partial(whole_log, 100), partial(hashed, "0" * 64)),
+        "accuracy.hash-of-log",
+    ),
+    expect("no accuracy stated", edited("accuracy/accuracy.txt", "accuracy=76.456%", "76.456"), "accuracy.bars"),
+    expect("accuracy at target", edited("accuracy/accuracy.txt", "76.456", "75.6954")),
     expect("accuracy below target", edited("accuracy/accuracy.txt", "76.456", "75.000"), "accuracy.bars"),
     expect("accuracy log of 10240 bytes", partial(whole_log, 10_240)),
     expect("accuracy log of 10241 bytes", partial(whole_log, 10_241), "accuracy.size"),
@@ -198,6 +274,13 @@ MUTATIONS = (
         "accuracy.samples",
     ),
     expect("wrong seed", logged("effective_qsl_rng_seed", 1), "run.seeds"),
+    expect("all seeds of another round", other_seeds, "run.seeds"),
+    expect("no early stopping logged", partial(without_line, _LOG, '"early_stopping_met"'), "run.early-stopping"),
+    expect("no metric", logged("early_stopping_latency_ss", 0), "run.metric"),
+    expect("no metric of Offline", logged("result_samples_per_second", -1, "Offline"), "run.metric"),
+    expect("no number of samples loaded", partial(without_line, _LOG, "performance_sample_count"), "run.samples"),
+    expect("600000 ms", logged("effective_min_duration_ms", 600_000)),
+    expect("1024 samples loaded", logged("effective_performance_sample_count", 1024)),
     expect("a percentile of its own", logged("effective_target_latency_percentile", 0.5), "run.percentile"),
     expect("percentile of Offline", logged("effective_target_latency_percentile", 0.5, "Offline")),
     expect("599999 ms", logged("effective_min_duration_ms", 599_999), "run.duration"),
@@ -211,6 +294,14 @@ MUTATIONS = (
     expect("empty user.conf", emptied("user.conf"), "files.document"),
     expect("no measurements", removed("measurements.json"), "measurements.missing"),
     expect("empty field in measurements", partial(measured, "retraining", ""), "measurements.fields"),
+    expect("number in measurements", partial(measured, "retraining", 0), "measurements.fields"),
+    expect("no field in measurements", partial(without_line, "measurements.json", "retraining"), "measurements.fields"),
+    expect(
+        "no line of a summary",
+        lambda root: write(run(root) / "mlperf_log_summary.txt", "nothing of LoadGen\n"),
+        "files.empty-log",
+    ),
+    expect("measurements cut", lambda root: write(cell(root) / "measurements.json", "{"), "files.readable"),
     expect("no src", lambda root: shutil.rmtree(root / "closed/Acme/src"), "submitter.source"),
     expect("src without benchmark", moved("closed/Acme/src/resnet", "closed/Acme/src/other")),
     expect("a README for code", lambda root: (root / "closed/Acme/src/resnet/run.py").unlink(), "submitter.code"),
@@ -229,6 +320,17 @@ MUTATIONS = (
     expect("no TEST01/accuracy", removed("TEST01/accuracy"), "compliance.files"),
     expect("fallback within 1 %", partial(fallback, after="76.000")),
     expect("fallback beyond 1 %", partial(fallback, after="75.000"), "compliance.verdict"),
+    expect(
+        "fallback without a score",
+        many(
+            partial(fallback, after="76.0"),
+            lambda root: write(cell(root) / "TEST01/accuracy/baseline_accuracy.txt", "nothing\n"),
+        ),
+        "compliance.verdict",
+    ),
+    expect("a test without audit.config", partial(without_line, _TEST_LOG, AUDIT_TEXT[:30]), "compliance.audit"),
+    expect("a test without a result", partial(without_line, _TEST_LOG, '"result_validity"'), "run.ended"),
+    expect("no TEST01/verify_accuracy.txt", removed("TEST01/verify_accuracy.txt"), "compliance.files"),
     expect("fallback without accuracy.txt", partial(fallback, after="76.0", listed=False), "compliance.files"),
     expect("extra file in TEST01", added("TEST01/performance/run_1/user.conf"), "compliance.extra"),
     expect("TEST04 fails", edited("TEST04/verify_performance.txt", "PASS", "FAIL"), "compliance.verdict"),
@@ -253,6 +355,12 @@ MUTATIONS = (
         lambda root: shutil.copyfile(root / _SYSTEM, root / "closed/Acme/systems/sys2.json"),
         "submitter.systems",
     ),
+    expect("a folder in the root", added("x.md", top="pending"), "tree.root"),
+    expect("documents in the root", added("notes.md", top=".")),
+    expect("loose file in results", added("notes.txt", top="closed/Acme/results"), "submitter.loose"),
+    expect("the checker's log in results", added("submission_checker_log.txt", top="closed/Acme/results")),
+    expect("loose file of a system", added("notes.txt", top="closed/Acme/results/sys1"), "submitter.loose"),
+    expect("a private id", added("privateid.json", top="closed/Acme/results/sys1")),
     expect("loose file in the root", added("notes.txt", top="."), "tree.root"),
     expect("loose file in the division", added("notes.txt", top="closed"), "tree.division"),
     expect("hidden file", added(".hidden", top="closed/Acme/src"), "submitter.names"),
@@ -286,6 +394,18 @@ MUTATIONS = (
     expect(
         "network without a field",
         lambda root: networked(root, network_media=""),
+        "system.network",
+        division="network",
+    ),
+    expect(
+        "network without two fields",
+        lambda root: networked(root, network_media="", network_rate=""),
+        "system.network",
+        division="network",
+    ),
+    expect(
+        "network that says it is none",
+        many(networked, lambda root: change_system(root, "network", is_network="false")),
         "system.network",
         division="network",
     ),

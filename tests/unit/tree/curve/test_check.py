@@ -13,9 +13,13 @@ from reconciler.tree.curve.check import ALL_ENDPOINTS_RULES, check_endpoints
 from reconciler.tree.curve.yaml_text import write_yaml
 from reconciler.tree.findings import Severity
 from reconciler.tree.rule_engine import INTERNAL
+from tests.said import hold, read_sections
 from tests.unit.tree.check.damage import change_number
 from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
 from tests.unit.tree.curve.mutations import MUTATIONS, Mutation
+from tests.unit.tree.telling import tell
+
+SAID = Path(__file__).with_name("said_of_submissions.txt")
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +39,12 @@ def find_rules(root: Path) -> dict[Severity, set[str]]:
     return found
 
 
+def tell_all(root: Path) -> list[str]:
+    """Less what is said of every point."""
+    found = check_endpoints(root).findings
+    return [tell(finding, root) for finding in found if finding.rule.id != "curve.steady-state-basis"]
+
+
 @pytest.mark.parametrize("dedicated", [False, True])
 def test_what_is_rendered_is_accepted(accepted: Mapping[bool, Path], dedicated: bool) -> None:
     found = find_rules(accepted[dedicated])
@@ -44,13 +54,19 @@ def test_what_is_rendered_is_accepted(accepted: Mapping[bool, Path], dedicated: 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_spoiled_submission_is_refused(accepted: Mapping[bool, Path], tmp_path: Path, mutation: Mutation) -> None:
-    root = tmp_path / "submission"
+    root = tmp_path / "ACME/pending"
     shutil.copytree(accepted[mutation.dedicated], root)
     mutation.spoil(root)
     found = find_rules(root)
     wanted = mutation.ours or mutation.rule
     assert wanted in found[Severity.ERROR] | (found[Severity.WARNING] if mutation.warning else set())
     assert "internal.rule" not in found[Severity.ERROR]
+    accepted_too = tell_all(accepted[mutation.dedicated])
+    hold(SAID, mutation.name, (line for line in tell_all(root) if line not in accepted_too))
+
+
+def test_every_text_is_of_a_mutation() -> None:
+    assert list(read_sections(SAID)) == [mutation.name for mutation in MUTATIONS]
 
 
 _AGENTIC = Path("results/box/kimi-k3")

@@ -14,7 +14,11 @@ import pytest
 
 from reconciler.tree.findings import Place, Severity, TreeFinding
 from reconciler.tree.verify.engine import ALL_RULES, verify_tree
+from tests.said import hold, read_sections
 from tests.unit.tree.check.made import change_system, detail, set_log, write
+from tests.unit.tree.telling import tell
+
+SAID = Path(__file__).with_name("said_of_contradictions.txt")
 
 CELLS = "closed/Acme/results/sys1/resnet"
 
@@ -366,8 +370,9 @@ def test_real_runs_do_not_contradict_themselves(consistent: Path) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_contradiction_is_found(case: Case, tree: Path) -> None:
     case.change(tree)
-    found = [finding for finding in findings(tree) if finding.rule.id == case.rule]
-    assert found, [f"{f.rule.id}: {f.complaint}" for f in findings(tree)]
+    everything = findings(tree)
+    found = [finding for finding in everything if finding.rule.id == case.rule]
+    assert found, [f"{f.rule.id}: {f.complaint}" for f in everything]
     first = found[0].complaint
     text = f"{first.found} | {first.wanted} | {first.cause}"
     assert all(word in text for word in case.words), text
@@ -378,6 +383,13 @@ def test_a_contradiction_is_found(case: Case, tree: Path) -> None:
     if case.other:
         assert first.other is not None
         assert case.other in line_at(tree, first.other)
+    # A log that contradicts itself is told of in the tests of LoadGen's logs.
+    told = (tell(finding, tree) for finding in everything if finding.rule.id != "log.consistency")
+    hold(SAID, case.name, told)
+
+
+def test_every_text_is_of_a_contradiction() -> None:
+    assert list(read_sections(SAID)) == [case.name for case in CASES]
 
 
 def line_at(root: Path, place: Place) -> str:

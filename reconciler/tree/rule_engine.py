@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from reconciler.errors import StorageError
 from reconciler.tree.findings import Complaint, Place, Rule, TreeFinding
+from reconciler.tree.reading.closed import ClosedFolderError, note_closed_folder, pass_over
 
 V = TypeVar("V")
 Table = Iterable[tuple[Rule, Callable[[V], Iterator[Complaint]]]]
@@ -26,14 +27,19 @@ class About(Struct, frozen=True):
 
 def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]:
     """Every complaint of every rule. A rule that fails on what someone's tree holds is a finding as well: the other
-    rules must still be heard, and nobody may take the silence for a pass."""
+    rules must still be heard, and nobody may take the silence for a pass. A rule that meets a closed folder ends there:
+    whoever collects such folders reports them."""
     for rule, function in table:
         try:
             for complaint in function(view):
                 yield TreeFinding(rule, about.submitter, about.cell, complaint, about.origin)
+        except ClosedFolderError as error:
+            pass_over(error)
         except StorageError:  # of the disk, whichever rule met it
             raise
         except Exception as error:
+            if isinstance(error, PermissionError) and error.filename and note_closed_folder(error.filename):
+                continue
             text = f"{rule.id}: {type(error).__name__}: {error}"
             complaint = Complaint(Place(about.cell), " ".join(text.split()), "a rule that works", fix="report this bug")
             yield TreeFinding(INTERNAL, about.submitter, about.cell, complaint, about.origin)

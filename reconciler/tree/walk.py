@@ -9,6 +9,7 @@ from msgspec import Struct
 from reconciler.tree.check.presence import BenchmarkView
 from reconciler.tree.check.systems import SystemView
 from reconciler.tree.findings import TreeFinding
+from reconciler.tree.reading.closed import list_if_open, pass_over_closed
 from reconciler.tree.reading.places import RootPlace, SubmitterPlace
 from reconciler.tree.reading.survey import Progress, Survey
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
@@ -53,11 +54,11 @@ class TreeWalk(Struct):
         files = SubmitterFiles(place, item.ruleset)
         if not place.only:
             yield from apply_rules(self.rules.submitter, files, About(place.submitter, place.division))
-        for name in place.systems():
+        for name in list_if_open(place.systems):
             system = files.system(name)
             view = SystemView(place, system, item.ruleset)
             yield from apply_rules(self.rules.system, view, self._about(place, f"{place.division}/{name}"))
-            for benchmark in place.benchmarks(name):
+            for benchmark in list_if_open(place.benchmarks, name):
                 yield from self._benchmark(item, files, system, benchmark)
 
     def _benchmark(
@@ -68,11 +69,13 @@ class TreeWalk(Struct):
         about = self._about(files.place, f"{files.place.division}/{system.name}/{benchmark}")
         if not files.place.only[2:]:
             yield from apply_rules(self.rules.benchmark, group, about)
-        for view in item.views(files, system, benchmark):
+        for place in list_if_open(files.place.scenario_folders, system.name, benchmark):
+            view = item.view(files.place, place, system, official)
             if self.progress is not None:
                 self.progress(self._done, self.total, str(view.cell))
-            yield from self.rules.cell(view, self._about(files.place, str(view.cell)))
-            self.remember(view)
+            with pass_over_closed():
+                yield from self.rules.cell(view, self._about(files.place, str(view.cell)))
+                self.remember(view)
             view.forget()
             self._done += 1
 

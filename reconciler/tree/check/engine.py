@@ -9,13 +9,15 @@ from reconciler.collector import pause_collector
 from reconciler.tree.check.presence import BENCHMARK_RULES
 from reconciler.tree.check.structure import ROOT_RULES, SUBMITTER_RULES
 from reconciler.tree.check.systems import SYSTEM_RULES
+from reconciler.tree.closed_folders import report_closed_folders
 from reconciler.tree.curve.check import check_endpoints
 from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.facts import read_facts
 from reconciler.tree.findings import Facts, Rule, TreeFinding, TreeReport
 from reconciler.tree.formats import endpoints_cells, loadgen_cells
 from reconciler.tree.formats.format import choose_cell_format
-from reconciler.tree.reading.survey import Progress, survey_tree
+from reconciler.tree.reading.closed import collect_closed_folders
+from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About
 from reconciler.tree.walk import LevelRules, Origin, TreeWalk
@@ -47,25 +49,32 @@ def check_tree(
 
     ``round_name`` "": the round whose seeds the logs carry. ``original`` finds untruncated accuracy logs by their hash.
     """
-    if is_endpoints_submission(path):
-        return check_endpoints(path)
-    surveys = survey_tree(path, round_name, original)
+    with collect_closed_folders() as closed:
+        if is_endpoints_submission(path):
+            return check_endpoints(path)
+        return _check(survey_tree(path, round_name, original), path, closed, origin or (lambda _: ""), progress)
+
+
+def _check(
+    surveys: tuple[Survey, ...], path: Path, closed: set[Path], origin: Origin, progress: Progress | None
+) -> TreeReport:
     facts: list[Facts] = []
     walk = TreeWalk(
         LevelRules(check_cell, ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES),
         sum(item.total for item in surveys),
         lambda view: facts.append(read_facts(view)),
-        origin or (lambda _: ""),
+        origin,
         progress,
     )
     with pause_collector():
-        findings = tuple(finding for item in surveys for finding in walk.find(item))
+        findings = [finding for item in surveys for finding in walk.find(item)]
+    roots = [*((item.root.path, item.root.shown) for item in surveys), (path, "")]
     return TreeReport(
         root=str(path),
         rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),
         layouts=tuple(dict.fromkeys(s.layout for item in surveys for s in item.root.submitters)),
         facts=tuple(facts),
-        findings=findings,
+        findings=report_closed_folders(closed, roots, findings),
     )
 
 

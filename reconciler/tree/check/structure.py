@@ -13,6 +13,7 @@ from reconciler.foreign import DEEPEST
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.reading.closed import is_passed_over, list_if_open, read_if_open
 from reconciler.tree.reading.files import decode_text, list_entries, list_files, list_folders, read_file
 from reconciler.tree.reading.places import LEGACY, RootPlace
 from reconciler.tree.reading.system import SubmitterFiles
@@ -66,7 +67,7 @@ def check_code(files: SubmitterFiles) -> Complaints:
             folder = files.place.path / top / name
             below = [Path(item.entry.path) for item in _walk(folder, name) if item.entry.is_file()]
             documents = [path for path in below if _DOCUMENT.fullmatch(path.name)]
-            if len(documents) < len(below) or any(map(_names_public_code, documents)):
+            if len(documents) < len(below) or is_passed_over(folder) or any(map(_names_public_code, documents)):
                 continue
             place = Place(f"{files.place.shown}/{top}/{name}")
             fix = "publish the code that ran, or name its public repository with the commit or release"
@@ -157,10 +158,14 @@ def check_sizes(files: SubmitterFiles) -> Complaints:
 
 def check_empty_folders(files: SubmitterFiles) -> Complaints:
     for item in _walk(files.place.path, files.place.shown):
-        if item.entry.is_dir(follow_symlinks=False) and not list_entries(Path(item.entry.path)):
+        if item.entry.is_dir(follow_symlinks=False) and read_if_open(False, _is_empty, item.entry.path):
             mild = _choose_severity(files)
             wanted = "folders that hold something"
             yield Complaint(Place(item.shown), "an empty folder", wanted, fix="remove it", severity=mild)
+
+
+def _is_empty(folder: str) -> bool:
+    return not list_entries(folder)
 
 
 def check_depth(files: SubmitterFiles) -> Complaints:
@@ -172,7 +177,8 @@ def check_depth(files: SubmitterFiles) -> Complaints:
 
 def _walk(folder: Path, shown: str, depth: int = 1) -> Iterator[_WalkedEntry]:
     """Bounded: folders within folders must not exhaust the stack."""
-    for entry in sorted(list_entries(folder), key=lambda entry: entry.name):
+    entries = list_if_open(list_entries, folder)
+    for entry in sorted(entries, key=lambda entry: entry.name):
         yield _WalkedEntry(entry, f"{shown}/{entry.name}", depth)
         if depth < DEEPEST and entry.is_dir(follow_symlinks=False) and entry.name != ".git":
             yield from _walk(Path(entry.path), f"{shown}/{entry.name}", depth + 1)

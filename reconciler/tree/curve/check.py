@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
+from reconciler.tree.closed_folders import UNREADABLE, report_closed_folders
 from reconciler.tree.curve.check_accuracy import ACCURACY_RULES
 from reconciler.tree.curve.check_curves import CURVE_RULES
 from reconciler.tree.curve.check_description import DESCRIPTION_RULES
@@ -24,8 +25,10 @@ from reconciler.tree.curve.check_structure import (
     PointView,
     SubmissionView,
 )
-from reconciler.tree.curve.reading import SubmissionFolder, find_submissions
+from reconciler.tree.curve.reading import CurveFolder, SubmissionFolder, SystemFolder, find_submissions
 from reconciler.tree.findings import Rule, TreeFinding, TreeReport
+from reconciler.tree.reading.closed import collect_closed_folders, list_if_open, pass_over_closed
+from reconciler.tree.reading.files import list_folders
 from reconciler.tree.rule_engine import INTERNAL, About, apply_rules
 
 LAYOUT = "endpoints"
@@ -54,13 +57,17 @@ def check_endpoints(path: Path, rules: CurveRules | None = None) -> TreeReport:
     """Every finding about the submissions at or below a path. ReconcilerError where there is none. ``rules``: those of
     the newest version, if none are given."""
     ruled = rules or load_endpoints_rules()
-    submissions = find_submissions(path)
+    with collect_closed_folders() as closed:
+        submissions = find_submissions(path)
+        findings = [finding for folder in submissions for finding in _check(folder, ruled)]
     return TreeReport(
         root=str(path),
         rounds=(f"Endpoints {ruled.version}",),
         layouts=(LAYOUT,),
         facts=(),
-        findings=tuple(finding for folder in submissions for finding in _check(folder, ruled)),
+        findings=report_closed_folders(
+            closed, [*((folder.path, folder.shown) for folder in submissions), (path, "")], findings
+        ),
     )
 
 
@@ -68,20 +75,36 @@ def verify_endpoints(path: Path) -> TreeReport:
     """What contradicts itself, without what is only missing or against a rule: each point beside its own run."""
     report = check_endpoints(path)
     kept = tuple(
-        finding for finding in report.findings if finding.rule.id in _CONTRADICTIONS or finding.rule is INTERNAL
+        finding
+        for finding in report.findings
+        if finding.rule.id in _CONTRADICTIONS or finding.rule in (INTERNAL, UNREADABLE)
     )
     return replace(report, findings=kept)
+
+
+def _list_systems(folder: SubmissionFolder) -> tuple[SystemFolder, ...]:
+    return folder.systems
+
+
+def _list_curves(system: SystemFolder) -> tuple[CurveFolder, ...]:
+    return system.curves
 
 
 def _check(folder: SubmissionFolder, rules: CurveRules) -> Iterator[TreeFinding]:
     submitter = folder.submitter
     yield from apply_rules(SUBMISSION_RULES, SubmissionView(folder, rules), About(submitter, ""))
-    for system in folder.systems:
+    for system in list_if_open(_list_systems, folder):
         yield from apply_rules(_OF_SYSTEMS, DescribedSystem(system, rules), About(submitter, system.name))
-        for curve in system.curves:
-            division = curve.division or "?"
-            about = About(submitter, f"{division}/{system.name}/{curve.model}")
-            yield from apply_rules(_OF_CURVES, CurveView(curve, rules), about)
-            for point in curve.points:
-                where = About(submitter, f"{about.cell}/{point.name}")
-                yield from apply_rules(_OF_POINTS, PointView(point, curve, rules), where)
+        for curve in list_if_open(_list_curves, system):
+            with pass_over_closed():
+                yield from _check_curve(submitter, curve, rules)
+
+
+def _check_curve(submitter: str, curve: CurveFolder, rules: CurveRules) -> Iterator[TreeFinding]:
+    for point in curve.points:
+        list_folders(point.path)  # of a curve that lacks points nothing is known
+    about = About(submitter, f"{curve.division or '?'}/{curve.system}/{curve.model}")
+    yield from apply_rules(_OF_CURVES, CurveView(curve, rules), about)
+    for point in curve.points:
+        where = About(submitter, f"{about.cell}/{point.name}")
+        yield from apply_rules(_OF_POINTS, PointView(point, curve, rules), where)

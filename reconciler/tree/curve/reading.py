@@ -29,6 +29,7 @@ from reconciler.tree.curve.layout import (
     parse_point_name,
 )
 from reconciler.tree.layout import is_portable
+from reconciler.tree.reading.closed import list_if_open
 from reconciler.tree.reading.files import TEXT_LIMIT, Read, UnreadableError, list_folders, read_bytes, read_file
 
 
@@ -222,7 +223,7 @@ def is_endpoints_submission(path: Path) -> bool:
 
 
 def _below(path: Path, shown: str, depth: int) -> Iterator[SubmissionFolder]:
-    names = list_folders(path)
+    names = list_folders(path) if depth == _DEPTH else list_if_open(list_folders, path)
     if RESULTS in names and _has_points(path / RESULTS):
         yield SubmissionFolder(path, shown, path.resolve().parent.name)
         return
@@ -232,9 +233,10 @@ def _below(path: Path, shown: str, depth: int) -> Iterator[SubmissionFolder]:
 
 
 def _has_points(results: Path) -> bool:
-    for system in list_folders(results):
-        for model in list_folders(results / system):
-            if any(parse_point_name(name) is not None for name in list_folders(results / system / model)):
+    for system in list_if_open(list_folders, results):
+        for model in list_if_open(list_folders, results / system):
+            names = list_if_open(list_folders, results / system / model)
+            if any(parse_point_name(name) is not None for name in names):
                 return True
     return False
 

@@ -14,7 +14,13 @@ from msgspec import Struct
 from reconciler.errors import LogError
 from reconciler.foreign import StrangeFileError, read_regular
 from reconciler.resource.kinds import DIVISIONS
-from reconciler.storage_errors import explain_storage_error, refuse_storage_error
+from reconciler.storage_errors import refuse_storage_error
+from reconciler.tree.reading.closed import (
+    ClosedFolderError,
+    find_closed_folder,
+    note_closed_folder,
+    refuse_closed_folder,
+)
 from reconciler.tree.reading.held import HeldTree, find_held, name_in_tree
 
 T = TypeVar("T", covariant=True)
@@ -54,6 +60,8 @@ def read_bytes(path: Path | str, limit: int) -> bytes | None:
     except OSError as error:
         if error.errno == errno.ELOOP:
             return _read_link(Path(path), limit)
+        if isinstance(error, PermissionError):
+            note_closed_folder(path)
         raise _unreadable(error) from error
 
 
@@ -151,17 +159,19 @@ def find_size(folder: str, name: str) -> int | None:
         return None if found is None or found.is_dir() else found.stat().st_size
     except OSError as error:
         refuse_storage_error(error, Path(folder, name))
+        refuse_closed_folder(error, Path(folder, name))
         return None
 
 
 def list_entries(path: Path | str) -> list[os.DirEntry[str]]:
-    """None where there is no folder. Raises StorageError for one that this machine or this user may not list: nothing
-    is known of what it holds, least of all that it is empty."""
+    """None where there is no folder. Raises StorageError for one that this machine cannot list, of which
+    ClosedFolderError for one that this user may not: nothing is known of what it holds, least of all that it is
+    empty."""
     try:
         with os.scandir(path) as found:
             return list(found)
     except PermissionError as error:
-        raise explain_storage_error(error, path, "read") from error
+        raise ClosedFolderError(error, find_closed_folder(path) or Path(path)) from error
     except OSError as error:
         refuse_storage_error(error, Path(path))
         return []
@@ -175,6 +185,7 @@ def _find_status(path: Path | str) -> os.stat_result | None:
         return None
     except OSError as error:
         refuse_storage_error(error, Path(path))
+        refuse_closed_folder(error, path)
         return None
 
 
@@ -192,4 +203,5 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir() and not (entry.is_symlink() and leads_out(Path(entry.path)))
     except OSError as error:
         refuse_storage_error(error, Path(entry.path))
+        refuse_closed_folder(error, entry.path)
         return False

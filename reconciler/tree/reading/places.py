@@ -10,6 +10,7 @@ from msgspec import Struct
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.documents import parse_json_object
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell
+from reconciler.tree.reading.closed import list_if_open, read_if_open
 from reconciler.tree.reading.files import is_folder, list_files, list_folders, read_file
 
 V6, LEGACY = "v6", "legacy"
@@ -56,9 +57,9 @@ class SubmitterPlace(Struct, frozen=True):
         return tuple(name for name in names if name.lower() not in _CANONICAL)
 
     def cells(self) -> Iterator[CellPlace]:
-        for system in self.systems():
-            for benchmark in self.benchmarks(system):
-                yield from self.scenario_folders(system, benchmark)
+        for system in list_if_open(self.systems):
+            for benchmark in list_if_open(self.benchmarks, system):
+                yield from list_if_open(self.scenario_folders, system, benchmark)
 
     def _selected(self, names: tuple[str, ...], level: int) -> tuple[str, ...]:
         return tuple(name for name in names if len(self.only) <= level or name == self.only[level])
@@ -93,7 +94,7 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
 
 
 def _below(path: Path, shown: str, depth: int) -> Iterator[RootPlace]:
-    names = list_folders(path)
+    names = list_folders(path) if depth == _DEPTH else list_if_open(list_folders, path)
     divisions = [name for name in names if name in DIVISIONS]
     if divisions and any(_is_division(path / name) for name in divisions):
         yield RootPlace(path, shown, tuple(_submitters(path, shown, divisions)))
@@ -105,14 +106,15 @@ def _below(path: Path, shown: str, depth: int) -> Iterator[RootPlace]:
 
 def _submitters(path: Path, shown: str, divisions: list[str]) -> Iterator[SubmitterPlace]:
     for division in divisions:
-        for name in list_folders(path / division):
-            if not name.startswith("."):
-                folder = path / division / name
-                yield SubmitterPlace(division, name, folder, f"{shown}{division}/{name}", _layout(folder))
+        for name in list_if_open(list_folders, path / division):
+            folder = path / division / name
+            if not name.startswith(".") and (layout := read_if_open("", _layout, folder)):
+                yield SubmitterPlace(division, name, folder, f"{shown}{division}/{name}", layout)
 
 
 def _is_division(path: Path) -> bool:
-    return not list_folders(path) or any(_is_submitter(path / name) for name in list_folders(path))
+    names = list_if_open(list_folders, path)
+    return not names or any(read_if_open(True, _is_submitter, path / name) for name in names)
 
 
 def _is_submitter(path: Path) -> bool:

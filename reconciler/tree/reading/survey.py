@@ -40,11 +40,6 @@ class Survey(Struct, frozen=True, dict=True):
         mapping = files.mapping.value.values if files.mapping.value else {}
         return find_official_name(benchmark, self.ruleset, mapping)
 
-    def views(self, files: SubmitterFiles, system: SystemFile, benchmark: str) -> Iterator[CellView]:
-        official = self.official(files, benchmark)
-        for place in files.place.scenario_folders(system.name, benchmark):
-            yield self.view(files.place, place, system, official)
-
     def view(self, submitter: SubmitterPlace, place: CellPlace, system: SystemFile, official: str) -> CellView:
         return CellView(CellFiles(submitter, place), system, self.ruleset, official, self.original)
 

@@ -12,6 +12,7 @@ from reconciler.collector import pause_collector
 from reconciler.files import hash_bytes
 from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
 from reconciler.mlperf.log_files import DETAIL
+from reconciler.tree.closed_folders import report_closed_folders
 from reconciler.tree.curve.check import verify_endpoints
 from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.facts import read_facts
@@ -19,8 +20,9 @@ from reconciler.tree.findings import Facts, Gap, Rule, TreeFinding, TreeReport
 from reconciler.tree.formats import endpoints_cells, loadgen_cells
 from reconciler.tree.formats.format import choose_cell_format
 from reconciler.tree.reading.cell import USER_CONF
+from reconciler.tree.reading.closed import collect_closed_folders
 from reconciler.tree.reading.files import TEXT_LIMIT
-from reconciler.tree.reading.survey import Progress, survey_tree
+from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About
 from reconciler.tree.verify.across import SAME_LOG, add_causes, verify_copied_logs, verify_edited_copies
@@ -65,9 +67,13 @@ def verify_tree(
 
     ``round_name`` "": the round whose seeds the logs carry.
     """
-    if is_endpoints_submission(path):
-        return verify_endpoints(path)
-    surveys = survey_tree(path, round_name, original)
+    with collect_closed_folders() as closed:
+        if is_endpoints_submission(path):
+            return verify_endpoints(path)
+        return _verify(survey_tree(path, round_name, original), path, closed, progress)
+
+
+def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress: Progress | None) -> TreeReport:
     memory = _Memory()
     rules = LevelRules(verify_cell, system=SYSTEM_CONTRADICTIONS, benchmark=BENCHMARK_CONTRADICTIONS)
     walk = TreeWalk(rules, sum(item.total for item in surveys), memory.add, progress=progress)
@@ -82,7 +88,11 @@ def verify_tree(
         rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),
         layouts=tuple(dict.fromkeys(s.layout for item in surveys for s in item.root.submitters)),
         facts=tuple(memory.facts),
-        findings=tuple(add_causes(found, memory.facts)),
+        findings=report_closed_folders(
+            closed,
+            [*((item.root.path, item.root.shown) for item in surveys), (path, "")],
+            add_causes(found, memory.facts),
+        ),
         gaps=tuple(memory.gaps),
     )
 

@@ -92,8 +92,10 @@ def test_index_of_git_that_cannot_be_read_is_not_an_empty_one(
     assert ".git/index: Input/output error (EIO)\nfix: " in err
 
 
-@pytest.mark.parametrize("words", ["check sent", "verify-tree sent", "compare sent sent"])
-@pytest.mark.parametrize("name", ["EIO", "EACCES"])
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [("check sent", "EIO"), ("verify-tree sent", "EIO"), ("compare sent sent", "EIO"), ("compare sent sent", "EACCES")],
+)
 def test_folder_that_cannot_be_listed_is_not_empty(
     words: str, name: str, recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

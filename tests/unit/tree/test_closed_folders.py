@@ -1,0 +1,133 @@
+"""A folder that this user may not list: one finding that names it, nothing said of what it holds, the rest examined."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.errors import StorageError
+from reconciler.render.findings_tables import render_objections
+from reconciler.tree.check.engine import check_tree
+from reconciler.tree.curve.check import check_endpoints, verify_endpoints
+from reconciler.tree.findings import TreeFinding, TreeReport
+from reconciler.tree.reading.files import list_files
+from reconciler.tree.verify.engine import verify_tree
+from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
+from tests.unit.tree.verify.conftest import consistent, logs, tree
+
+__all__ = ["consistent", "logs", "tree"]
+
+Shut = Callable[[Path], None]
+CELL = "results/sys1/resnet/Offline"
+# Folder of the closed submitter → the cell that the finding is about.
+FOLDERS = {
+    "": "closed",
+    "results": "closed",
+    "results/sys1": "closed/sys1",
+    "results/sys1/resnet": "closed/sys1/resnet",
+    CELL: "closed/sys1/resnet/Offline",
+    f"{CELL}/performance": "closed/sys1/resnet/Offline",
+    f"{CELL}/performance/run_1": "closed/sys1/resnet/Offline",
+    f"{CELL}/accuracy": "closed/sys1/resnet/Offline",
+    f"{CELL}/TEST01": "closed/sys1/resnet/Offline",
+    "systems": "closed",
+    "src": "closed",
+    "src/resnet": "closed",
+    "documentation": "closed",
+}
+
+
+@pytest.fixture
+def shut(monkeypatch: pytest.MonkeyPatch) -> Shut:
+    """Refuses to list or enter a folder, as its mode would for any user but root."""
+    real = {name: getattr(os, name) for name in ("scandir", "stat", "lstat", "open")}
+
+    def close(folder: Path) -> None:
+        def refuse(name: str) -> Callable[..., Any]:
+            def call(path: Any, *arguments: Any, **named: Any) -> Any:
+                if not isinstance(path, int):
+                    place = Path(os.fsdecode(path)).absolute()
+                    if folder in place.parents or (name == "scandir" and place == folder):
+                        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+                return real[name](path, *arguments, **named)
+
+            return call
+
+        for name in real:
+            monkeypatch.setattr(os, name, refuse(name))
+
+    return close
+
+
+def tell(findings: tuple[TreeFinding, ...]) -> set[tuple[str, str, str, str]]:
+    return {(f.rule.id, f.submitter, f.cell, str(f.complaint)) for f in findings}
+
+
+@pytest.mark.parametrize("look", [check_tree, verify_tree])
+@pytest.mark.parametrize("name", FOLDERS)
+def test_closed_folder_is_one_finding_and_the_rest_is_examined(
+    tree: Path, name: str, look: Callable[..., TreeReport], shut: Shut
+) -> None:
+    submitter = tree / "closed/Acme"
+    shutil.copytree(submitter, tree / "closed/Other")
+    (tree / "closed/Other" / CELL / "user.conf").write_text("*.Offline.target_qps = 12345\n")
+    folder = submitter / name if name else submitter
+    assert folder.is_dir()
+    before = look(tree, round_name="v6.1")
+    shut(folder)
+    after = look(tree, round_name="v6.1")
+    told = [f for f in after.findings if f.rule.id == "tree.readable"]
+    if look is check_tree or name.startswith(("results",)) or not name:
+        (found,) = told
+        shown = str(folder.relative_to(tree))
+        assert (str(found.complaint.place), found.cell) == (shown, FOLDERS[name])
+        assert "chmod" in found.complaint.fix
+        assert found.submitter == "", "the machine of the reader is nobody's fault"
+    assert not [f for f in after.findings if f.rule.id == "internal.rule"]
+    new = tell(after.findings) - tell(before.findings) - tell(tuple(told))
+    assert not {text for _, whom, _, text in new if whom == "Acme"}, "nothing is known of what is missing there"
+    others = {facts.cell for facts in after.facts if facts.submitter == "Other"}
+    assert others == {facts.cell for facts in before.facts if facts.submitter == "Other"}
+    if look is verify_tree:
+        assert [f for f in after.findings if f.submitter == "Other" and "12345" in str(f.complaint)]
+    assert not any(folder.name in text and "may not" in text for text in render_objections(after).values())
+
+
+def test_top_that_is_closed_is_an_error(tree: Path, shut: Shut) -> None:
+    shut(tree)
+    for look in (check_tree, verify_tree):
+        with pytest.raises(StorageError, match=r"cannot read .*EACCES"):
+            look(tree)
+
+
+def test_whoever_needs_all_of_a_tree_is_refused(tree: Path, shut: Shut) -> None:
+    shut(tree / "closed")
+    with pytest.raises(StorageError, match=r"cannot (read|use) .*EACCES"):
+        list_files(tree / "closed")
+
+
+@pytest.mark.parametrize(
+    "name", ["results/{system}", "results/{system}/{model}", "results/{system}/{model}/{point}", "src"]
+)
+def test_closed_folder_of_endpoints(tmp_path: Path, name: str, shut: Shut) -> None:
+    curve = make_curve()
+    root = write_submission(tmp_path, make_submission(curve))
+    point = next(path for path in sorted(root.glob("results/*/*/r*")))
+    names = {"system": point.parts[-3], "model": point.parts[-2], "point": point.name}
+    folder = root / name.format(**names)
+    other = tmp_path / "Other" / "one"
+    shutil.copytree(root, other)
+    before = tell(check_endpoints(tmp_path).findings)
+    shut(folder)
+    report = check_endpoints(tmp_path)
+    (told,) = [f for f in report.findings if f.rule.id == "tree.readable"]
+    assert str(told.complaint.place) == str(folder.relative_to(tmp_path))
+    assert not tell(report.findings) - before - tell((told,))
+    if name != "src":
+        assert [f.rule.id for f in verify_endpoints(tmp_path).findings] == ["tree.readable"]

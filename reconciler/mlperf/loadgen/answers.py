@@ -11,6 +11,7 @@ from mmap import mmap
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
 from reconciler.mlperf.log_files import ACCURACY_LOG
+from reconciler.quantities import show_count
 
 _INDEX = re.compile(rb'"qsl_idx"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')  # within one line
 _NUMBER = re.compile(rb'"seq_id"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')
@@ -62,7 +63,8 @@ def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = 
     if samples.different > wanted or (whole and samples.different != wanted):
         yield f"answers: expected those to {wanted} samples, {ACCURACY_LOG} answers {samples.different}"
     if samples.repeated > _count_spare(log):
-        yield f"answers: {ACCURACY_LOG} answers {samples.repeated} times a sample that it has answered already"
+        times = show_count(samples.repeated, "time")
+        yield f"answers: {ACCURACY_LOG} answers {times} a sample that it has answered already"
 
 
 class _Seen:
@@ -97,7 +99,7 @@ def _find_wrong_numbers(issued: _Seen) -> Iterator[str]:
     if issued.beyond >= 0:
         yield f"answers: {ACCURACY_LOG} has seq_id {issued.beyond}, which is more than LoadGen issued"
     if issued.repeated:
-        yield f"answers: {ACCURACY_LOG} has {issued.repeated} times a seq_id of another answer"
+        yield f"answers: {ACCURACY_LOG} has {show_count(issued.repeated, 'time')} a seq_id of another answer"
 
 
 def _count_issued(log: DetailLog, library: int) -> int:

@@ -36,6 +36,7 @@ from reconciler.mlperf.loadgen.rates import find_wrong_rates
 from reconciler.mlperf.loadgen.samples import summarize_loaded
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 from reconciler.mlperf.loadgen.token_latencies import find_wrong_tokens, list_token_keys
+from reconciler.quantities import show_count
 
 _STARTING, _CLOSING = 5, 60  # seconds between LoadGen's clocks at the end of a run; an accuracy run writes its log then
 # The same before release 4, which wrote the line after all that: 15 s for DLRM, 77 s for 3D-UNet's answers.
@@ -181,7 +182,9 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     loaded = summarize_loaded(entries)
     wrong = loaded.greatest if loaded.greatest is not None and loaded.greatest >= total else loaded.negative
     if wrong is not None:
-        yield Inconsistency("loaded_qsl_set", f"sample {wrong}", f"the library has {total} samples", entries[0].line)
+        yield Inconsistency(
+            "loaded_qsl_set", f"sample {wrong}", f"the library has {show_count(total, 'sample')}", entries[0].line
+        )
     spare = _SPARE if log.scenario == "MultiStream" else 0
     if not min(used, total) <= loaded.different <= min(used, total) + spare * len(entries):
         derived = f"{loaded.different} different samples were loaded"
@@ -207,13 +210,13 @@ def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
     used = read_integer(log, key)
     if total is not None and used is not None and used > total:
         line = log.number("qsl_reported_total_count")
-        yield Inconsistency(key, str(used), f"the library has {total} samples", log.number(key), line)
+        yield Inconsistency(key, str(used), f"the library has {show_count(total, 'sample')}", log.number(key), line)
 
 
 def _errors(log: DetailLog) -> Iterator[Inconsistency]:
     stated, line = read_integer(log, "num_errors"), log.number("num_errors")
     if stated is not None and stated != len(log.errors):
-        yield Inconsistency("num_errors", str(stated), f"the log has {len(log.errors)} ERROR lines", line)
+        yield Inconsistency("num_errors", str(stated), f"the log has {show_count(len(log.errors), 'ERROR line')}", line)
 
 
 def _verdict(log: DetailLog) -> Iterator[Inconsistency]:

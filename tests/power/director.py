@@ -4,6 +4,7 @@
 """
 
 import base64
+import hashlib
 import json
 import socketserver
 import sys
@@ -51,14 +52,16 @@ class Session(socketserver.StreamRequestHandler):
         ).encode()
 
     def files(self):
-        return {
+        files = {
             "power/ptd_logs.txt": b"stand-in\n",
-            "power/server.json": json.dumps({"session_name": self.name, "messages": self.said}).encode(),
             "power/server.log": b"stand-in\n",
             "ranging/spl.txt": self.samples("ranging"),
             "run_1/spl.txt": self.samples("testing"),
             "run_1/ptd_out.txt": b"stand-in\n",
         }
+        digests = {name: hashlib.sha1(data).hexdigest() for name, data in files.items()}
+        said = {"session_name": self.name, "messages": self.said, "results": digests}
+        return {**files, "power/server.json": json.dumps(said).encode()}
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 
 from reconciler.mlperf.documents import ResultDocument
+from reconciler.quantities import is_whole
 from reconciler.tree.check.cell_files import is_power
 from reconciler.tree.check.demands import OURS, Complaints
-from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.view import CellView
 
@@ -17,6 +19,11 @@ _CLIENT, _SERVER = "client.json", "server.json"
 _LISTED = re.compile(r"(?:run_1|ranging|power)/[\w.-]{1,80}")
 _IDENTITIES = ("session_name", "uuid")
 _SAMPLES = "run_1/spl.txt"  # of the analyzer, in watts
+_SAMPLED = re.compile(rb"^Time,(\d\d-\d\d-\d{4} \d\d:\d\d)", re.MULTILINE)
+_MINUTE = timedelta(minutes=1)
+_MOST_MINUTES = 100_000
+_DAY = 86_400  # seconds
+_FIRST, _LAST = datetime(1990, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 
 def verify_sessions(view: CellView) -> Complaints:
@@ -60,6 +67,42 @@ def verify_digests(view: CellView) -> Complaints:
                 )
 
 
+def verify_times(view: CellView) -> Complaints:
+    """The analyzer's samples, one a second in UTC, are those of the published run: some in each of its whole minutes. A
+    session may also state how far its clocks are from UTC."""
+    read = view.files.performance.detail
+    began, ended = (read.value.started, read.value.ended) if read.value else (None, None)
+    data = view.files.content(view.files.results / "performance", _SAMPLES, LOG_LIMIT) if is_power(view) else None
+    if read.value is None or began is None or ended is None or not data or not _FIRST <= began <= ended <= _LAST:
+        return
+    sampled = frozenset(_SAMPLED.findall(data))
+    none, lacking = min(_find_lacking(sampled, began + by, ended + by) for by in _list_offsets(view))
+    if none or lacking:
+        yield Complaint(
+            Place(f"{view.files.results.shown}/performance/{_SAMPLES}"),
+            "no sample of the run" if none else f"no sample in {lacking} of the run's minutes",
+            f"samples from {read.value.get('power_begin')} to {read.value.get('power_end')}",
+            cause="samples of another session" if none else "samples that were lost or removed",
+            other=Place(read.file, read.value.number("power_begin")),
+            severity=None if none else Severity.WARNING,
+        )
+
+
+def _find_lacking(sampled: frozenset[bytes], began: datetime, ended: datetime) -> tuple[bool, int]:
+    """Whether a run has no sample at all, and how many of its whole minutes have none."""
+    first, last = began.replace(second=0, microsecond=0), ended.replace(second=0, microsecond=0)
+    count = min(_MOST_MINUTES, (last - first) // _MINUTE)
+    whole = [f"{first + at * _MINUTE:%m-%d-%Y %H:%M}".encode() for at in range(1, count)]
+    ends = (f"{first:%m-%d-%Y %H:%M}".encode(), f"{last:%m-%d-%Y %H:%M}".encode())
+    return sampled.isdisjoint((*ends, *whole)), sum(minute not in sampled for minute in whole)
+
+
+def _list_offsets(view: CellView) -> list[timedelta]:
+    stated = (read.value.get("timezone") for read in view.once(_read_session) if read.value is not None)
+    seconds = [by for by in stated if is_whole(by) and abs(by) <= _DAY]
+    return [timedelta(seconds=by) for by in (0, *seconds, *(-by for by in seconds))]
+
+
 def _read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocument]]:
     """Of the client and of the director; absent where no power was measured."""
     folder = view.files.results / "performance" / "power"
@@ -96,4 +139,5 @@ def _hash(data: bytes) -> str:
 POWER_CONTRADICTIONS = (
     (Rule("power.session", "one power session", ("power kit", OURS)), verify_sessions),
     (Rule("power.digests", "files that the session measured", ("power kit", OURS)), verify_digests),
+    (Rule("power.times", "samples taken during the run", ("power checker", OURS)), verify_times),
 )

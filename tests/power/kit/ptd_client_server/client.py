@@ -2,6 +2,7 @@
 
 import argparse
 import base64
+import hashlib
 import json
 import shutil
 import socket
@@ -46,8 +47,10 @@ with socket.create_connection((options.a, options.p)) as connection, connection.
         folder.mkdir()
         for name in LOGS:
             shutil.copy(options.L / name, folder)
-    (options.o / "power/client.json").write_text(json.dumps({"session_name": session}))
     (options.o / "power/client.log").write_text("stand-in\n")
+    names = ["power/client.log", *(f"{run}/{name}" for run in ("ranging", "run_1") for name in LOGS)]
+    digests = {name: hashlib.sha1((options.o / name).read_bytes()).hexdigest() for name in names}
+    (options.o / "power/client.json").write_text(json.dumps({"session_name": session, "results": digests}))
     demand(f"session,{session},done")
     for name in FETCHED:
         (options.o / name).write_bytes(base64.b64decode(send(f"download,{session},{name}")))

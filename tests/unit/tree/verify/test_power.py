@@ -6,16 +6,17 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.tree.verify.engine import verify_tree
 
 CELL = "closed/Acme/results/sys1/resnet/Offline/performance"
 LOGS = ("mlperf_log_detail.txt", "mlperf_log_summary.txt")
-SAMPLES = "Time,07-23-2026 12:54:22.5,Watts,210.5,Volts,230.1\n" * 20
 
 
 @pytest.fixture
@@ -25,11 +26,32 @@ def session(tree: Path) -> Path:
     shutil.copytree(folder / "run_1", folder / "ranging")
     (folder / "power").mkdir()
     for name in ("run_1/spl.txt", "ranging/spl.txt", "power/ptd_logs.txt", "power/client.log", "power/server.log"):
-        (folder / name).write_text(f"{SAMPLES}{name}\n")
+        (folder / name).write_text(f"{make_samples(folder)}{name}\n")
     logs = [f"{run}/{name}" for run in ("run_1", "ranging") for name in LOGS]
     write_session(folder, "client.json", [*logs, "power/client.log"])
     write_session(folder, "server.json", ["run_1/spl.txt", "ranging/spl.txt", "power/ptd_logs.txt", "power/server.log"])
     return folder
+
+
+def make_samples(folder: Path, watts: str = "210.5", later: timedelta = timedelta(), every: int = 1) -> str:
+    """One a second from before the run to after it; of every so many minutes."""
+    log = parse_detail((folder / "run_1" / LOGS[0]).read_bytes())
+    assert log.started is not None
+    assert log.ended is not None
+    seconds = int((log.ended - log.started).total_seconds()) + 5
+    times = [log.started + timedelta(seconds=at) for at in range(-2, seconds)]
+    return "".join(
+        f"Time,{at + later:%m-%d-%Y %H:%M:%S}.5,Watts,{watts},Volts,230.1\n" for at in times if at.minute % every == 0
+    )
+
+
+def lengthen(folder: Path, minutes: int) -> None:
+    """The run lasts longer by that."""
+    path = folder / "run_1" / LOGS[0]
+    log = parse_detail(path.read_bytes())
+    assert log.ended is not None
+    later = f"{log.ended + timedelta(minutes=minutes):%m-%d-%Y %H:%M:%S.%f}"[:-3]
+    path.write_text(path.read_text().replace(log.get("power_end"), later))
 
 
 def write_session(folder: Path, file: str, names: list[str]) -> None:
@@ -74,13 +96,11 @@ def test_a_session_whose_line_ends_git_changed_is_believed(session: Path) -> Non
 @pytest.mark.parametrize(
     ("lie", "file"),
     [
-        pytest.param(
-            lambda f: (f / "run_1/spl.txt").write_text(SAMPLES.replace("210.5", "21.05")), "run_1/spl.txt", id="watts"
-        ),
+        pytest.param(lambda f: (f / "run_1/spl.txt").write_text(make_samples(f, "21.05")), "run_1/spl.txt", id="watts"),
         pytest.param(
             lambda f: shutil.copyfile(f / "ranging/spl.txt", f / "run_1/spl.txt"), "run_1/spl.txt", id="ranging"
         ),
-        pytest.param(lambda f: (f / "run_1/spl.txt").write_text(SAMPLES[:500]), "run_1/spl.txt", id="half"),
+        pytest.param(lambda f: (f / "run_1/spl.txt").write_text(make_samples(f)[:150]), "run_1/spl.txt", id="half"),
         pytest.param(lambda f: (f / "run_1/spl.txt").write_text(""), "run_1/spl.txt", id="empty"),
         pytest.param(lambda f: (f / "power/ptd_logs.txt").write_text("Watts\n"), "power/ptd_logs.txt", id="analyzer"),
         pytest.param(lambda f: (f / "run_1" / LOGS[1]).write_text("VALID\n"), f"run_1/{LOGS[1]}", id="summary"),
@@ -141,3 +161,47 @@ def test_a_file_of_another_session_is_named(session: Path, lie: Callable[[Path],
 def test_what_a_session_lists_leads_nowhere_else(session: Path, listed: object) -> None:
     edit("server.json", lambda d: d.update(results=listed))(session)
     assert [rule for rule, _, _ in find(session)] == ["power.session"]
+
+
+def rewrite(folder: Path, samples: str) -> None:
+    """With a digest that fits, and the log's."""
+    (folder / "run_1/spl.txt").write_text(samples)
+    for file in ("client.json", "server.json"):
+        listed = json.loads((folder / "power" / file).read_text())["results"]
+        write_session(folder, file, list(listed))
+
+
+@pytest.mark.parametrize(
+    "later", [timedelta(days=1), timedelta(hours=-7), timedelta(minutes=3)], ids=["day", "zone", "near"]
+)
+def test_samples_of_another_run_are_refused_though_their_digest_fits(session: Path, later: timedelta) -> None:
+    rewrite(session, make_samples(session, later=later))
+    assert find(session) == [("power.times", "run_1/spl.txt", "no sample of the run")]
+
+
+def test_a_clock_in_a_time_zone_that_the_session_states_is_believed(session: Path) -> None:
+    rewrite(session, make_samples(session, later=timedelta(hours=-7)))
+    edit("server.json", lambda d: d.update(timezone=25200))(session)
+    assert not find(session)
+
+
+@pytest.mark.parametrize(("every", "found"), [(1, []), (2, ["of the run's minutes"])])
+def test_minutes_of_a_run_without_samples_are_counted(session: Path, every: int, found: list[str]) -> None:
+    lengthen(session, 11)
+    rewrite(session, make_samples(session, every=every))
+    told = [(rule, text) for rule, _, text in find(session)]
+    assert [rule for rule, _ in told] == ["power.times"] * len(found)
+    for (_, text), part in zip(told, found, strict=True):
+        assert text.startswith(("no sample in 5 ", "no sample in 6 "))
+        assert text.endswith(part)
+
+
+@pytest.mark.parametrize("year", ["9999", "0001"])
+def test_a_run_beyond_all_times_says_nothing_of_its_samples(session: Path, year: str) -> None:
+    path = session / "run_1" / LOGS[0]
+    text = path.read_text()
+    began = parse_detail(text.encode()).started
+    assert began is not None
+    path.write_text(text.replace(f"-{began.year} ", f"-{year} "))
+    rewrite(session, make_samples(session) if year == "0001" else "Time,01-01-2026 00:00:00.5,Watts,1\n")
+    assert "internal.rule" not in [f.rule.id for f in verify_tree(session.parents[6]).findings]

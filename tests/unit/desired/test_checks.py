@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from reconciler.desired.checks import check
-from reconciler.errors import SpecError
+from reconciler.desired.checks import check, check_reading
+from reconciler.errors import Problem, SpecError
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Value
+from reconciler.spec.declared import Reading
 from tests.unit.desired.test_inputs import RULES, declare
 
 
@@ -78,3 +79,17 @@ def test_results_of_the_endpoints_harness_are_for_the_rounds_that_take_them() ->
         with pytest.raises(SpecError, match="does not accept results of the endpoints harness") as caught:
             check(declared, ruleset)
         assert f"take `results: endpoints` out; it is for {known}" in [each.fix for each in caught.value.problems]
+
+
+@pytest.mark.parametrize(("column", "told"), [(3, 1), (4, 2)])
+def test_of_one_place_only_what_the_reading_found_is_told(column: int, told: int) -> None:
+    """What the rules say of a value that could not be read would be said of something else."""
+    declared = declare("Offline", min_duration=599_999)
+    with pytest.raises(SpecError) as ruled:
+        check(declared, RULES)
+    (place,) = ruled.value.problems
+    read = Problem(place.file, place.line, column, "spec.metadata", "this is no name", "name it")
+    with pytest.raises(SpecError) as caught:
+        check_reading(Reading(declared, (read,)), lambda _: RULES)
+    assert read in caught.value.problems
+    assert len(caught.value.problems) == told

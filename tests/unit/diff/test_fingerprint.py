@@ -26,3 +26,8 @@ def test_code_of_a_cell_that_the_tree_does_not_hold_is_none_of_the_submission() 
     (held, _) = sorted(CELLS, key=str.__len__)
     assert fingerprint("a", "b", cells={held}) == fingerprint("a", "", cells={held})
     assert not same_but_for_code(fingerprint("a", "b", cells={held}), fingerprint("a", "b"))
+
+
+def test_a_result_that_kept_no_code_counts_as_one_that_is_not_there() -> None:
+    chosen = {WISHES[0].cell: Chosen(code="a")}
+    assert compute_submission_fingerprint(desire(WISHES), CELLS, chosen) == fingerprint("a", "")

@@ -138,3 +138,11 @@ def test_a_margin_is_left_out_where_its_line_is() -> None:
     ):
         assert name in margins_of(log_of(SERVER))
         assert name not in margins_of(log_of(SERVER, **{missing: None})), missing
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "shown"), [(12_345_500, "12.346"), (12_346_500, "12.346"), (12_346_501, "12.347"), (5, "0.000005")]
+)
+def test_a_latency_is_shown_to_five_digits(nanoseconds: int, shown: str) -> None:
+    log = log_of(SERVER, **{"result_99.00_percentile_latency_ns": nanoseconds})
+    assert margins_of(log)["p99 latency"].measured == shown

@@ -381,3 +381,10 @@ def test_what_is_ignored_counts_for_nothing_and_keeps_its_reason() -> None:
         ("policy", 248, "lowered on purpose"),
         ("old checker", 248, "lowered on purpose"),
     ]
+
+
+def test_a_rule_that_no_round_may_name_is_a_mistake_of_the_program() -> None:
+    ruleset = load_ruleset("v6.1")
+    assert ruleset.value("most_ttft_latency") is None
+    with pytest.raises(KeyError, match="no such rule: most_ttft"):
+        ruleset.value("most_ttft")

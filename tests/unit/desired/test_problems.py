@@ -1,0 +1,154 @@
+"""What a spec is told that the round or this program cannot take, or that a submission would lack: each with its place
+and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.desired.checks import find_problems
+from reconciler.desired.gaps import find_gaps
+from reconciler.errors import Problem, SpecError
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.spec.files import Source, compute_blob_id
+from reconciler.spec.loading import load_sources
+from tests.said import hold, read_sections
+
+SAID = Path(__file__).with_name("said_of_specs.txt")
+ROUND = "v6.1"
+SPEC = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: acme}
+spec:
+  round: v6.1
+  submitter: ACME
+  stores: {near: {url: "file:///mnt/share"}}
+  systems:
+    box: {category: edge, status: available}
+  benchmarks:
+    net:
+      as: resnet
+      code: resnet50
+      model: {path: m.onnx}
+      engine: {backend: onnxruntime}
+    chat:
+      as: llama3.1-8b-edge
+      harness: {command: [run, "{run_dir}", "{user_conf}"], score: {command: [s, "{accuracy_log}"]}, code: .}
+  divisions:
+    closed: {box: {net: {SingleStream: {}, Offline: {target_qps: 9}}}}
+"""
+NET, CHAT = "net: {SingleStream: {}, Offline: {target_qps: 9}}", "chat: {Offline: {target_qps: 1}}"
+BOX, ENGINE = "status: available}", "engine: {backend: onnxruntime}"
+COMMAND = 'harness: {command: [run, "{run_dir}", "{user_conf}"], score: {command: [s, "{accuracy_log}"]}, code: .}'
+RESULTS = 'harness: {command: [run, "{run_dir}"], results: endpoints, model_name: llama, code: .}'
+RESNET = "as: resnet\n"
+CASES: dict[str, tuple[tuple[str, str], ...]] = {
+    "nothing but a description": (),
+    "a rehearsal": (("submitter: ACME", "submitter: ACME\n  rehearsal: true"),),
+    "an unknown benchmark": ((RESNET, "as: resnext\n"),),
+    "a benchmark like no other": ((RESNET, "as: zzz\n"),),
+    "a benchmark of an earlier round": ((RESNET, "as: retinanet\n"),),
+    "a benchmark of an earlier round in open": ((RESNET, "as: retinanet\n"), ("closed:", "open:")),
+    "a scenario that is not allowed": ((NET, "net: {Server: {target_qps: 9}}"),),
+    "a category that is not allowed": (("category: edge", "category: datacenter"),),
+    "a scenario that is not allowed, in open": ((NET, "net: {Server: {target_qps: 9}}"), ("closed:", "open:")),
+    "one benchmark twice": (("as: llama3.1-8b-edge", "as: resnet"), (NET, f"{NET}, {CHAT}")),
+    "one benchmark twice in open": (
+        ("as: llama3.1-8b-edge", "as: resnet"),
+        (NET, f"{NET}, {CHAT}"),
+        ("closed:", "open:"),
+    ),
+    "a duration too short": (("target_qps: 9", "target_qps: 9, min_duration: 10 s"),),
+    "a duration too short in a rehearsal": (
+        ("target_qps: 9", "target_qps: 9, min_duration: 10 s"),
+        ("submitter: ACME", "submitter: ACME\n  rehearsal: true"),
+    ),
+    "half a millisecond of Server": (
+        (NET, "chat: {Server: {target_qps: 1, target_latency: 1.5 us}}"),
+        ("closed", "open"),
+    ),
+    "a test that is none": (("target_qps: 9", "target_qps: 9, compliance: [TEST02]"),),
+    "a test of other benchmarks": (("target_qps: 9", "target_qps: 9, compliance: [TEST01, TEST06, TEST09]"),),
+    "a dataset for a test that compares runs": (
+        ("target_qps: 9", "target_qps: 9, compliance: {TEST01: {dataset: {path: other}}}"),
+    ),
+    "inferred from nowhere": ((NET, "net: {SingleStream: {}, Offline: {infer_from: MultiStream}}"),),
+    "inferred from what is inferred": (
+        (NET, "net: {SingleStream: {}, Offline: {infer_from: MultiStream}, MultiStream: {infer_from: SingleStream}}"),
+    ),
+    "inferred as the round allows": ((NET, "net: {SingleStream: {}, Offline: {infer_from: SingleStream}}"),),
+    "inferred as no round allows": ((NET, "net: {Offline: {target_qps: 9}, SingleStream: {infer_from: Offline}}"),),
+    "inferred from results of endpoints": (
+        (COMMAND, RESULTS),
+        (NET, "chat: {SingleStream: {}, Offline: {infer_from: SingleStream}}"),
+    ),
+    "inferred from another benchmark": ((NET, f"{NET}, chat: {{Offline: {{infer_from: net}}}}"),),
+    "weights that are discarded": (("model: {path: m.onnx}", 'model: {path: m.onnx, settings: {sparsity: "2:4"}}'),),
+    "results of endpoints that are not taken": (
+        (COMMAND, RESULTS),
+        ("as: llama3.1-8b-edge", "as: bert-99"),
+        (NET, CHAT),
+    ),
+    "results of endpoints, with power and a test": (
+        (COMMAND, RESULTS),
+        (NET, "chat: {Offline: {target_qps: 1, power: measured, compliance: [TEST06]}}"),
+    ),
+    "power of a command": ((BOX, 'status: available, power: {director: "meter:4950", kit: kit}}'), (NET, CHAT)),
+    "half of a power state": ((BOX, "status: available, power_state: {set: [a], read: [b]}}"),),
+    "a power state without what to expect": (
+        (BOX, "status: available, power_state: {set: [a], restore: [c], read: [b]}}"),
+    ),
+    "two queues": ((BOX, "status: available, executor: {slurm: {partition: a}, ray: {address: here}}}"),),
+    "a store that is not declared": ((BOX, "status: available, executor: {slurm: {partition: a, store: nearby}}}"),),
+    "a service in a queue": (
+        (BOX, "status: available, executor: {slurm: {partition: a}}}"),
+        (COMMAND, COMMAND.replace("code: .", "code: ., service: {command: [serve], ready: {log: started}}")),
+        (NET, CHAT),
+    ),
+    "no target": ((NET, "net: {Offline: {}, SingleStream: {}}"),),
+    "no target, in a file of the command": (
+        (COMMAND, COMMAND.replace("code: .", "code: ., user_conf: harvested")),
+        (NET, "chat: {Offline: {}}"),
+    ),
+    "a command without code": ((COMMAND, COMMAND.replace(", code: .", "")), (NET, CHAT)),
+    "an idle accelerator": ((BOX, "status: available, hardware: {accelerator: NVIDIA H100, count: 1}}"),),
+    "no accelerator": ((ENGINE, "engine: {backend: tensorrt}"),),
+    "another maker's accelerator": (
+        (ENGINE, "engine: {backend: tensorrt}"),
+        (BOX, "status: available, hardware: {accelerator: AMD Instinct MI300X, count: 1}}"),
+    ),
+    "a number of accelerators of its own": (
+        (BOX, 'status: available, hardware: {accelerator: AMD, count: 2}, description: {accelerators_per_node: "4"}}'),
+    ),
+    "a field of a description that nobody reads": (
+        (BOX, "status: available, description: {coolinq: air, cooling: air}}"),
+    ),
+    "a benchmark of ones own in closed": (("code: resnet50", "code: digits"),),
+    "a benchmark of ones own in open": (("code: resnet50", "code: digits"), ("closed:", "open:")),
+}
+
+
+def find(text: str) -> list[Problem]:
+    """What is wrong with the spec, or else what it lacks."""
+    try:
+        declared = load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {})
+    except SpecError as error:
+        pytest.fail(f"it is not read: {error}")
+    ruleset = load_ruleset(ROUND)
+    return [*find_problems(declared, ruleset), *find_gaps(declared, ruleset)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_spec_is_told_what_it_cannot_have_and_what_it_lacks(name: str) -> None:
+    text, known = SPEC, [] if name == next(iter(CASES)) else find(SPEC)
+    for old, new in CASES[name]:
+        assert old in text
+        text = text.replace(old, new)
+    found = [p for p in find(text) if p not in known]
+    hold(SAID, name, (f"{p.file}:{p.line}:{p.column} {p.path}: {p.message}; to mend: {p.fix}" for p in found))
+
+
+def test_every_text_is_of_a_spec() -> None:
+    assert list(read_sections(SAID)) == list(CASES)

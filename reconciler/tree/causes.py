@@ -49,6 +49,12 @@ CAUSES: tuple[Cause, ...] = (
         "the verification repeated on the published logs; where it fails, the test repeated",
     ),
     Cause(
+        "edited-verdict",
+        "a compliance test is called passed, and the figures above the verdict say that it failed",
+        _TEST,
+        "the whole output of the verification, run on the published logs; where it fails, the test repeated",
+    ),
+    Cause(
         "audited-run",
         "the published run was made under the settings of a compliance test",
         "compliance rules: audit.config is removed before the submitted runs",
@@ -216,6 +222,7 @@ _OF_RULES: Mapping[str, str] = {
     "compliance.figures": "verdict-without-figures",
     "compliance.passes": "denied-verdict",
     "compliance.scores": "verdict-of-other-runs",
+    "compliance.stated": "edited-verdict",
     "files.readable": "unreadable",
     "log.consistency": "impossible-log",
     "log.duration": "impossible-log",

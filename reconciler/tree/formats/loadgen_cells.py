@@ -18,6 +18,7 @@ from reconciler.tree.verify.gaps import find_log_gaps
 from reconciler.tree.verify.placement import PLACEMENT_RULES
 from reconciler.tree.verify.power import POWER_CONTRADICTIONS
 from reconciler.tree.verify.runs import RUN_CONTRADICTIONS
+from reconciler.tree.verify.stated import STATED_RULES
 from reconciler.tree.verify.summary import SUMMARY_RULES
 from reconciler.tree.verify.systems import MEASUREMENTS_CONTRADICTIONS
 from reconciler.tree.verify.verdicts import VERDICT_RULES
@@ -32,6 +33,7 @@ VERIFY_TABLES = (
     PLACEMENT_RULES,
     POWER_CONTRADICTIONS,
     VERDICT_RULES,
+    STATED_RULES,
     ANSWER_RULES,
 )
 

@@ -6,9 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.desired.requirements import find_missing_cells, list_needed_pins
+from reconciler.desired.state import Pins
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.resource.inputs import Value
+from reconciler.resource.inputs import Input, Origin, Value
 from reconciler.resource.kinds import Cell
+from reconciler.resource.pins import Pin, PinKind
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
 from tests.unit.desired.test_inputs import HERE, RULES, declare
 
@@ -95,3 +97,11 @@ def test_a_dataset_of_a_compliance_test_is_asked_of_the_world_too() -> None:
     assert pin.owner.endswith("/TEST04")
     pinned = {**asked.settings, "compliance.TEST04.dataset.sha256": Value("2" * 64, HERE)}
     assert list_needed_pins(replace(declared, cells=(replace(asked, settings=pinned),)), RULES) == ()
+
+
+def test_a_pin_whose_place_is_not_known_is_of_the_last_record() -> None:
+    pin = Pin(PinKind.SOURCE, "model", "net")
+    other = Pin(PinKind.VERSION, "onnxruntime", "box")
+    pins = Pins({pin: "0d8e", other: None}, {})
+    assert pins.inputs({"model": pin, "version": other}) == [Input("model", "0d8e", Origin("record"))]
+    assert Pins({pin: "0d8e"}, {pin: "m.onnx"}).inputs({"model": pin})[0].origin == Origin("m.onnx")

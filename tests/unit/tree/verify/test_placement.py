@@ -115,3 +115,10 @@ def test_an_interactive_run_has_the_limits_of_interactive(
     open_cell(tmp_path, "llama3.1-8b", "Interactive", {**TOKENS, key: limit})
     found = [f for f in verify_tree(tmp_path, round_name="v6.1").findings if f.rule.id == "placement.performance"]
     assert [("performance", f.complaint.found, f.complaint.wanted, "") for f in found] == said
+
+
+def test_a_log_that_does_not_say_its_limits_is_not_of_server(tmp_path: Path) -> None:
+    silent = {key: value for key, value in TOKENS.items() if key != "requested_server_ttft_latency"}
+    open_cell(tmp_path, "llama3.1-8b", "Interactive", {**silent, "requested_server_tpot_latency": 100_000_000})
+    found = [f for f in verify_tree(tmp_path, round_name="v6.1").findings if f.rule.id == "placement.performance"]
+    assert [f.complaint.found for f in found] == ["LoadGen's TPOT limit was 100 ms"]

@@ -204,6 +204,18 @@ def test_cancelling_waits_for_the_end(tmp_path: Path, answers: Path) -> None:
     assert shlex.split((tmp_path / "cancelled").read_text()) == [f"--name={NAME}", "--me"]
 
 
+def test_cancelling_a_job_that_runs_returns_once_it_has_ended(tmp_path: Path, answers: Path) -> None:
+    running, ended = f"14|{NAME}|RUNNING|None|n3\n", f"14|{NAME}|CANCELLED|None|n3\n"
+    answers.write_text(running)
+    (tmp_path / "bin/scancel").write_text(
+        f"#!/bin/sh\n(sleep 0.2; echo '{ended.strip()}' > {answers}) > /dev/null 2>&1 &\n"
+    )
+    attempt = begin(tmp_path / "attempts")
+    (attempt.folder / "begun").write_text("slurm 14\nn3\n")
+    slurm(tmp_path).cancel(Handle("slurm", attempt.folder, NAME))
+    assert answers.read_text() == ended
+
+
 def test_cancelled_job_that_waits_for_a_place_never_begins(tmp_path: Path, answers: Path) -> None:
     attempt = begin(tmp_path / "attempts")
     script = make_job_script(Submission(attempt, ProbeRequest(), attempt.result))

@@ -9,7 +9,9 @@ from itertools import pairwise
 from reconciler.mlperf.endpoints_program.point import Distribution, MeasuredPoint
 
 _ROUNDING = Decimal("1e-6")  # of means, which are doubles
+_HALF = Decimal(50)
 _CLOCKS = Decimal("1.01")  # of durations
+_CLOSE = Decimal("1.01")  # of percentiles of a histogram
 
 
 def find_impossible_figures(point: MeasuredPoint, *, turns: bool) -> Iterator[str]:
@@ -28,6 +30,7 @@ def _order(name: str, found: Distribution) -> Iterator[str]:
         if more < less:
             yield f"{name}: {high} is {more:f}, and {low} is {less:f}"
             return
+    yield from _place_median(name, found)
     if found.mean is None:
         return
     room = abs(found.mean) * _ROUNDING
@@ -37,8 +40,26 @@ def _order(name: str, found: Distribution) -> Iterator[str]:
         yield f"{name}: the mean is {found.mean:f}, and the most {found.most:f}"
 
 
+def _place_median(name: str, found: Distribution) -> Iterator[str]:
+    """Between the percentiles around it, which may be rounded otherwise."""
+    below = [value for percent, value in found.percentiles.items() if percent < _HALF]
+    above = [value for percent, value in found.percentiles.items() if percent > _HALF]
+    least = max([*below, *([found.least] if found.least is not None else [])], default=None)
+    most = min([*above, *([found.most] if found.most is not None else [])], default=None)
+    if found.median is not None and (
+        (least is not None and found.median * _CLOSE < least) or (most is not None and found.median > most * _CLOSE)
+    ):
+        yield f"{name}: the median is {found.median:f}, and the percentiles around it {least} and {most}"
+
+
 def _count(point: MeasuredPoint) -> Iterator[str]:
-    """Each completed sample has a latency: their sum by their mean is their number."""
+    """Each completed sample has a latency: their sum by their mean is their number. No more of them have a first
+    token, or tokens after it."""
+    for name, found in (("ttft", point.ttft), ("tpot", point.tpot)):
+        if found.total and found.mean and point.issued:
+            counted = found.total / found.mean
+            if counted > point.issued + counted * _ROUNDING + 1:
+                yield f"{name}: total by avg are {counted:.6g} samples, and {point.issued} were issued"
     total, mean = point.latency.total, point.latency.mean
     if not total or not mean or not point.issued:
         return

@@ -13,14 +13,15 @@ DRIFTING = "Drifting"  # how the states of a metric that is not flat begin
 
 
 class Distribution(Struct, frozen=True):
-    """Of nanoseconds or tokens. ``percentiles``: percent → value, "90" and "90.0" alike as Decimal(90); ``least`` and
-    ``most`` of all values."""
+    """Of nanoseconds or tokens. ``percentiles``: percent → value, "90" and "90.0" alike as Decimal(90); ``least``,
+    ``median`` and ``most`` of all values."""
 
     total: Decimal = Decimal(0)
     mean: Decimal | None = None
     percentiles: Mapping[Decimal, Decimal] = field(default_factory=dict)
     least: Decimal | None = None
     most: Decimal | None = None
+    median: Decimal | None = None
 
     def at(self, percent: int) -> Decimal | None:
         return self.percentiles.get(Decimal(percent))

@@ -167,8 +167,8 @@ class _Reader(Struct):
             elif percentiles.setdefault(percent, number) != number:
                 self.refuse(RESULT_SUMMARY, f"{name}.percentiles: two values for {percent:f}")
         total = parse_number(block.get("total"))
-        mean, least, most = (parse_number(block.get(key)) for key in ("avg", "min", "max"))
-        return Distribution(total or Decimal(0), mean, percentiles, least, most)
+        mean, least, most, median = (parse_number(block.get(key)) for key in ("avg", "min", "max", "median"))
+        return Distribution(total or Decimal(0), mean, percentiles, least, most, median)
 
     def scores(self) -> tuple[AccuracyScore, ...]:
         document = self.document(ACCURACY_RESULTS)

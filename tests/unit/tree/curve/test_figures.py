@@ -27,6 +27,10 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
     "a fastest answer slower than the others": ({"ttft__min": 10**12}, "ttft: percentile 1 is"),
     "a mean beyond the slowest": ({"ttft__avg": 10**12}, "ttft: the mean is"),
     "a mean below the fastest": ({"tpot__avg": 1}, "tpot: the mean is 1"),
+    "a median below a quarter of the samples": ({"ttft__median": 1000000}, "ttft: the median is 1000000, and"),
+    "a median above the slowest": ({"latency__median": 10**12}, "latency: the median is 1000000000000, and"),
+    "ten times the time to first tokens": ({"ttft__total": 10**12}, "ttft: total by avg are"),
+    "ten times the time of tokens": ({"tpot__total": 10**12}, "tpot: total by avg are"),
     "a tenth of the duration that the answers take": ({"duration_ns": 3 * 10**9}, "5 requests at a time"),
 }
 

@@ -65,11 +65,11 @@ class RuledBenchmark(Struct, frozen=True):
 
     name: str
     accuracy: Mapping[str, tuple[Decimal, Decimal | None]]
-    least_accuracy_samples: int = 0
-    agentic: bool = False
-    inline: Decimal | None = None
-    swe_bench: Decimal | None = None
-    output_tokens: tuple[Decimal, Decimal] | None = None
+    least_accuracy_samples: int
+    agentic: bool
+    inline: Decimal | None
+    swe_bench: Decimal | None
+    output_tokens: tuple[Decimal, Decimal] | None
 
 
 class Drafter(Struct, frozen=True):

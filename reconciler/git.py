@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from reconciler.errors import RepositoryError
 from reconciler.git_index import PrivateIndex, end_killed_commits, open_private_index, refuse_disk
-from reconciler.git_process import GitAnswer, ask, converse
+from reconciler.git_process import GitAnswer, ask, ask_again, converse
 from reconciler.leftovers import make_folder
 from reconciler.storage_errors import refuse_storage_error
 
@@ -52,7 +52,7 @@ class LineCommit(Struct, frozen=True):
 
 def find_root(start: Path) -> Path | None:
     """The top of the git work tree that holds ``start``; None outside one."""
-    answer = ask(start, "rev-parse", "--show-toplevel")
+    answer = ask_again(start, "rev-parse", "--show-toplevel")
     top = answer.out.decode(errors="surrogateescape").rstrip("\n")
     return Path(top) if answer.status == 0 and top else None
 
@@ -83,7 +83,7 @@ def _initialise(folder: Path, *options: str) -> None:
 
 def find_head(root: Path) -> str | None:
     """The commit checked out; None without one."""
-    answer = ask(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    answer = ask_again(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     return answer.out.decode().strip() if answer.status == 0 else None
 
 
@@ -235,7 +235,7 @@ def _named_batch(data: bytes) -> Iterator[tuple[str, bytes]]:
 def resolve(root: Path, name: str) -> str:
     """The commit that a branch, tag or id names. RepositoryError, with the command that fetches it, when it is not
     here."""
-    answer = ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    answer = ask_again(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if answer.status == 0:
         return answer.out.decode().strip()
     if answer.error:  # a name that is merely unknown is refused without a word

@@ -112,6 +112,13 @@ def ask(
     return _run(root, arguments, closed, {**environment, "GIT_ALLOW_PROTOCOL": _REMOTES}, stdin, limit)
 
 
+def ask_again(root: Path, *arguments: str) -> GitAnswer:
+    """A question whose answer may be "there is none", which is also what git makes of a single read that failed: it
+    then names no cause, and the disk answers again. Only what it says twice counts."""
+    answer = ask(root, *arguments)
+    return answer if answer.status == 0 else ask(root, *arguments)
+
+
 @contextlib.contextmanager
 def converse(root: Path, *arguments: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """The input and output of a git that answers question after question, and only reads: (to it, from it)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pty
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -319,3 +320,34 @@ def test_a_git_that_says_nothing_is_asked_about_by_its_folder(copied: Path, monk
     monkeypatch.setattr(os, "scandir", fail)
     with pytest.raises(StorageError, match="Input/output error"):
         git.resolve(copied, "nowhere")
+
+
+@pytest.mark.parametrize("said", ["", "fatal: not a git repository (or any of the parent directories): .git"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_git_finds_at_the_second_time_is_there(
+    said: str, times: int, copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single read of the file server that went stale."""
+    head, real = git.find_head(copied), shutil.which("git")
+    assert head is not None
+    fails = tmp_path / "bin/fails"
+    fails.parent.mkdir()
+    script = (
+        f'#!/bin/sh\nif [ -s "{fails}" ]; then sed -i 1d "{fails}"; echo "{said}" >&2; exit 128; fi\nexec {real} "$@"\n'
+    )
+    (tmp_path / "bin/git").write_text(script)
+    (tmp_path / "bin/git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    for look, found in (
+        (git.find_head, head),
+        (git.find_root, copied.resolve()),
+        (lambda root: git.resolve(root, "HEAD"), head),
+    ):
+        fails.write_text("once\n" * times)
+        if times == 1:
+            assert look(copied) == found
+        elif look in (git.find_head, git.find_root):
+            assert look(copied) is None
+        else:
+            with pytest.raises(RepositoryError):
+                look(copied)

@@ -257,6 +257,20 @@ def forged(repository: Repository, address: str, change: Callable[[Record], Reco
 PERFORMANCE = f"Run:{CELL}/performance"
 
 
+def test_facts_of_the_host_that_were_edited_show_as_a_run_that_was_removed(clone: Repository) -> None:
+    """Nothing else holds them: no log says on which machine it was made."""
+
+    def elsewhere(record: Record) -> Record:
+        facts = {n: replace(f, value="another") if n.startswith("machine.") else f for n, f in record.facts.items()}
+        assert facts != record.facts
+        return replace(record, facts=facts)
+
+    forged(clone, PERFORMANCE, elsewhere)
+    clone.commit()
+    found = claims(clone)
+    assert of(found, Proof.CONTRADICTED, Proof.MISSING) == {"performance: a run that was removed"}
+
+
 def test_a_summary_that_the_detail_log_denies_is_contradicted(clone: Repository) -> None:
     def better(record: Record) -> Record:
         return edited(clone, record, SUMMARY, lambda text: re.sub(r"Mean latency \(ns\) *: \d+", "\\g<0>0", text))

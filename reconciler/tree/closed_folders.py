@@ -8,7 +8,7 @@ from pathlib import Path
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.tree.findings import Complaint, Place, Rule, TreeFinding
 
-UNREADABLE = Rule("tree.readable", "every folder can be listed and entered", ("ours",))
+UNREADABLE = Rule("tree.readable", "every file and folder can be read", ("ours",))
 _OF_CELLS = ("results", "measurements", "compliance")
 
 
@@ -29,8 +29,8 @@ def _report(path: Path, roots: Sequence[tuple[Path, str]]) -> TreeFinding:
     shown = f"{before}{inside}"
     complaint = Complaint(
         Place(shown),
-        "this user may not list or enter it, so that nothing is known of what it holds",
-        "a folder that can be read",
+        "this user may not read it, so that nothing is known of what it holds",
+        "what can be read",
         fix="have its owner run `chmod -R a+rX` on it, or run this as a user who may read it",
     )
     division, *rest = inside.parts or ("",)

@@ -93,6 +93,12 @@ def refuse_closed_folder(error: OSError, path: Path | str) -> None:
         raise ClosedFolderError(error, folder) from error
 
 
+def note_closed_file(path: Path | str) -> None:
+    """Remember a file that this user may not read, or the folder above it that cannot be entered."""
+    if (found := _CLOSED.get()) is not None:
+        found.add(find_closed_folder(path) or Path(path))
+
+
 def note_closed_folder(path: Path | str) -> bool:
     """Remember the folder above ``path`` that cannot be entered; False where there is none, or nobody collects them."""
     folder, found = find_closed_folder(path), _CLOSED.get()

@@ -18,7 +18,7 @@ from reconciler.storage_errors import refuse_storage_error
 from reconciler.tree.reading.closed import (
     ClosedFolderError,
     find_closed_folder,
-    note_closed_folder,
+    note_closed_file,
     refuse_closed_folder,
 )
 from reconciler.tree.reading.held import HeldTree, find_held, name_in_tree
@@ -61,7 +61,7 @@ def read_bytes(path: Path | str, limit: int) -> bytes | None:
         if error.errno == errno.ELOOP:
             return _read_link(Path(path), limit)
         if isinstance(error, PermissionError):
-            note_closed_folder(path)
+            note_closed_file(path)
         raise _unreadable(error) from error
 
 

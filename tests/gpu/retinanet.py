@@ -1,9 +1,10 @@
 """RetinaNet (ResNeXt-50 32x4d with a feature pyramid, 264 classes) with random weights, of the size that MLPerf's
 reference has: for speed and for comparing backends.
 
-The engine ends where published submissions cut it: of each level the best scores, where they stand, and their boxes.
-Decoding and suppression are left to the host, and here to nobody. A benchmark file like a user's own (see
-harness.benchmarks). Dataset settings: count, side, dtype. Model settings: side, blocks.
+The engine ends where that of the benchmark does (see harness.benchmarks.retinanet.ranking): of each level the best
+scores, where they stand, and their offsets. Decoding and suppression are left to the host, and here to nobody. A
+benchmark file like a user's own (see harness.benchmarks). Dataset settings: count, side, dtype. Model settings: side,
+blocks.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from harness.benchmarks.retinanet.ranking import append_ranking
 from tests.gpu.resnet import WIDTHS, Net
 
 SYNTHETIC = True
 RESPONSE_DTYPE = "float32"
-CLASSES, ANCHORS, PYRAMID, GROUPS, BEST = 264, 9, 256, 32, 1000
+CLASSES, ANCHORS, PYRAMID, GROUPS = 264, 9, 256, 32
 
 
 def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Any) -> None:
@@ -54,21 +56,15 @@ def export(path: Path, blocks: list[int], side: int) -> None:
 
     net = Detector()
     levels = net.pyramid(blocks)
-    heads = {name: net.head(levels, ANCHORS * size) for name, size in (("scores", CLASSES), ("boxes", 4))}
-    found: dict[str, list[str]] = {"scores": [], "places": [], "boxes": []}
-    for classes, boxes in zip(heads["scores"], heads["boxes"], strict=True):
-        for name, item in zip(found, net.best(classes, boxes), strict=True):
-            found[name].append(item)
-    for name, items in found.items():
-        net.nodes.append(helper.make_node("Concat", items, [name], name=name, axis=1))
-    count = BEST * len(levels)
-    outputs = [
-        helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", count]),
-        helper.make_tensor_value_info("places", TensorProto.INT32, ["batch", count]),
-        helper.make_tensor_value_info("boxes", TensorProto.FLOAT, ["batch", count, 4]),
-    ]
+    outputs = []
+    for name, size in (("scores", CLASSES), ("offsets", 4)):
+        parts = [net.flat(head, size) for head in net.head(levels, ANCHORS * size)]
+        net.nodes.append(helper.make_node("Concat", parts, [name], name=name, axis=1))
+        outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", None, size]))
     images = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, side, side])
     graph = helper.make_graph(net.nodes, "retinanet", [images], outputs, net.weights)
+    cells = [-(-side // 2**level) for level in range(3, 8)]
+    append_ranking(graph, "scores", "offsets", [ANCHORS * count**2 for count in cells], CLASSES)
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
 
 
@@ -121,21 +117,6 @@ class Detector(Net):
                 top = self.node("Relu", [top]) if number < 4 else top
             found.append(top)
         return found
-
-    def best(self, classes: str, boxes: str) -> tuple[str, str, str]:
-        """Of one level: the best scores, each with its place (anchor and class in one number) and its box."""
-        scores = self.node("Sigmoid", [self.flat(classes, CLASSES)])
-        scores = self.node("Reshape", [scores, self.constant(np.array([0, -1], np.int64))])
-        values, places = f"values{len(self.nodes)}", f"places{len(self.nodes)}"
-        from onnx import helper
-
-        count = self.constant(np.array([BEST], np.int64))
-        self.nodes.append(helper.make_node("TopK", [scores, count], [values, places], name=f"top{len(self.nodes)}"))
-        anchors = self.node("Div", [places, self.constant(np.array(CLASSES, np.int64))])
-        wide = self.node("Unsqueeze", [anchors, self.constant(np.array([2], np.int64))])
-        fourfold = self.node("Concat", [wide] * 4, axis=2)
-        chosen = self.node("GatherElements", [self.flat(boxes, 4), fourfold], axis=1)
-        return values, self.node("Cast", [places], to=6), chosen
 
     def flat(self, head: str, size: int) -> str:
         """[n, anchors * size, h, w] -> [n, h * w * anchors, size]."""

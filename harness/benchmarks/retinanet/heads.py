@@ -7,6 +7,7 @@ thousand best scores of each level, no two boxes of one class that overlap by mo
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,27 +18,39 @@ from harness.benchmarks.retinanet.openimages import SIDE
 
 CLASSES = 264
 MOST = 300  # objects of an image
-_BEST = 1000  # scores of a level
+BEST = 1000  # scores of a level
 _OVERLAP = np.float32(0.5)
 _CELLS = (100, 50, 25, 13, 7)  # of each level, along a side
+ANCHORS_OF_LEVELS = tuple(9 * cells**2 for cells in _CELLS)
 _WIDTHS = (32, 64, 128, 256, 512)  # of its anchors
 _RATIOS = (0.5, 1.0, 2.0)  # height to width
 _LARGEST = np.float32(np.log(1000 / 16))  # of a box's growth
+_LEAST = np.log(THRESHOLD / (1 - THRESHOLD)) - np.float32(1e-3)  # of a score before the sigmoid, with room for rounding
 
 
 def find_objects(scores: NDArray[np.float32], offsets: NDArray[np.float32]) -> Boxes:
     """[anchors, 264] before the sigmoid and [anchors, 4] -> [n, 6], the best first, in pixels of the input."""
-    anchors = make_anchors()
-    boxes, values, labels = [], [], []
-    start = 0
-    for cells in _CELLS:
-        level = slice(start, start := start + cells**2 * 9)
-        places, likely, classes = _choose_best(scores[level])
-        boxes.append(decode(anchors[level][places], offsets[level][places]))
-        values.append(likely)
-        labels.append(classes)
-    found = (np.concatenate(boxes), np.concatenate(values), np.concatenate(labels))
-    return suppress(*found, overlap=_OVERLAP, most=MOST)
+    places, start = [], 0
+    for count in ANCHORS_OF_LEVELS:
+        level = scores[start : start + count].ravel()
+        likely = np.flatnonzero(level > _LEAST)
+        places.append(start * CLASSES + likely[np.argsort(-level[likely], kind="stable")[:BEST]])
+        start += count
+    chosen = np.concatenate(places)
+    return find_ranked_objects(scores.ravel()[chosen], chosen, offsets[chosen // CLASSES])
+
+
+def find_ranked_objects(
+    scores: NDArray[np.float32], places: NDArray[np.integer[Any]], offsets: NDArray[np.float32]
+) -> Boxes:
+    """The best scores [m] of all levels, before the sigmoid, their places among all scores [m] and their offsets [m, 4]
+    -> [n, 6], as ``find_objects``."""
+    likely = np.flatnonzero(scores > _LEAST)
+    values = (1 / (1 + np.exp(-scores[likely]))).astype(np.float32)
+    likely, values = likely[values > THRESHOLD], values[values > THRESHOLD]
+    anchors, labels = np.divmod(places[likely].astype(np.intp), CLASSES)
+    boxes = decode(make_anchors()[anchors], offsets[likely])
+    return suppress(boxes, values, labels, overlap=_OVERLAP, most=MOST)
 
 
 @cache
@@ -65,14 +78,3 @@ def decode(anchors: Boxes, offsets: Boxes) -> Boxes:
     half = np.float32(0.5) * np.exp(np.minimum(offsets[:, 2:], _LARGEST)) * size
     boxes: Boxes = np.clip(np.concatenate([moved - half, moved + half], axis=1), 0, SIDE)
     return boxes
-
-
-def _choose_best(scores: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.intp]]:
-    """Places, scores and classes of the best scores of a level."""
-    flat = scores.ravel()
-    likely = np.flatnonzero(flat > np.log(THRESHOLD / (1 - THRESHOLD)) - np.float32(1e-3))
-    values = (1 / (1 + np.exp(-flat[likely]))).astype(np.float32)
-    likely, values = likely[values > THRESHOLD], values[values > THRESHOLD]
-    order = np.argsort(-values, kind="stable")[:_BEST]
-    places, classes = np.divmod(likely[order], scores.shape[1])
-    return places, values[order], classes

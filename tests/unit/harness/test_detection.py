@@ -18,6 +18,7 @@ for library in ("cv2", "onnx", "onnxruntime", "pycocotools"):
     pytest.importorskip(library)
 
 import onnx  # noqa: E402
+import onnxruntime  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
 
 from harness.benchmarks import load_benchmark, retinanet, ssd_resnet34  # noqa: E402
@@ -253,3 +254,39 @@ def test_heads_in_any_order_answer_like_objects() -> None:
     assert answer[0, [0, 6]].tolist() == [4, 1]
     with pytest.raises(HarnessError, match="the model gives"):
         retinanet.postprocess([offsets[None], offsets[None]], [4])
+
+
+def write_heads_model(path: Path, opset: int) -> None:
+    """Whose input is what its heads give."""
+    count = len(heads.make_anchors())
+    shapes = {"logits": ["n", count, heads.CLASSES], "offsets": ["n", count, 4]}
+    given = [helper.make_tensor_value_info(f"in_{name}", TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    taken = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    nodes = [helper.make_node("Identity", [f"in_{name}"], [name]) for name in shapes]
+    opsets = [helper.make_opsetid("", opset)]
+    graph = helper.make_graph(nodes, "heads", given, taken)
+    onnx.save_model(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+def test_a_network_that_ends_at_its_heads_ranks_them_and_gives_the_same_objects(tmp_path: Path, opset: int) -> None:
+    write_heads_model(tmp_path / "heads.onnx", opset)
+    retinanet.build_model(tmp_path / "heads.onnx", {}, {}, tmp_path, Counter(tmp_path / "counter"))
+    rng = np.random.default_rng(opset)
+    count = len(heads.make_anchors())
+    logits = rng.normal(-9, 2, (2, count, heads.CLASSES)).astype(np.float32)  # some thousand above the threshold
+    offsets = rng.normal(0, 0.5, (2, count, 4)).astype(np.float32)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    ranked = session.run(None, {"in_logits": logits, "in_offsets": offsets})
+    assert sorted(output.shape for output in ranked) == [(2, 5000), (2, 5000), (2, 5000, 4)]
+    found = retinanet.postprocess(ranked[::-1], [3, 4])
+    wanted = retinanet.postprocess([logits, offsets], [3, 4])
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert len(theirs) == heads.MOST
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_heads_of_an_opset_whose_gather_has_no_batch_stay_as_they_are(tmp_path: Path) -> None:
+    write_heads_model(tmp_path / "heads.onnx", 11)
+    retinanet.build_model(tmp_path / "heads.onnx", {}, {}, tmp_path, Counter(tmp_path / "counter"))
+    assert [output.name for output in onnx.load(tmp_path / "model.onnx").graph.output] == ["logits", "offsets"]

@@ -2,5 +2,5 @@
 the score, and how a published network's own boxes become outputs with one row per image.
 
 ``coco``: what is on disk; ``answers``: from boxes to responses; ``scoring``: mAP; ``published_network``: the model;
-``made_detector``: a rehearsal's images and network.
+``ranking``: the best scores of a network that ends at its heads; ``made_detector``: a rehearsal's images and network.
 """

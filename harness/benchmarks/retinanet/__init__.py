@@ -1,7 +1,7 @@
 """RetinaNet on Open Images: the objects of 264 classes in an image, by mean average precision.
 
 Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and its preprocessing: ``openimages``; what is
-sent back for an image: ``answers``, ``heads``, ``ranking``; the rest is what all detection has in common.
+sent back for an image: ``answers``, ``heads``; the rest is what all detection has in common.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from typing import Any
 
 from harness.benchmarks.detection.answers import RESPONSE_DTYPE
 from harness.benchmarks.detection.published_network import build_model as join_outputs
+from harness.benchmarks.detection.ranking import rank_heads
 from harness.benchmarks.detection.scoring import score_boxes
 from harness.benchmarks.retinanet.answers import OUTPUTS, postprocess
-from harness.benchmarks.retinanet.heads import MOST
+from harness.benchmarks.retinanet.heads import ANCHORS_OF_LEVELS, BEST, CLASSES, MOST
 from harness.benchmarks.retinanet.openimages import build_dataset
-from harness.benchmarks.retinanet.ranking import rank_heads
 from harness.contract import Counter
 
 score = partial(score_boxes, numbered=False)
@@ -27,5 +27,6 @@ def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
     """Of the reference's network its three outputs become one; one that ends at its heads ranks them as well."""
-    if source is None or source.suffix != ".onnx" or not rank_heads(source, output / "model.onnx"):
+    network = source if source is not None and source.suffix == ".onnx" else None
+    if network is None or not rank_heads(network, output / "model.onnx", ANCHORS_OF_LEVELS, CLASSES, BEST):
         join_outputs(source, settings, inputs, output, counter, most=MOST)

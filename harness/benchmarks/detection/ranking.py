@@ -1,9 +1,9 @@
-"""The thousand best scores of each level, chosen by the network itself where it ends at its heads.
+"""The best scores of each level, chosen by the network itself where it ends at its heads.
 
-The heads of one image are 32 million scores, 127 MB. The network sends on what the host goes on with: of each level the
-best scores, where they stand, and their offsets. It chooses twice, which is exact and a hundred times cheaper than
-ranking every score: whatever is among the best thousand scores belongs to one of the thousand anchors whose best
-score is highest.
+RetinaNet's heads give 32 million scores for one image, 127 MB. The network sends on what the host goes on with: of each
+level the best scores, where they stand, and their offsets. It chooses twice, which is exact and a hundred times cheaper
+than ranking every score: whatever is among the best thousand scores belongs to one of the thousand anchors whose best
+score is highest. It needs ONNX alone: a machine without the benchmark's other libraries makes such networks as well.
 """
 
 from __future__ import annotations
@@ -16,40 +16,45 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from harness.benchmarks.retinanet.heads import ANCHORS_OF_LEVELS, BEST, CLASSES
-
 SCORES, PLACES, OFFSETS = "best_scores", "best_places", "best_offsets"
 _GATHERS_PER_SAMPLE = 12  # the first opset whose GatherND has a batch
 _AXES_ARE_INPUTS = 18  # the first opset whose ReduceMax takes them so
 
 
-def rank_heads(source: Path, target: Path) -> bool:
-    """Whether ``source`` ends at heads and was written as ``target`` with its ranking."""
+def rank_heads(source: Path, target: Path, anchors: Sequence[int], classes: int, most: int) -> bool:
+    """Whether ``source`` ends at heads of levels of ``anchors`` and was written as ``target`` with its ranking."""
     model = onnx.load(source)
     opset = max(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
     heads = {_sizes(output): output.name for output in model.graph.output}
-    anchors = sum(ANCHORS_OF_LEVELS)
-    scores, offsets = heads.get((anchors, CLASSES), ""), heads.get((anchors, 4), "")
+    scores, offsets = heads.get((sum(anchors), classes), ""), heads.get((sum(anchors), 4), "")
     if not (scores and offsets) or len(heads) != 2 or opset < _GATHERS_PER_SAMPLE:
         return False
-    append_ranking(model.graph, scores, offsets, ANCHORS_OF_LEVELS, CLASSES, axes_are_inputs=opset >= _AXES_ARE_INPUTS)
+    axes_are_inputs = opset >= _AXES_ARE_INPUTS
+    append_ranking(model.graph, scores, offsets, anchors, classes, most, axes_are_inputs=axes_are_inputs)
     onnx.save_model(model, target)
     return True
 
 
 def append_ranking(
-    graph: Any, scores: str, offsets: str, anchors: Sequence[int], classes: int, *, axes_are_inputs: bool = False
+    graph: Any,
+    scores: str,
+    offsets: str,
+    anchors: Sequence[int],
+    classes: int,
+    most: int,
+    *,
+    axes_are_inputs: bool = False,
 ) -> None:
-    """In place of the outputs ``scores`` [n, anchors, classes] and ``offsets`` [n, anchors, 4]: the best of each of the
-    levels, whose anchors follow each other, as scores [n, best], places among all scores int32 [n, best] and
-    offsets [n, best, 4]."""
+    """In place of the outputs ``scores`` [n, anchors, classes] and ``offsets`` [n, anchors, 4]: the ``most`` best of
+    each of the levels, whose anchors follow each other, as scores [n, best], places among all scores int32 [n, best]
+    and offsets [n, best, 4]."""
     batch = _batch_of(graph)
-    nodes = _Nodes(graph, axes_are_inputs)
+    nodes = _Nodes(graph, most, axes_are_inputs)
     found: dict[str, list[str]] = {SCORES: [], PLACES: [], OFFSETS: []}
     count = start = 0
     for size in anchors:
         level = nodes.slice(scores, start, start + size), nodes.slice(offsets, start, start + size)
-        best = min(BEST, size * classes)
+        best = min(most, size * classes)
         for parts, part in zip(found.values(), nodes.choose(*level, size, classes, start, best), strict=True):
             parts.append(part)
         start, count = start + size, count + best
@@ -66,8 +71,8 @@ def append_ranking(
 
 
 class _Nodes:
-    def __init__(self, graph: Any, axes_are_inputs: bool) -> None:
-        self._graph, self._axes_are_inputs, self._count = graph, axes_are_inputs, 0
+    def __init__(self, graph: Any, most: int, axes_are_inputs: bool) -> None:
+        self._graph, self._most, self._axes_are_inputs, self._count = graph, most, axes_are_inputs, 0
 
     def choose(
         self, scores: str, offsets: str, anchors: int, classes: int, start: int, best: int
@@ -77,7 +82,7 @@ class _Nodes:
             highest = self._add("ReduceMax", [scores, self._constant([2])], keepdims=0)
         else:
             highest = self._add("ReduceMax", [scores], axes=[2], keepdims=0)
-        _, rows = self._top(highest, min(BEST, anchors))
+        _, rows = self._top(highest, min(self._most, anchors))
         likely = self._add("Reshape", [self._gather(scores, rows), self._constant([0, -1])])
         values, chosen = self._top(likely, best)
         width = self._constant(classes)

@@ -238,6 +238,7 @@ _OF_RULES: Mapping[str, str] = {
     "power.digests": "power-of-another-session",
     "power.session": "power-of-another-session",
     "power.times": "power-of-another-session",
+    "power.watts": "power-of-another-session",
     "run.percentile": "percentile",
     "runs.dataset": "dataset",
     "runs.seeds": "seeds",

@@ -22,6 +22,7 @@ from reconciler.tree.verify.stated import STATED_RULES
 from reconciler.tree.verify.summary import SUMMARY_RULES
 from reconciler.tree.verify.systems import MEASUREMENTS_CONTRADICTIONS
 from reconciler.tree.verify.verdicts import VERDICT_RULES
+from reconciler.tree.verify.watts import WATTS_CONTRADICTIONS
 
 _FILES = (*LOADGEN_READING_RULES, *FILE_RULES, *LOADGEN_FILE_RULES)
 CHECK_TABLES = (_FILES, PERFORMANCE_RULES, ACCURACY_RULES, COMPLIANCE_RULES)
@@ -32,6 +33,7 @@ VERIFY_TABLES = (
     SUMMARY_RULES,
     PLACEMENT_RULES,
     POWER_CONTRADICTIONS,
+    WATTS_CONTRADICTIONS,
     VERDICT_RULES,
     STATED_RULES,
     ANSWER_RULES,

@@ -28,32 +28,32 @@ _FIRST, _LAST = datetime(1990, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UT
 
 def verify_sessions(view: CellView) -> Complaints:
     """Client and director name one session, and list what it left."""
-    client, server = view.once(_read_session)
+    client, server = view.once(read_session)
     if client.value is None or server.value is None:
         return
     for name in _IDENTITIES:
         if client.value.get(name) != server.value.get(name):
             yield Complaint(
-                _place(server, name),
+                find_key(server, name),
                 f"another {name} than {_CLIENT}",
                 "one session of client and director",
                 cause="a file of another session",
-                other=_place(client, name),
+                other=find_key(client, name),
             )
             return
     if _SAMPLES not in dict(_list_digests(server.value)) or not dict(_list_digests(client.value)):
         yield Complaint(
-            _place(server, "results"),
+            find_key(server, "results"),
             f"{_SAMPLES} or the logs are not listed",
             "the SHA-1 of each file that the session left",
             cause="a session that did not come to its end, or an edited file",
-            other=_place(client, "results"),
+            other=find_key(client, "results"),
         )
 
 
 def verify_digests(view: CellView) -> Complaints:
     """Each file that the session lists and the tree has, also with the line ends of the other systems."""
-    for read in view.once(_read_session):
+    for read in view.once(read_session):
         for name, digest in _list_digests(read.value) if read.value is not None else ():
             data = view.files.content(view.files.results / "performance", name, LOG_LIMIT)
             if data is not None and digest.lower() not in _hash_all(data):
@@ -63,7 +63,7 @@ def verify_digests(view: CellView) -> Complaints:
                     f"SHA-1 {_hash(data)[:12]}…",
                     f"{digest[:12]}…, as the session lists it",
                     cause="a file of another session, or one that was edited",
-                    other=_place(read, name),
+                    other=find_key(read, name),
                 )
 
 
@@ -98,12 +98,12 @@ def _find_lacking(sampled: frozenset[bytes], began: datetime, ended: datetime) -
 
 
 def _list_offsets(view: CellView) -> list[timedelta]:
-    stated = (read.value.get("timezone") for read in view.once(_read_session) if read.value is not None)
+    stated = (read.value.get("timezone") for read in view.once(read_session) if read.value is not None)
     seconds = [by for by in stated if is_whole(by) and abs(by) <= _DAY]
     return [timedelta(seconds=by) for by in (0, *seconds, *(-by for by in seconds))]
 
 
-def _read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocument]]:
+def read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocument]]:
     """Of the client and of the director; absent where no power was measured."""
     folder = view.files.results / "performance" / "power"
     if not is_power(view):
@@ -111,7 +111,8 @@ def _read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocu
     return view.files.document(folder, _CLIENT), view.files.document(folder, _SERVER)
 
 
-def _place(read: Read[ResultDocument], key: str) -> Place:
+def find_key(read: Read[ResultDocument], key: str) -> Place:
+    """Where a name first stands in it."""
     return Place(read.file, read.value.lines.get(key, 0) if read.value else 0)
 
 

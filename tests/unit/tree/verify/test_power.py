@@ -205,3 +205,105 @@ def test_a_run_beyond_all_times_says_nothing_of_its_samples(session: Path, year:
     path.write_text(text.replace(f"-{began.year} ", f"-{year} "))
     rewrite(session, make_samples(session) if year == "0001" else "Time,01-01-2026 00:00:00.5,Watts,1\n")
     assert "internal.rule" not in [f.rule.id for f in verify_tree(session.parents[6]).findings]
+
+
+@pytest.fixture
+def counted(session: Path) -> Path:
+    """A session whose director kept what the daemon counted, of samples that differ and of which two are not valid."""
+    answers = {}
+    for run in ("ranging", "run_1"):
+        first, second, *rest = make_samples(session).splitlines(keepends=True)
+        zero = second.replace("Watts,210.5", "Watts,-1.25")
+        higher = [line.replace("Watts,210.5", f"Watts,{211 + at % 3}.125000") for at, line in enumerate(rest)]
+        (session / run / "spl.txt").write_text("".join((first, zero, *higher, zero)))
+        answers[run] = count(session / run / "spl.txt", missing=1)
+    messages = [{"cmd": "Hello", "reply": "Hello, PTDaemon here!"}]
+    for run, phase in (("ranging", "ranging"), ("run_1", "testing")):
+        messages += [{"cmd": f"Go,1000,0,2026-07-23_12-54-21_{phase}", "reply": "Starting"}]
+        messages += [{"cmd": "Watts", "reply": answers[run]}, {"cmd": "Stop", "reply": "Stopping"}]
+    log = "".join(f"07-23-2026 12:55:00.1: Response to client sent: {item['reply']}\n" for item in messages)
+    (session / "power/ptd_logs.txt").write_text(log)
+    sign(session)
+    edit("server.json", lambda d: d.update(ptd_messages=messages))(session)
+    return session
+
+
+def count(samples: Path, missing: int = 0) -> str:
+    """As the daemon answers, of all samples but the last ones."""
+    watts = [float(line.split(",")[3]) for line in samples.read_text().splitlines()]
+    watts = watts[: len(watts) - missing]
+    valid = [each for each in watts if each > 0]
+    figures = (sum(valid) / len(valid), min(valid), max(valid))
+    counts = (len(watts), len(watts) - len(valid), len(valid))
+    return ",".join(("Watts", *(f"{figure:.6f}" for figure in figures), *map(str, counts)))
+
+
+def sign(folder: Path) -> None:
+    """Each digest written anew, and all else kept."""
+
+    def apply(document: dict[str, Any]) -> None:
+        document["results"] = {n: hashlib.sha1((folder / n).read_bytes()).hexdigest() for n in document["results"]}
+
+    for file in ("client.json", "server.json"):
+        edit(file, apply)(folder)
+
+
+def test_what_the_daemon_counted_of_honest_samples_is_believed(counted: Path) -> None:
+    assert not verify_tree(counted.parents[6]).findings
+
+
+@pytest.mark.parametrize("folder", ["run_1", "ranging"])
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        pytest.param("Watts,21", "Watts,2", "a mean of", id="tenth"),
+        pytest.param("Watts,212.125", "Watts,212.100", "a mean of", id="little"),
+    ],
+)
+def test_watts_and_their_digest_written_anew_are_denied_by_what_was_counted(
+    counted: Path, folder: str, old: str, new: str, found: str
+) -> None:
+    path = counted / folder / "spl.txt"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    sign(counted)
+    ((rule, place, text),) = find(counted)
+    assert (rule, place) == ("power.watts", f"{folder}/spl.txt")
+    assert text.startswith(found)
+
+
+def test_a_peak_that_was_moved_between_samples_is_denied_by_the_most_that_was_counted(counted: Path) -> None:
+    path = counted / "run_1/spl.txt"
+    high, low = "Watts,213.125", "Watts,212.125"
+    head, tail = path.read_text().split(high, 1)
+    assert low in tail
+    path.write_text(f"{head}Watts,214.125{tail.replace(low, 'Watts,211.125', 1)}")
+    sign(counted)
+    ((rule, _, text),) = find(counted)
+    assert rule == "power.watts"
+    assert text.startswith("at most 214.125 W in ")
+
+
+def test_samples_that_were_taken_out_are_asked_about(counted: Path) -> None:
+    path = counted / "run_1/spl.txt"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join((*lines[:3], *lines[5:])))
+    sign(counted)
+    ((rule, _, text),) = find(counted)
+    assert (rule, text) == ("power.watts", f"{len(lines) - 2} samples, {len(lines) - 4} of them above 0 W")
+
+
+def test_answers_written_anew_are_denied_by_the_daemons_own_log(counted: Path) -> None:
+    path = counted / "run_1/spl.txt"
+    before = count(path, missing=1)
+    path.write_text(path.read_text().replace("Watts,21", "Watts,2"))
+    sign(counted)
+    server = counted / "power/server.json"
+    server.write_text(server.read_text().replace(before, count(path, missing=1)))
+    assert [rule for rule, _, _ in find(counted)] == ["power.watts"] * 2, "the ranging run's are as many"
+
+
+@pytest.mark.parametrize("messages", [None, 7, [7], [{"cmd": "Watts", "reply": "Watts,1,2"}], [{"cmd": ["Go"]}]])
+def test_messages_of_any_other_form_say_nothing(counted: Path, messages: object) -> None:
+    edit("server.json", lambda d: d.update(ptd_messages=messages))(counted)
+    assert not find(counted)

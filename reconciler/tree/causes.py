@@ -216,8 +216,10 @@ CAUSES: tuple[Cause, ...] = (
 _OF_RULES: Mapping[str, str] = {
     "accuracy.answers": "impossible-accuracy",
     "accuracy.hash": "hash",
+    "accuracy.hashes": "hash",
     "accuracy.possible": "impossible-accuracy",
     "accuracy.samples": "accuracy-of-another-run",
+    "compliance.answers": "denied-verdict",
     "compliance.counts": "verdict-of-other-runs",
     "compliance.figures": "verdict-without-figures",
     "compliance.passes": "denied-verdict",
@@ -241,6 +243,7 @@ _OF_RULES: Mapping[str, str] = {
     "power.watts": "power-of-another-session",
     "run.percentile": "percentile",
     "runs.dataset": "dataset",
+    "runs.revision": "impossible-log",
     "runs.seeds": "seeds",
     "summary.contradicts": "other-summary",
     "system.category": "category",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from reconciler.mlperf.accuracy import METRIC_LINES, find_impossible, parse_accuracy
 from reconciler.mlperf.loadgen.answers import find_wrong_answers
-from reconciler.mlperf.log_files import ACCURACY_LOG, split_answers
+from reconciler.mlperf.log_files import ACCURACY_LOG, VERIFY_ACCURACY, split_answers
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.cell import Folder
@@ -14,8 +15,12 @@ from reconciler.tree.reading.files import LOG_LIMIT
 from reconciler.tree.reading.values import find_at
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.verify.judging import read_answers
+from reconciler.tree.verify.verdicts import MISMATCHES, list_counts
 
 _TOTAL = "qsl_reported_total_count"
+# The first byte of an answer, or its end: of whatever type the answers are, two that begin otherwise are unequal.
+_BEGINNING = re.compile(rb'"qsl_idx"\s*+:\s*+(\d{1,18})\s*+,\s*+"data"\s*+:\s*+"([0-9A-Fa-f]{2}|")')
+_COMPARED = "TEST01"
 
 
 def verify_answers(view: CellView) -> Complaints:
@@ -52,6 +57,36 @@ def _answering(view: CellView) -> Iterator[tuple[RunView, Folder]]:
         yield run, view.files.tests[test] / "accuracy"
 
 
+def verify_differing(view: CellView) -> Complaints:
+    """Of two truncated logs some samples may stand in both: the verification compared their answers, and counted those
+    that begin otherwise. Whole logs are compared where verdicts are taken again; MultiStream answers some twice."""
+    run, folder = view.accuracy, view.files.tests.get(_COMPARED)
+    if run is None or folder is None or run.log.scenario == "MultiStream":
+        return
+    read = view.files.text(folder, VERIFY_ACCURACY)
+    counted = next(((line, value) for line, name, value in list_counts(read) if name in MISMATCHES), None)
+    folders = view.files.accuracy.folder, folder / "accuracy"
+    if counted is None or all(view.files.whole_answers(each) is not None for each in folders):
+        return
+    accuracy, test = (_read_beginnings(view, each) for each in folders)
+    differing = sorted(index for index in accuracy.keys() & test.keys() if accuracy[index] != test[index])
+    if len(differing) > counted[1]:
+        yield Complaint(
+            Place(f"{folders[1].shown}/{ACCURACY_LOG}"),
+            f"another answer to sample {differing[0]} than the accuracy run's",
+            f"{counted[1]} answers that differ, as the verification counted",
+            cause="answers that were edited, or of a run that the verification did not read",
+            fix=f"run the verification of {_COMPARED} again on the whole logs, and publish what it wrote",
+            other=Place(read.file, counted[0]),
+        )
+
+
+def _read_beginnings(view: CellView, folder: Folder) -> dict[int, bytes]:
+    """By the sample."""
+    parts = split_answers(view.files.content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0]
+    return {int(found[1]): found[2].lower() for part in parts for found in _BEGINNING.finditer(part)}
+
+
 def verify_possible(view: CellView) -> Complaints:
     """What no scorer can have found: a value beyond its metric, an accuracy that is not that of its own counts."""
     read = view.files.accuracy_text
@@ -69,5 +104,9 @@ def verify_possible(view: CellView) -> Complaints:
 
 ANSWER_RULES = (
     (Rule("accuracy.answers", "answers to other samples than were asked", ("LoadGen", OURS)), verify_answers),
+    (
+        Rule("compliance.answers", "answers that differ from the accuracy run's", ("compliance scripts", OURS)),
+        verify_differing,
+    ),
     (Rule("accuracy.possible", "an accuracy that no scorer finds", (OURS,)), verify_possible),
 )

@@ -9,7 +9,7 @@ from decimal import Decimal
 from reconciler.mlperf.compliance.scores import find_score_key
 from reconciler.mlperf.compliance.verdict import PASS
 from reconciler.mlperf.loadgen.summary import is_same_number
-from reconciler.mlperf.log_files import VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.mlperf.log_files import ACCURACY_TEXT, VERIFY_ACCURACY, VERIFY_PERFORMANCE
 from reconciler.quantities import parse_decimal
 from reconciler.tree.check import accuracy
 from reconciler.tree.check.accuracy import count_key
@@ -28,10 +28,15 @@ _SCORE = re.compile(
 )
 _PUBLISHED = ("reference score", "performance run")
 _SCORES = (("reference score", "test score"), ("performance run", "audit run"))
-_FIGURES = {"TEST01": (VERIFY_PERFORMANCE, VERIFY_ACCURACY), "TEST04": (VERIFY_PERFORMANCE,)}
+_FIGURES = {
+    "TEST01": (VERIFY_PERFORMANCE, VERIFY_ACCURACY),
+    "TEST04": (VERIFY_PERFORMANCE,),
+    "TEST05": (VERIFY_PERFORMANCE,),
+}
 _COUNT = re.compile(r"(?P<name>num_\w+(?= =)|[a-z ]+(?=:))(?: =|:) (?P<value>[0-9]+)", re.ASCII)
-_MISMATCHES = ("num_perf_log_data_mismatch", "differing")
+MISMATCHES = ("num_perf_log_data_mismatch", "differing")
 _ENTRIES = ("num_acc_log_entries", "answers in the accuracy run")
+_HASH = re.compile(r"hash=\s*([0-9A-Fa-f]{64})\b", re.ASCII)
 _STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
 _DIGITS = 20
@@ -62,9 +67,9 @@ def verify_counts(view: CellView) -> Complaints:
     """verify_accuracy.txt counts what it read: mismatches are no pass, the entries are those of the accuracy run."""
     for folder in view.files.tests.values():
         read = view.files.text(folder, VERIFY_ACCURACY)
-        found = {name: (line, value) for line, name, value in _counted(read)}
+        found = {name: (line, value) for line, name, value in list_counts(read)}
         lines = [text.strip() for text in (read.value or "").splitlines()]
-        line, mismatches = _first(found, _MISMATCHES)
+        line, mismatches = _first(found, MISMATCHES)
         if mismatches and PASS in lines:
             place = Place(read.file, line)
             yield Complaint(place, f"{PASS} with {mismatches} mismatches", "no mismatch", cause="an edited verdict")
@@ -95,7 +100,7 @@ def verify_figures(view: CellView) -> Complaints:
                 stated = {which for _, which, _ in _said(read)}
                 missing = "" if any(stated.issuperset(pair) for pair in _SCORES) else "the scores of both runs"
             else:
-                stated = {name for _, name, _ in _counted(read)}
+                stated = {name for _, name, _ in list_counts(read)}
                 missing = "" if not stated.isdisjoint(_ENTRIES) else "the number of entries that were compared"
             if missing:
                 yield Complaint(
@@ -147,13 +152,43 @@ def verify_hashes(view: CellView) -> Complaints:
     yield from accuracy.check_test_hashes(view)
 
 
+def verify_one_hash(view: CellView) -> Complaints:
+    """One log has one hash, and who reads the last takes another for it than who reads the first."""
+    for read in (view.files.accuracy_text, *_list_accuracy_texts(view)):
+        yield from _deny_second_hash(read)
+
+
+def _list_accuracy_texts(view: CellView) -> Iterator[Read[str]]:
+    return (view.files.text(folder / "accuracy", ACCURACY_TEXT) for folder in view.files.tests.values())
+
+
+def _deny_second_hash(read: Read[str]) -> Complaints:
+    stated = [
+        (line, match[1].lower())
+        for line, text in enumerate((read.value or "").split("\n"), start=1)
+        if (match := _HASH.match(text))
+    ]
+    first = stated[0] if stated else (0, "")
+    other = next((item for item in stated if item[1] != first[1]), None)
+    if other is not None:
+        yield Complaint(
+            Place(read.file, other[0]),
+            f"hash={other[1][:12]}…",
+            f"{first[1][:12]}…, as the same file states",
+            cause="the scorer's output for two accuracy logs",
+            fix="keep the hash of the accuracy log that is published",
+            other=Place(read.file, first[0]),
+        )
+
+
 def _said(read: Read[str]) -> Iterator[tuple[int, str, Decimal]]:
     for line, text in enumerate((read.value or "").split("\n"), start=1):
         if (found := _SCORE.match(text.strip())) and (value := parse_decimal(found["value"])) is not None:
             yield line, found["which"].lower(), value
 
 
-def _counted(read: Read[str]) -> Iterator[tuple[int, str, int]]:
+def list_counts(read: Read[str]) -> Iterator[tuple[int, str, int]]:
+    """(line, name, value) of what a verification counted."""
     for line, text in enumerate((read.value or "").split("\n"), start=1):
         if (found := _COUNT.match(text.strip())) and len(found["value"]) < _DIGITS:
             yield line, found["name"], int(found["value"])
@@ -186,4 +221,8 @@ VERDICT_RULES = (
     (Rule("compliance.counts", "counts that do not match", ("compliance scripts", OURS)), verify_counts),
     (Rule("accuracy.samples", "a score over other samples", (OURS,)), verify_scored_samples),
     (Rule("accuracy.hash", "a hash that is not the log's", ("submission rules: truncation", OURS)), verify_hashes),
+    (
+        Rule("accuracy.hashes", "two hashes of one accuracy log", ("submission rules: truncation", OURS), WARNING),
+        verify_one_hash,
+    ),
 )

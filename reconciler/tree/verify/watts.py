@@ -19,7 +19,8 @@ _FOLDERS = {"ranging": "ranging", "testing": "run_1"}  # by the phase that ends 
 _ANSWER = re.compile(r"Watts,(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}),(\d{1,9}),(\d{1,9})", re.ASCII)
 _SAMPLE = re.compile(rb"^Time,[^,\n]{1,40},Watts,(-?\d{1,9}(?:\.\d{1,9})?),", re.MULTILINE)
 _NEAR = 1e-5  # of a mean: six digits after the point are printed
-_SENT = "Response to client sent: "
+# The last lines may be missing, which the daemon had not written yet when the kit copied its log.
+_SENT = re.compile(rb"Response to client sent: (Watts,[\d.]{1,20}(?:,[\d.]{1,20}){5})\r?$", re.MULTILINE)
 _DAEMON = "ptd_logs.txt"
 
 
@@ -36,7 +37,7 @@ class _Counted(Struct, frozen=True):
 
 
 def verify_watts(view: CellView) -> Complaints:
-    """Each answer is of the samples that are published, and stands in the daemon's own log."""
+    """Each answer is of the samples that are published, and the daemon's own log has no other."""
     _, server = view.once(read_session)
     if server.value is None:
         return
@@ -57,12 +58,13 @@ def verify_watts(view: CellView) -> Complaints:
                 severity=severity,
             )
     log = view.files.content(performance / "power", _DAEMON, LOG_LIMIT)
-    missing = [c.text for _, c in answers if log and f"{_SENT}{c.text}".encode() not in log]
-    if missing:
+    given = {counted.text.encode() for _, counted in answers}
+    strange = [sent for sent in _SENT.findall(log or b"") if sent not in given] if answers else []
+    if strange:
         yield Complaint(
             Place(f"{performance.shown}/power/{_DAEMON}"),
-            f"no answer {missing[0]}",
-            "each answer that the director was given",
+            f"the answer {strange[0].decode()}",
+            "those alone that the director was given",
             cause="answers that were edited, or of another session",
             other=place,
         )
@@ -78,7 +80,8 @@ def _list_answers(session: ResultDocument) -> Iterator[tuple[str, _Counted]]:
         if asked.startswith("Go,"):
             phase = asked.rpartition("_")[2]
         elif asked == "Watts" and phase in _FOLDERS and (found := _ANSWER.fullmatch(answer)):
-            yield phase, _Counted(answer, *(float(part) for part in found.groups()[:3]), int(found[4]), int(found[6]))
+            mean, least, most = (float(part) for part in found.groups()[:3])
+            yield phase, _Counted(answer, mean, least, most, total=int(found[4]), valid=int(found[6]))
 
 
 def _read_watts(data: bytes, total: int) -> list[float]:

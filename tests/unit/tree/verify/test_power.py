@@ -300,7 +300,16 @@ def test_answers_written_anew_are_denied_by_the_daemons_own_log(counted: Path) -
     sign(counted)
     server = counted / "power/server.json"
     server.write_text(server.read_text().replace(before, count(path, missing=1)))
-    assert [rule for rule, _, _ in find(counted)] == ["power.watts"] * 2, "the ranging run's are as many"
+    found = find(counted)
+    assert [rule for rule, _, _ in found] == ["power.watts"] * 2, "the ranging run has the same samples"
+    assert found[-1][1:] == ("power/ptd_logs.txt", f"the answer {before}")
+
+
+def test_a_daemons_log_that_was_copied_before_its_last_line_is_believed(counted: Path) -> None:
+    path = counted / "power/ptd_logs.txt"
+    path.write_text(path.read_text().rpartition("Watts,")[0])
+    sign(counted)
+    assert not find(counted)
 
 
 @pytest.mark.parametrize("messages", [None, 7, [7], [{"cmd": "Watts", "reply": "Watts,1,2"}], [{"cmd": ["Go"]}]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from io import StringIO
@@ -20,10 +21,13 @@ _YAML_KEY = re.compile(r"([\w.-]{1,80})\s*:")
 
 
 class ResultDocument(Struct, frozen=True):
-    """A JSON object or YAML mapping. ``lines``: the 1-based line where a name first stands as a key, at any depth."""
+    """A JSON object or YAML mapping. ``lines``: the 1-based line where a name first stands as a key, at any depth.
+    ``repeated``: names that one object has twice or more, with the first and the last value, of which the last counts;
+    YAML has none."""
 
     values: Mapping[str, Any]
     lines: Mapping[str, int]
+    repeated: tuple[tuple[str, Any, Any], ...] = ()
 
     def get(self, name: str) -> Any:
         return self.values.get(name)
@@ -45,7 +49,7 @@ def parse_json_object(data: bytes, _: str = "") -> ResultDocument:
     _refuse_long_numbers(data, document)
     if not isinstance(document, dict):
         raise ValueError(f"it holds {_kind(document)}, not an object")
-    return ResultDocument(document, _lines(content, _JSON_KEY))
+    return ResultDocument(document, _lines(content, _JSON_KEY), _find_repeated(content, document))
 
 
 def parse_yaml_mapping(data: bytes, _: str = "") -> ResultDocument:
@@ -61,6 +65,35 @@ def parse_yaml_mapping(data: bytes, _: str = "") -> ResultDocument:
     if not isinstance(document, dict):
         raise ValueError(f"it holds {_kind(document)}, not a mapping")
     return ResultDocument({str(name): item for name, item in document.items()}, _lines(content, _YAML_KEY))
+
+
+def _find_repeated(content: str, document: Any) -> tuple[tuple[str, Any, Any], ...]:
+    """Read a second time only where more keys are written than the document has."""
+    left, count = [document], 0
+    while left:
+        found = left.pop()
+        if isinstance(found, dict):
+            count += len(found)
+            left += found.values()
+        elif isinstance(found, list):
+            left += found
+    if content.count('":') + content.count('" :') <= count:
+        return ()
+    repeated: list[tuple[str, Any, Any]] = []
+
+    def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for name, value in pairs:
+            first = made.setdefault(name, value)
+            if first is not value and first != value:
+                repeated.append((name, first, value))
+        return {**made, **dict(pairs)}
+
+    try:
+        json.loads(content, object_pairs_hook=note)
+    except (ValueError, RecursionError):  # what half a character or many brackets are, its reader says
+        return ()
+    return tuple(repeated)
 
 
 def _refuse_long_numbers(data: bytes, document: Any) -> None:

@@ -14,6 +14,7 @@ from reconciler.mlperf.rules.values import AccuracyLogRule
 BUILT_IN_CONF = "mlperf.conf"  # a copy of LoadGen's own configuration, which rounds up to v4.1 want
 SUMMARY, DETAIL = "mlperf_log_summary.txt", "mlperf_log_detail.txt"
 ACCURACY_LOG, ACCURACY_TEXT = "mlperf_log_accuracy.json", "accuracy.txt"
+TRACE = "mlperf_log_trace.json"  # empty but where LoadGen was asked to trace
 TRUNCATED = "mlperf_log_accuracy.truncated.json"  # of a record: the accuracy log as the tree shows it
 VERIFY_ACCURACY, VERIFY_PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"
 # Reports of the benchmark's scorer: over the accuracy run's answers to the samples that a test logged, and over the

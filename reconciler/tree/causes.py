@@ -228,6 +228,7 @@ _OF_RULES: Mapping[str, str] = {
     "files.readable": "unreadable",
     "log.consistency": "impossible-log",
     "log.duration": "impossible-log",
+    "log.trace": "impossible-log",
     "log.validity": "impossible-log",
     "measurements.rehearsal": "rehearsal",
     "measurements.retraining": "category",

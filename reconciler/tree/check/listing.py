@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from reconciler.mlperf.log_files import ACCURACY_LOG
+from reconciler.mlperf.log_files import ACCURACY_LOG, TRACE
 from reconciler.tree.check.demands import Complaints
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
 
 # What may be beside LoadGen's logs.
-TOLERATED = frozenset({ACCURACY_LOG, "mlperf_log_trace.json", "results.json", ".gitkeep"})
+TOLERATED = frozenset({ACCURACY_LOG, TRACE, "results.json", ".gitkeep"})
 
 
 def list_missing(folder: Folder, names: Iterable[str]) -> Complaints:

@@ -21,6 +21,7 @@ from reconciler.tree.verify.runs import RUN_CONTRADICTIONS
 from reconciler.tree.verify.stated import STATED_RULES
 from reconciler.tree.verify.summary import SUMMARY_RULES
 from reconciler.tree.verify.systems import MEASUREMENTS_CONTRADICTIONS
+from reconciler.tree.verify.traces import TRACE_RULES
 from reconciler.tree.verify.verdicts import VERDICT_RULES
 from reconciler.tree.verify.watts import WATTS_CONTRADICTIONS
 
@@ -37,6 +38,7 @@ VERIFY_TABLES = (
     VERDICT_RULES,
     STATED_RULES,
     ANSWER_RULES,
+    TRACE_RULES,
 )
 
 

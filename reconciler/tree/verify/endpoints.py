@@ -13,6 +13,7 @@ from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.systems import REPEATED, ask_repeated
 
 _NEAR = Decimal("0.02")  # of a rate: the harness divides by its own duration
 _MILLISECOND = 1_000_000
@@ -87,6 +88,11 @@ def verify_scored(view: CellView) -> Complaints:
         yield Complaint(_place(results, "accuracy_scores"), f"{counted} scored samples", f"{wanted} in the dataset")
 
 
+def verify_stated_once(view: CellView) -> Complaints:
+    for read in (view.files.result_summary, view.files.accuracy_results):
+        yield from ask_repeated(read)
+
+
 def verify_placement(view: CellView) -> Complaints:
     yield from endpoints.check_scenario(view)
 
@@ -109,5 +115,6 @@ ENDPOINTS_CONTRADICTIONS = (
     (Rule("endpoints.duration", "shorter than configured", (OURS,)), verify_duration),
     (Rule("endpoints.target", "more completed than asked for", (OURS,)), verify_target),
     (Rule("endpoints.scored", "a score over other samples", (OURS,), Severity.WARNING), verify_scored),
+    (REPEATED, verify_stated_once),
     (Rule("placement.endpoints", "a run that belongs elsewhere", (OURS,)), verify_placement),
 )

@@ -14,6 +14,7 @@ from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.systems import REPEATED, ask_repeated
 
 _CLIENT, _SERVER = "client.json", "server.json"
 _LISTED = re.compile(r"(?:run_1|ranging|power)/[\w.-]{1,80}")
@@ -49,6 +50,11 @@ def verify_sessions(view: CellView) -> Complaints:
             cause="a session that did not come to its end, or an edited file",
             other=find_key(client, "results"),
         )
+
+
+def verify_stated_once(view: CellView) -> Complaints:
+    for read in view.once(read_session):
+        yield from ask_repeated(read)
 
 
 def verify_digests(view: CellView) -> Complaints:
@@ -139,6 +145,7 @@ def _hash(data: bytes) -> str:
 
 POWER_CONTRADICTIONS = (
     (Rule("power.session", "one power session", ("power kit", OURS)), verify_sessions),
+    (REPEATED, verify_stated_once),
     (Rule("power.digests", "files that the session measured", ("power kit", OURS)), verify_digests),
     (Rule("power.times", "samples taken during the run", ("power checker", OURS)), verify_times),
 )

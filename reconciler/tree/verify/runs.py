@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from reconciler.mlperf.loadgen.compare import find_unasked_issue
@@ -16,6 +17,8 @@ from reconciler.tree.reading.values import find_at, number, read_end, read_start
 from reconciler.tree.reading.view import CellView, RunView
 
 _SLACK = 1.0  # seconds, for the resolution of LoadGen's clock
+_NETWORK_SUT = "Network SUT"
+_NETWORK_SUTS = re.compile(r"(?:Multi-Node SUT: )?Network SUT(?:, Network SUT)*+")
 _FAR = 30 * 86400.0  # seconds between two runs that people make together
 
 
@@ -195,6 +198,22 @@ def verify_names(view: CellView) -> Complaints:
             yield Complaint(place, f"SUT {show_value(theirs)}", wanted, other=find_at(run.log, "sut_name"))
 
 
+def verify_nodes(view: CellView) -> Complaints:
+    """A harness that sends queries to several nodes names a network SUT for each."""
+    run, nodes = view.performance, view.system.whole("number_of_nodes")
+    named = read_value(run.log, "sut_name") if run is not None else None
+    if run is None or nodes is None or not isinstance(named, str) or not _NETWORK_SUTS.fullmatch(named):
+        return
+    if named.count(_NETWORK_SUT) != nodes:
+        yield Complaint(
+            Place(view.system.read.file, view.system.line("number_of_nodes")),
+            f"number_of_nodes {nodes}",
+            f"{named.count(_NETWORK_SUT)}, the network SUTs that the log names",
+            cause="a description of another system, or several SUTs on one node",
+            other=find_at(run.log, "sut_name"),
+        )
+
+
 def verify_readable(view: CellView) -> Complaints:
     """Files that are there and cannot be compared with anything."""
     files = view.files
@@ -226,4 +245,5 @@ RUN_CONTRADICTIONS = (
     ),
     (Rule("runs.dates", "why is a log so much older or newer than its neighbours?", (OURS,), NOTE), verify_dates),
     (Rule("runs.sut", "why do the runs of a result name their SUT differently?", (OURS,), NOTE), verify_names),
+    (Rule("system.nodes", "why does the SUT count other nodes?", (OURS,), NOTE), verify_nodes),
 )

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 
+from reconciler.mlperf.documents import ResultDocument
 from reconciler.resource.records import REHEARSAL
 from reconciler.tree.check import systems
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.check.presence import BenchmarkView
 from reconciler.tree.check.systems import SystemView
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView
 
-_COUNT = re.compile(r"(?:^|[-_ (])(\d{1,3})x ?(?=[A-Z])", re.ASCII)
+REPEATED = Rule("files.repeated", "which of two values of one name holds?", (OURS,), Severity.NOTE)
+# "8xH100", and "H100-80GBx8"; what follows a small letter may be a kind of machine ("gx3").
+_COUNT = re.compile(r"(?:^|[-_ (])(\d{1,3})x ?(?=[A-Z])|(?<=[A-Z0-9)])x(\d{1,3})(?=[-_ ]|$)", re.ASCII)
 
 
 def verify_described(view: SystemView) -> Complaints:
@@ -31,7 +35,7 @@ def verify_accelerators(view: SystemView) -> Complaints:
     nodes = view.system.whole("number_of_nodes")
     if stated is None or nodes is None:
         return
-    named = {int(found) for found in _COUNT.findall(view.system.name)}
+    named = {int(before or behind) for before, behind in _COUNT.findall(view.system.name)}
     fitting = {stated, stated * nodes, view.system.whole("host_processors_per_node"), nodes}
     if named and not named & fitting:
         amount = " or ".join(map(str, sorted(named)))
@@ -69,6 +73,23 @@ def verify_rehearsal(view: CellView) -> Complaints:
         yield Complaint(place, "a rehearsal", "a result", fix="measure it without `rehearsal: true`")
 
 
+def verify_stated_once(view: SystemView) -> Complaints:
+    yield from ask_repeated(view.system.read)
+
+
+def verify_measurements_once(view: CellView) -> Complaints:
+    yield from ask_repeated(view.files.measurements)
+
+
+def ask_repeated(read: Read[ResultDocument]) -> Complaints:
+    """JSON does not say which of two values of one name holds; programs take the last, and people read the first."""
+    for name, first, last in read.value.repeated if read.value else ():
+        place = Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
+        yield Complaint(
+            place, f"{name} {show_value(first)}", f"{show_value(last)}, which the same file states behind it"
+        )
+
+
 SYSTEM_CONTRADICTIONS = (
     (Rule("system.description", "every system is described", (OURS,)), verify_described),
     (Rule("system.names", "division and submitter are the folders'", ("submission checker", OURS)), verify_names),
@@ -81,6 +102,7 @@ SYSTEM_CONTRADICTIONS = (
         ),
         verify_accelerators,
     ),
+    (REPEATED, verify_stated_once),
 )
 BENCHMARK_CONTRADICTIONS = (
     (Rule("system.category", "results that the system's type cannot have", ("submission checker",)), verify_category),
@@ -94,4 +116,5 @@ MEASUREMENTS_CONTRADICTIONS = (
         Rule("measurements.rehearsal", "it says that it is a rehearsal", (OURS,), Severity.WARNING),
         verify_rehearsal,
     ),
+    (REPEATED, verify_measurements_once),
 )

@@ -101,6 +101,74 @@ def test_answers_that_the_verification_counted_itself_are_no_contradiction(tree:
     assert not find(tree, "compliance.answers")
 
 
+def trace(root: Path, process: int = 0, slowest: int = 0, *, whole: bool = True) -> None:
+    """As LoadGen writes it beside the log of a run, of two samples; the slowest or the process may be another's."""
+    folder = root / CELL / "performance/run_1"
+    log = (folder / DETAIL).read_text()
+    (own,) = set(re.findall(r'"pid": (\d+)', log))
+    ends = [re.findall(rf'"result_{end}_latency_ns", "value": (\d+)', log)[0] for end in ("min", "max")]
+    samples = [
+        f'{{"name":"Sample","cat":"default","ph":"b","pid":{process or own},"id":{at},"ts":1.5,'
+        f'"args":{{"sample_seq":{at},"query_seq":{at},"sample_idx":3,"issue_start_ns":0,"complete_ns":{took}}}}},'
+        for at, took in enumerate((ends[0], slowest or ends[1]))
+    ]
+    last = ['{"name":"LastTrace"}', "],"] if whole else []
+    write(folder / "mlperf_log_trace.json", "\n".join(['{"traceEvents":[', *samples, *last, ""]))
+
+
+def test_a_trace_of_the_run_is_believed(tree: Path) -> None:
+    trace(tree)
+    assert not find(tree, "log.trace")
+    trace(tree, slowest=5, whole=False)
+    assert not find(tree, "log.trace"), "what is missing may be the slowest"
+    write(tree / CELL / "performance/run_1/mlperf_log_trace.json", "")
+    assert not find(tree, "log.trace")
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        ({"process": 7}, "written by process 7"),
+        ({"slowest": 10**15}, "the slowest sample took 1000000000000000 ns"),
+    ],
+)
+def test_a_trace_of_another_run_or_an_edited_one_is_named(tree: Path, other: dict[str, int], found: str) -> None:
+    trace(tree, **other)  # type: ignore[arg-type]
+    (finding,) = find(tree, "log.trace")
+    assert finding.complaint.found == found
+    assert finding.complaint.other is not None
+    assert finding.complaint.other.line
+
+
+def test_network_suts_that_are_not_the_nodes_of_the_description_are_asked_about(tree: Path) -> None:
+    change(tree, "sut_name", r"[^\"]*", "Multi-Node SUT: Network SUT, Network SUT")
+    (found,) = find(tree, "system.nodes")
+    assert found.complaint.found == "number_of_nodes 1"
+    assert found.complaint.wanted == "2, the network SUTs that the log names"
+    change(tree, "sut_name", r"[^\"]*", "Network SUT")
+    assert not find(tree, "system.nodes")
+
+
+@pytest.mark.parametrize(("name", "said"), [("H200-80GBx16_TRT", 1), ("gx3-48x240x2l40s", 0), ("H200x1", 0)])
+def test_a_count_behind_the_accelerator_in_a_name_is_held_against_the_description(
+    tree: Path, name: str, said: int
+) -> None:
+    for folder in tree.glob("closed/Acme/*/sys1"):
+        folder.rename(folder.with_name(name))
+    description = tree / "closed/Acme/systems/sys1.json"
+    text = re.sub(r'("accelerators_per_node": )"\w+"', r'\1"1"', description.read_text())
+    write(description.with_name(f"{name}.json"), text)
+    assert len(find(tree, "system.accelerators")) == said
+
+
+@pytest.mark.parametrize(("value", "said"), [("8", 1), ("1", 0)])
+def test_a_name_with_two_values_is_asked_about(tree: Path, value: str, said: int) -> None:
+    file = tree / "closed/Acme/systems/sys1.json"
+    text = re.sub(r'"number_of_nodes": "\w+"', '"number_of_nodes": "1"', file.read_text())
+    write(file, text.replace("{", f'{{"number_of_nodes": "{value}",', 1))
+    assert [item.complaint.found for item in find(tree, "files.repeated")] == [f"number_of_nodes {value}"] * said
+
+
 def test_two_hashes_of_one_log_are_asked_about(tree: Path) -> None:
     path = tree / CELL / "accuracy/accuracy.txt"
     path.write_text(f"{path.read_text().rstrip()}\nhash={'0' * 64}\n")

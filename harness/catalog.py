@@ -236,9 +236,6 @@ BACKENDS: dict[str, BackendFacts] = {
         engine={"half_inputs": TENSORRT_ENGINE["half_inputs"]},
         run={
             **CUDA_RUN,
-            "batch_sizes": Option(
-                "text", "", "the sizes that Server and Offline compute, each by a session of its own, such as 16,32,48"
-            ),
             "prefer_nhwc": Option("flag", True, "convolutions compute channels last"),
             "tf32": TENSORRT_ENGINE["tf32"],
             "convolution_search": Option(

@@ -19,7 +19,6 @@ from harness.contract import BACKENDS, Fact, installing
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
 from harness.cuda.nvml import device_evidence
 from harness.cuda.pipeline import CudaSession
-from harness.cuda.sizes import parse_sizes
 from harness.digests import hash_files
 from harness.errors import HarnessError
 from harness.machine import find_distribution_version
@@ -89,19 +88,18 @@ def load(plan: LoadPlan) -> CudaSession:
 
 
 class LoadedModel:
-    """A model on one device: a session for each stream, since a session computes on one stream only, and for each size
-    of a batch, since it plans its convolutions again whenever the size changes."""
+    """A model on one device: one session per stream, since a session computes on one stream only."""
 
     capturable = False  # its own graphs wait for their end at each replay
 
     def __init__(self, engine: BackendEngine, plan: LoadPlan, device: Device) -> None:
         self._engine, self._path = engine, plan.require_engine("ONNX Runtime") / engine.file
         self._options, self._device = plan.options, device
-        self._sessions: dict[tuple[int, int], Any] = {}
+        self._sessions: dict[int, Any] = {}
         self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
-        if plan.scenario in ("Server", "Offline") and not self.batch_sizes:
-            chosen = parse_sizes(str(plan.options.get("batch_sizes", "")), plan.batch_size, "run")
-            self.batch_sizes = chosen or (plan.batch_size,)
+        if plan.scenario in ("Server", "Offline"):
+            # It plans its convolutions again whenever the shape of a batch changes, which takes longer than padding.
+            self.batch_sizes = self.batch_sizes or (min(plan.batch_size, engine.batch_size),)
         self.inputs: Sequence[Tensor] = engine.inputs
         self.notes: Mapping[str, Any] = {"precision": engine.precision}
 
@@ -116,19 +114,15 @@ class LoadedModel:
     def open(
         self, shapes: Sequence[Shape], inputs: Sequence[DeviceMemory], outputs: Sequence[DeviceMemory], stream: Stream
     ) -> BoundModel:
+        session = self._sessions.get(int(stream))
+        if session is None:
+            session = self._sessions[int(stream)] = self._session(int(stream))
         taken = [*zip(self.inputs, shapes, inputs, strict=True)]
         named = self.outputs(shapes)
         given = [*zip(named, [tensor.shape for tensor in named], outputs, strict=True)]
-        return BoundModel(partial(self._session, int(stream)), self._device.index, taken, given)
+        return BoundModel(session, self._device.index, taken, given)
 
-    def _session(self, stream: int, size: int) -> Any:
-        """The session of ``stream`` for batches of ``size``."""
-        session = self._sessions.get((stream, size))
-        if session is None:
-            session = self._sessions[stream, size] = self._load(stream)
-        return session
-
-    def _load(self, stream: int) -> Any:
+    def _session(self, stream: int) -> Any:
         options = ort.SessionOptions()
         options.log_severity_level = 3
         choices = {
@@ -156,7 +150,7 @@ class BoundModel:
 
     def __init__(
         self,
-        session: Callable[[int], Any],
+        session: Any,
         device: int,
         inputs: Sequence[tuple[Tensor, Shape, DeviceMemory]],
         outputs: Sequence[tuple[Tensor, Shape, DeviceMemory]],
@@ -164,14 +158,13 @@ class BoundModel:
         self._session, self._device, self._inputs, self._outputs = session, device, inputs, outputs
 
     def prepare(self, size: int) -> Callable[[], None]:
-        session = self._session(size)
-        binding = session.io_binding()
+        binding = self._session.io_binding()
         for bind, tensors in ((binding.bind_input, self._inputs), (binding.bind_output, self._outputs)):
             for tensor, shape, memory in tensors:
                 bind(tensor.name, "cuda", self._device, np.dtype(tensor.dtype), (size, *shape), memory.address)
         options = ort.RunOptions()
         options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-        run = session.run_with_iobinding
+        run = self._session.run_with_iobinding
 
         def enqueue() -> None:
             try:

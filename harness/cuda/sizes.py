@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from harness.contract import Scenario
-from harness.errors import HarnessError
 
 _STEPS = 16  # of a Server batch's range: a partial batch is padded by a sixteenth of the largest at most
 _PER_QUERY = 8  # samples of a MultiStream query
@@ -29,23 +28,3 @@ def sizes(largest: int, scenario: Scenario, only: Sequence[int] = ()) -> tuple[i
 def padded(count: int, allowed: Sequence[int]) -> int:
     """The smallest that holds ``count``."""
     return allowed[bisect_left(allowed, count)]
-
-
-def parse_sizes(text: str, largest: int, section: str) -> tuple[int, ...]:
-    """Of "1,16,256": ascending, the largest one ``largest``. Empty where nothing is set.
-
-    ``section``: of the spec, where they are set.
-    """
-    if not text.strip():
-        return ()
-    try:
-        sizes = tuple(sorted({int(part) for part in text.split(",")}))
-    except ValueError:
-        sizes = (0,)
-    if sizes[0] < 1 or sizes[-1] != largest:
-        raise HarnessError(
-            f"{section}.options.batch_sizes {text!r} does not fit batch_size {largest}",
-            "input",
-            "write batch sizes such as 1,16,256, the largest of them batch_size",
-        )
-    return sizes

@@ -83,8 +83,6 @@ def server_run(case: Case, rate: float, seconds: float, how: Sequence[int], **op
         "coalesce_queries": 1,
     }
     names = ("batch_size", "streams", "lanes", "queue_delay_us")
-    if case.backend == "onnxruntime-cuda":  # which computes no other sizes than those it is told
-        options["batch_sizes"] = ",".join(str(how[0] * part // 8) for part in range(4, 9))
     log = case.run("Server", conf, **dict(zip(names, how, strict=True)), **options)
     latency = {name: round(log[f"result_{name}.00_percentile_latency_ns"] / 1e6, 2) for name in (50, 99)}
     return {

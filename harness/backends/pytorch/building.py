@@ -17,7 +17,6 @@ from torch.utils import _pytree as pytree
 
 from harness.backends import BackendEngine, BuildPlan, Tensor
 from harness.backends.pytorch.packages import find_version, list_missing_operators, name_package
-from harness.cuda.sizes import parse_sizes
 from harness.errors import HarnessError
 
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -29,7 +28,7 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
     """``kind``: of device, "cpu" or "cuda". Raises HarnessError with what PyTorch says of the program."""
     _require_compiler()
     program = _read_program(plan.model, kind)
-    sizes = parse_sizes(str(plan.options.get("batch_sizes", "")), plan.batch_size, "engine")
+    sizes = parse_sizes(str(plan.options.get("batch_sizes", "")), plan.batch_size)
     half = bool(plan.options.get("half_inputs", False))
     samples = _describe_inputs(program, plan, half_inputs=half)
     collated = len({str(size) for size, _, _ in samples if not isinstance(size, int)}) > 1
@@ -79,6 +78,23 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
         outputs=outputs,
         settings=dict(plan.options),
     )
+
+
+def parse_sizes(text: str, largest: int) -> tuple[int, ...]:
+    """Of "1,16,256": ascending, the largest one ``largest``. Empty for one program that computes any size."""
+    if not text.strip():
+        return ()
+    try:
+        sizes = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        sizes = (0,)
+    if sizes[0] < 1 or sizes[-1] != largest:
+        raise HarnessError(
+            f"engine.options.batch_sizes {text!r} does not fit batch_size {largest}",
+            "input",
+            "write batch sizes such as 1,16,256, the largest of them batch_size",
+        )
+    return sizes
 
 
 class LoweredProgram(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here

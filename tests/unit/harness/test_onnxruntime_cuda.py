@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +88,3 @@ def test_a_batch_that_does_not_fit_is_refused(model: Path, tmp_path: Path, monke
     build(model, tmp_path)
     with pytest.raises(HarnessError, match="batches of 5, it takes 4"):
         onnxruntime_cuda.load(plan(tmp_path, 5))
-
-
-@pytest.mark.parametrize("text", ["2,8", "x,4", "0,4"])
-def test_batch_sizes_of_a_run_that_do_not_end_with_its_own_are_refused(
-    text: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ort, "get_available_providers", lambda: ["CUDAExecutionProvider"])
-    build(model, tmp_path)
-    with pytest.raises(HarnessError, match=r"run\.options\.batch_sizes .* does not fit batch_size 4"):
-        onnxruntime_cuda.load(replace(plan(tmp_path), options={"batch_sizes": text}))

@@ -12,9 +12,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install -e '.[pytorch]'")
 
 from harness.backends import BackendEngine, BuildPlan, Collate, LoadPlan, load_backend  # noqa: E402
-from harness.backends.pytorch.building import build_engine  # noqa: E402
+from harness.backends.pytorch.building import build_engine, parse_sizes  # noqa: E402
 from harness.contract import Counter  # noqa: E402
-from harness.cuda.sizes import parse_sizes  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from tests.unit.harness import tiny  # noqa: E402
 from tests.unit.harness.children import Children  # noqa: E402
@@ -238,5 +237,5 @@ def test_without_a_compiler_a_build_says_what_to_install(tmp_path: Path, monkeyp
 @pytest.mark.parametrize("text", ["1,x", "1,16", "0,8", "8,16"])
 def test_sizes_that_do_not_end_with_the_batch_size_are_refused(text: str) -> None:
     with pytest.raises(HarnessError, match="batch_sizes"):
-        parse_sizes(text, 8, "engine")
-    assert parse_sizes("4, 1,8", 8, "engine") == (1, 4, 8)
+        parse_sizes(text, 8)
+    assert parse_sizes("4, 1,8", 8) == (1, 4, 8)

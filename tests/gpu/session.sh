@@ -121,7 +121,7 @@ part() {
             ;;
         bert) ONLY=offline,single part bert-fp16 ;;
         serve-*) report "$1" "$PYTHON" -m tests.gpu.measure "${1#serve-}" --only server --json "$OUT/$1.json" ;;
-        ort) report ort "$PYTHON" -m tests.gpu.measure resnet-fp16 --backend onnxruntime-cuda --only offline,single,server --rounds 1 --json "$OUT/ort.json" ;;
+        ort) report ort "$PYTHON" -m tests.gpu.measure resnet-fp16 --backend onnxruntime-cuda --only "${ONLY:-offline,single,server}" --rounds 1 --json "$OUT/ort.json" ;;
         *) report "$1" "$PYTHON" -m tests.gpu.measure "$1" --json "$OUT/$1${BATCH:+-$BATCH}.json" --rounds "${ROUNDS:-2}" ${BATCH:+--batch $BATCH} ${ONLY:+--only $ONLY} ;;
     esac
     cp -f "$GPU_WORK"/gpu-work/timing-*.cache "$OUT"/ 2> /dev/null

@@ -14,28 +14,45 @@ from reconciler.git_process import ask
 
 
 class Commit(Struct, frozen=True):
+    """``when``: the author wrote it; ``committed``: it came to be as it is, after it was rebased or amended."""
+
     id: str
     author: str
     when: datetime
+    committed: datetime
     subject: str
 
 
-def find_appearances(root: Path, tip: str, folders: Iterable[str]) -> Mapping[tuple[str, str], Commit]:
+Appearances = Mapping[tuple[str, str], Commit]  # (path, blob id) → the commit that first gave the file these bytes
+
+
+def find_appearances(root: Path, tip: str, folders: Iterable[str]) -> Appearances:
     """(path, blob id) → the first commit, of all that lead to ``tip``, that gave the file these bytes."""
     answer = ask(
         root, "-c", "core.quotePath=false", "log", "--reverse", "--topo-order", *EVERY_CHANGE, "--relative",
-        "--format=%x01%H%x02%an%x02%at%x02%s", tip, "--", *folders, fetch=True,
+        "--format=%x01%H%x02%an%x02%at%x02%ct%x02%s", tip, "--", *folders, fetch=True,
     )  # fmt: skip
     found: dict[tuple[str, str], Commit] = {}
     commit = None
     for row in answer.out.decode(errors="surrogateescape").split("\n") if answer.status == 0 else ():
         if row.startswith("\x01"):
-            words = row[1:].split("\x02", 3)
-            commit = Commit(words[0], words[1], datetime.fromtimestamp(int(words[2]), UTC), words[3])
+            words = row[1:].split("\x02", 4)
+            written, made = (datetime.fromtimestamp(int(seconds), UTC) for seconds in words[2:4])
+            commit = Commit(words[0], words[1], written, made, words[4])
         elif row.startswith(":") and commit is not None:
             path, blob = parse_blob_row(row)
             if blob.strip("0"):
                 found.setdefault((path, blob), commit)
+    return found
+
+
+def find_commit_times(root: Path, commits: Iterable[str]) -> dict[str, datetime]:
+    """When each was committed; nothing of those that are not here."""
+    found = {}
+    for commit in sorted(set(commits)):
+        answer = ask(root, "show", "--no-patch", "--format=%ct", f"{commit}^{{commit}}")
+        if answer.status == 0:
+            found[commit] = datetime.fromtimestamp(int(answer.out.split()[0]), UTC)
     return found
 
 

@@ -17,7 +17,7 @@ from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.inputs import Origin, Value
-from reconciler.resource.settings import COMMAND, NO_HARDWARE
+from reconciler.resource.settings import COMMAND, COUNTED, NO_HARDWARE
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
 
 _FOLLOWING = ("division", "submitter", "status", "system_type")  # of systems/<name>.json, from the rest of the spec
@@ -69,14 +69,15 @@ def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
 
 
 def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:
-    """The description is published, the hardware is what runs wait for: they speak of the same machine."""
-    described, declared = system.description.get("accelerators_per_node"), system.settings.get("hardware.count")
-    if described is None or declared is None or not str(described.value).strip().isdecimal():
-        return
-    if int(str(described.value)) != int(str(declared.value)):
-        message = f"accelerators_per_node is {described.value}, and the hardware of {system.name} has {declared.value}"
-        fix = f'write accelerators_per_node: "{declared.value}", or correct hardware.count ({declared.origin})'
-        yield _at(described.origin, f"spec.systems.{system.name}.description.accelerators_per_node", message, fix)
+    """The description is published, the hardware is what runs wait for: they speak of the same machines."""
+    for field, setting in COUNTED.items():
+        described, declared = system.description.get(field), system.settings.get(setting)
+        if described is None or declared is None or not str(described.value).strip().isdecimal():
+            continue
+        if int(str(described.value)) != int(str(declared.value)):
+            message = f"{field} is {described.value}, and the hardware of {system.name} has {declared.value}"
+            fix = f'write {field}: "{declared.value}", or correct {setting} ({declared.origin})'
+            yield _at(described.origin, f"spec.systems.{system.name}.description.{field}", message, fix)
 
 
 def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:

@@ -14,14 +14,19 @@ from reconciler.diff.change import Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence
+from reconciler.git_history import find_appearances
+from reconciler.history.commit_records import RECORDS
 from reconciler.history.copies import find_copies
+from reconciler.history.dates import find_wrong_dates, verify_start
+from reconciler.history.described import verify_described
 from reconciler.history.logs import FOLDER, Logs, open_logs
 from reconciler.history.missing_runs import find_missing_runs
 from reconciler.history.rendered import verify_tree_files
 from reconciler.history.rewritten_decisions import find_rewritten_decisions
-from reconciler.history.runs import verify_candidates, verify_runs
+from reconciler.history.runs import verify_candidates, verify_release, verify_runs
 from reconciler.history.snapshot import Snapshot
 from reconciler.history.verdicts import verify_imported, verify_verdict
+from reconciler.record.decisions import FOLDERS
 from reconciler.resource.inputs import digest_inputs
 from reconciler.resource.kinds import Cell, Kind, place_cell
 from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Record
@@ -50,8 +55,10 @@ def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
             logs.read(_list_logs(cells[number : number + _AHEAD], at))
         yield from audit_cell(cell, at, logs, published=str(cell) in published)
     yield from find_copies(at, logs)
-    yield from find_missing_runs(root, at)
-    yield from find_rewritten_decisions(root, at)
+    appeared = find_appearances(root, at.commit, (RECORDS, *FOLDERS))
+    yield from find_missing_runs(root, at, appeared)
+    yield from find_rewritten_decisions(root, at, appeared)
+    yield from find_wrong_dates(root, at, appeared)
     yield from verify_tree_files(root, at, logs)
 
 
@@ -87,10 +94,13 @@ def audit_cell(cell: Cell, at: Snapshot, logs: Logs, *, published: bool) -> Iter
         yield from _digests(cell, name, record, logs)
         yield from verify_imported(cell, name, record, chosen, at, good) if came_whole else ()
         yield from verify_runs(cell, name, record, at, good)
+        yield from verify_start(cell, name, record, good)
+        yield from verify_release(cell, name, record, good)
         yield from _elsewhere(cell, name, record)
         yield from _made_from(cell, name, record, at)
         yield from _marks(cell, name, record, at)
         if name == "performance":
+            yield from verify_described(cell, name, record, at)
             yield from verify_candidates(cell, record, at, logs)
     for name, record in verdicts:
         yield _inputs(cell, f"{name} verdict", record, at)

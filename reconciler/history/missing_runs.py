@@ -8,7 +8,7 @@ from pathlib import Path
 from reconciler import git
 from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import RecordError
-from reconciler.git_history import find_appearances
+from reconciler.git_history import Appearances
 from reconciler.history.commit_records import RECORDS
 from reconciler.history.snapshot import Snapshot
 from reconciler.record.codec import decode, summarize
@@ -16,13 +16,13 @@ from reconciler.resource.kinds import Cell
 from reconciler.resource.records import Ended
 
 
-def find_missing_runs(root: Path, at: Snapshot) -> Iterator[Claim]:
+def find_missing_runs(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:
     """As far as the history here goes back. A run with other inputs than the published one could not take its place."""
     cells = {at.records[i].key: cell for cell, chosen in at.difference.chosen.items() if (i := chosen.performance)}
     begins = {f"{RECORDS}/Run/{key[:12]}-" for key in cells}
     gone = {
         (path, blob): commit
-        for (path, blob), commit in find_appearances(root, at.commit, [RECORDS]).items()
+        for (path, blob), commit in appeared.items()
         if path.rpartition("-")[0] + "-" in begins and path.endswith(".json")
         if path.removeprefix(f"{RECORDS}/").removesuffix(".json") not in at.records and path not in at.damaged
     }

@@ -15,9 +15,9 @@ from msgspec import Struct
 from reconciler import git
 from reconciler.diff.claims import Claim, Proof
 from reconciler.foreign import LARGEST_RECORD
-from reconciler.git_history import find_appearances
+from reconciler.git_history import Appearances
 from reconciler.history.snapshot import Snapshot
-from reconciler.record.decisions import FOLDERS, is_decision, parse_decisions
+from reconciler.record.decisions import is_decision, parse_decisions
 from reconciler.resource.decisions import Acceptance, Amendment, Decisions, Freeze
 
 
@@ -29,15 +29,15 @@ class _Moment(Struct, frozen=True):
     made: str
 
 
-def find_rewritten_decisions(root: Path, at: Snapshot) -> Iterator[Claim]:
+def find_rewritten_decisions(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:
     """As far as the history here goes back; a decision that was revoked is none of them."""
     standing = _list_moments(at.decisions)
     if not standing:
         return
-    appeared = {key: c for key, c in find_appearances(root, at.commit, FOLDERS).items() if is_decision(key[0])}
-    contents = git.read_blobs(root, [blob for (path, blob) in appeared if path not in standing])
+    decided = {key: commit for key, commit in appeared.items() if is_decision(key[0])}
+    contents = git.read_blobs(root, [blob for (path, blob) in decided if path not in standing])
     first: dict[_Moment, tuple[str, str]] = {}
-    for (path, blob), commit in appeared.items():
+    for (path, blob), commit in decided.items():
         data = contents.get(blob, b"")
         if path in standing:
             moments = [standing[path]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 
@@ -10,11 +11,13 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
 from reconciler.history.logs import Good, Logs, read_record_files
 from reconciler.history.snapshot import Snapshot
+from reconciler.mlperf.log_files import DETAIL
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import IMPORTED, REHEARSAL, Record
 from reconciler.result_formats.table import find_recorded_format
 
 Files = Mapping[str, bytes]
+_RELEASE = re.compile(rb'"key": "loadgen_version", "value": "([^"\\]{1,80})"')
 
 
 def verify_runs(cell: Cell, name: str, record: Record, at: Snapshot, logs: Good) -> Iterator[Claim]:
@@ -41,6 +44,20 @@ def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -
         for claim in verify_runs(cell, f"performance of {record.started}, not published", record, at, good):
             if not claim.what.endswith(": settings"):
                 yield claim
+
+
+def verify_release(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:
+    """The LoadGen that the record names, by its version, is the one that wrote the log."""
+    logged = _RELEASE.search(read_record_files(record, logs).get(DETAIL, b""))
+    if logged is None:
+        return
+    whole = logged[1].decode(errors="replace")
+    fact = record.facts.get("loadgen.version")
+    for stated in (record.values.get("loadgen_version"), fact.value if fact is not None else None):
+        if isinstance(stated, str) and stated and stated not in (whole, whole.partition(" ")[0]):
+            detail = f"recorded {stated}, {DETAIL} says {whole}"
+            yield Claim(str(cell), f"{name}: LoadGen", Proof.CONTRADICTED, detail)
+            return
 
 
 def _detail(record: Record, at: Snapshot) -> Detail:

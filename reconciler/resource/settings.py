@@ -59,6 +59,8 @@ def group_node_types(settings: Mapping[str, T]) -> dict[str, dict[str, T]]:
 
 
 _MILLISECONDS = 1000
+# Fields of systems/<name>.json that count what the hardware of a system counts.
+COUNTED = {"accelerators_per_node": "hardware.count", "number_of_nodes": "hardware.nodes"}
 NO_HARDWARE = frozenset({"", "none", "n/a", "0"})  # what people write where there is none
 
 

@@ -122,6 +122,9 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "a number of accelerators of its own": (
         (BOX, 'status: available, hardware: {accelerator: AMD, count: 2}, description: {accelerators_per_node: "4"}}'),
     ),
+    "a number of nodes of its own": (
+        (BOX, 'status: available, hardware: {accelerator: AMD, nodes: 2}, description: {number_of_nodes: "4"}}'),
+    ),
     "a field of a description that nobody reads": (
         (BOX, "status: available, description: {coolinq: air, cooling: air}}"),
     ),

@@ -1,0 +1,103 @@
+"""When records and decisions say that they were made, against what else tells the time: their logs, and their commits.
+
+Clocks of two machines may differ, so that what does not fit is not proven, and contradicted by nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from reconciler.diff.claims import Claim, Proof
+from reconciler.git_history import Appearances, find_commit_times
+from reconciler.history.commit_records import RECORDS
+from reconciler.history.logs import Good, read_record_files
+from reconciler.history.snapshot import Snapshot
+from reconciler.mlperf.log_files import DETAIL
+from reconciler.resource.decisions import Acceptance, Amendment, Freeze
+from reconciler.resource.kinds import Cell
+from reconciler.resource.records import IMPORTED, Record
+
+_SLACK = timedelta(hours=1)  # by which clocks may differ
+_LOGGED = rb'"key": "%b", "value": "(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d\.\d{3})"'
+_SHORT = 60.0  # seconds: a clock that is put right during a run is not yet another run
+_TIME = "%m-%d-%Y %H:%M:%S.%f"
+_WHY = "a clock was wrong, or it was dated anew"
+
+
+def verify_start(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:
+    """A run begins after the attempt that makes it, and takes no longer: the newest counts, so that an old one may be
+    dated anew. How long it waits in a queue nobody knows."""
+    log = read_record_files(record, logs).get(DETAIL, b"") if IMPORTED not in record.marks else b""
+    began, ended, started = _read_logged("power_begin", log), _read_logged("power_end", log), _read(record.started)
+    if began is not None and started is not None and began + _SLACK < started:
+        detail = f"it is dated {record.started}, and its log began at {began:%Y-%m-%d %H:%M:%S} UTC: {_WHY}"
+        yield Claim(str(cell), f"{name}: when it was made", Proof.MISSING, detail)
+    lasted = (ended - began).total_seconds() if began is not None and ended is not None else 0.0
+    if lasted > record.seconds + _SHORT:
+        detail = f"it took {record.seconds:g} s, and its log says that it lasted {lasted:.6g} s"
+        yield Claim(str(cell), f"{name}: how long it took", Proof.MISSING, detail)
+
+
+def find_wrong_dates(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:
+    """What was made after the commit that brought it, or decided before the commit that it was decided on."""
+    committed: dict[str, datetime] = {}
+    for (path, _), commit in appeared.items():
+        committed.setdefault(path, commit.committed)
+    for cell in sorted(at.difference.chosen, key=str):
+        counting = {i: at.committed.summaries[i] for i in at.difference.chosen[cell].all if i in at.committed.summaries}
+        for identity, summary in sorted(counting.items()):
+            path = f"{RECORDS}/{identity}.json"
+            if summary.address.cell == cell and (detail := _deny(path, summary.started, committed)):
+                yield Claim(str(cell), f"{summary.address.label}: when it was made", Proof.MISSING, detail)
+    yield from _find_wrong_decisions(root, at, committed)
+
+
+def _find_wrong_decisions(root: Path, at: Snapshot, committed: dict[str, datetime]) -> Iterator[Claim]:
+    known: dict[str, Acceptance | Freeze | Amendment] = {
+        **at.decisions.acceptances,
+        **at.decisions.freezes,
+        **at.decisions.amendments,
+    }
+    bases = find_commit_times(root, _list_bases(known.values()))
+    for path, decision in sorted(known.items()):
+        made, base = _read(decision.made), bases.get(decision.commit)
+        detail = _deny(path, decision.made, committed)
+        if not detail and made is not None and base is not None and made + _SLACK < base:
+            detail = (
+                f"{path} is dated {decision.made}, before the commit it was made on ({decision.commit[:12]}): {_WHY}"
+            )
+        if detail:
+            where = str(decision.cell or "submission")
+            yield Claim(where, f"{type(decision).__name__.lower()}: when it was decided", Proof.MISSING, detail)
+
+
+def _list_bases(decisions: Iterable[Acceptance | Freeze | Amendment]) -> list[str]:
+    """An amendment names the commit that was submitted."""
+    return [item.commit for item in decisions if item.commit]
+
+
+def _deny(path: str, stated: str, committed: dict[str, datetime]) -> str:
+    made, brought = _read(stated), committed.get(path)
+    if made is None or brought is None or made <= brought + _SLACK:
+        return ""
+    return f"{path} is dated {stated}, and a commit of {brought:%Y-%m-%dT%H:%M:%SZ} brought it: {_WHY}"
+
+
+def _read(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _read_logged(key: str, log: bytes) -> datetime | None:
+    """The first of that name, in UTC."""
+    found = re.search(_LOGGED % key.encode(), log)
+    try:
+        return datetime.strptime(found[1].decode(), _TIME).replace(tzinfo=UTC) if found else None
+    except ValueError:
+        return None

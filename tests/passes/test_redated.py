@@ -1,0 +1,111 @@
+"""What an audit says of dates, releases and descriptions that were written anew, though names and digests fit."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import pytest
+from msgspec.structs import replace
+
+from reconciler import git
+from reconciler.diff.claims import Proof
+from reconciler.history.described import verify_described
+from reconciler.history.snapshot import read_snapshot
+from reconciler.mlperf.log_files import DETAIL
+from reconciler.record.codec import decode
+from reconciler.record.decisions import write as write_decision
+from reconciler.resource.decisions import Freeze
+from reconciler.resource.inputs import Role, digest_inputs
+from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.records import Record, RecordedFact, RecordedInput
+from tests.passes.repository import SPEC, Repository
+from tests.passes.test_audited import PERFORMANCE, claims, clone, edited, forged, of, recorded
+from tests.passes.test_compliance import CELL
+from tests.shared import need
+
+__all__ = ["clone", "recorded"]
+need("mlperf_loadgen")
+
+
+def test_a_run_that_was_dated_after_its_log_and_its_commit_is_not_proven(clone: Repository) -> None:
+    """The newest run counts: whoever dates an old one anew chooses which is published."""
+    forged(clone, PERFORMANCE, lambda record: replace(record, started="2100-01-01T00:00:00.000000Z"))
+    clone.commit()
+    found = claims(clone)
+    assert of(found, Proof.MISSING) == {
+        "performance: a run that was removed",
+        "performance: when it was made",
+        "Run performance: when it was made",
+    }
+    assert "and its log began at 20" in found[CELL, "performance: when it was made"][1]
+    assert "and a commit of 20" in found[CELL, "Run performance: when it was made"][1]
+
+
+def test_a_log_that_lasted_longer_than_its_record_says_is_not_proven(clone: Repository) -> None:
+    def longer(text: str) -> str:
+        ended = re.search(r'"power_end", "value": "(\d\d)-(\d\d)-(\d{4})', text)
+        assert ended
+        return text.replace(ended[0], f'"power_end", "value": "{ended[1]}-{ended[2]}-{int(ended[3]) + 1}')
+
+    forged(clone, f"Run:{CELL}/accuracy", lambda record: edited(clone, record, DETAIL, longer))
+    clone.commit()
+    assert "accuracy: how long it took" in of(claims(clone), Proof.MISSING)
+
+
+@pytest.mark.parametrize("where", ["fact", "value", "log"])
+def test_another_loadgen_than_wrote_the_log_is_contradicted(clone: Repository, where: str) -> None:
+    def other(record: Record) -> Record:
+        if where == "fact":
+            fact = replace(record.facts["loadgen.version"], value="9.9.9")
+            return replace(record, facts={**record.facts, "loadgen.version": fact})
+        if where == "value":
+            return replace(record, values={**record.values, "loadgen_version": "9.9.9 @ 0123456789"})
+        stated = partial(re.sub, r'("loadgen_version", "value": ")\S+ @', r"\g<1>9.9.9 @")
+        return edited(clone, record, DETAIL, stated)
+
+    forged(clone, PERFORMANCE, other)
+    clone.commit()
+    found = claims(clone)
+    assert "performance: LoadGen" in of(found, Proof.CONTRADICTED)
+    assert "9.9.9" in found[CELL, "performance: LoadGen"][1]
+
+
+def test_a_description_of_other_hardware_than_was_used_is_contradicted(clone: Repository) -> None:
+    """It stales nothing, so that nothing is measured again."""
+
+    def used(record: Record) -> Record:
+        inputs = {**record.inputs, "hardware.count": RecordedInput(2, "specs/spec.yaml:9")}
+        return replace(record, inputs=inputs, key=digest_inputs(Kind.RUN, {n: i.value for n, i in inputs.items()}))
+
+    text = (clone.root / SPEC).read_text(encoding="utf-8")
+    assert "description: {cooling: air}" in text
+    described = 'description: {cooling: air, accelerators_per_node: "8", number_of_nodes: "1"}'
+    clone.write(SPEC, text.replace("description: {cooling: air}", described))
+    snapshot = read_snapshot(clone.root, git.resolve(clone.root, clone.commit() or "HEAD"))
+    (path,) = clone.record_paths(PERFORMANCE)
+    honest, cell = decode(path.read_bytes(), str(path)), Cell.parse(CELL)
+    assert not list(verify_described(cell, "performance", honest, snapshot))
+    (denied,) = verify_described(cell, "performance", used(honest), snapshot)
+    assert denied.proof is Proof.CONTRADICTED
+    assert denied.detail == "accelerators_per_node is 8 in the description of box, and it ran on 2"
+    nodes = RecordedFact([{"host": "n1"}, {"host": "n2"}], Role.NOTE)
+    placed = replace(honest, facts={**honest.facts, "machine.nodes": nodes})
+    (asked,) = verify_described(cell, "performance", placed, snapshot)
+    assert (asked.proof, asked.detail[:20]) == (Proof.MISSING, "number_of_nodes is 1")
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [("2100-01-01T00:00:00Z", "brought it"), ("2001-01-01T00:00:00Z", "before the commit it was made on")],
+)
+def test_a_decision_that_was_dated_after_its_commit_or_before_its_base_is_not_proven(
+    clone: Repository, made: str, says: str
+) -> None:
+    base = git.resolve(clone.root, "HEAD")
+    freeze = Freeze(Cell.parse(CELL), "the deadline", "Ann <ann@acme.example>", made, None, base)
+    write_decision(clone.paths, freeze)
+    clone.commit()
+    found = claims(clone)
+    assert of(found, Proof.MISSING) == {"freeze: when it was decided"}
+    assert says in found[CELL, "freeze: when it was decided"][1]

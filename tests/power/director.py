@@ -51,6 +51,15 @@ class Session(socketserver.StreamRequestHandler):
             for at in stamps
         ).encode()
 
+    def counted(self):
+        """What the analyzer's daemon was asked, with its answer: of all samples, of which each is the same."""
+        found = []
+        for mode in ("ranging", "testing"):
+            count = self.samples(mode).count(b"\n")
+            found.append({"cmd": f"Go,1000,0,{self.name}_{mode}", "reply": "Starting untimed measurement"})
+            found.append({"cmd": "Watts", "reply": f"Watts,{f'{WATTS:.6f},' * 3}{count},0,{count}"})
+        return found
+
     def files(self):
         files = {
             "power/ptd_logs.txt": b"stand-in\n",
@@ -60,7 +69,7 @@ class Session(socketserver.StreamRequestHandler):
             "run_1/ptd_out.txt": b"stand-in\n",
         }
         digests = {name: hashlib.sha1(data).hexdigest() for name, data in files.items()}
-        said = {"session_name": self.name, "messages": self.said, "results": digests}
+        said = {"session_name": self.name, "messages": self.said, "results": digests, "ptd_messages": self.counted()}
         return {**files, "power/server.json": json.dumps(said).encode()}
 
 

@@ -55,6 +55,15 @@ def of_ranging(texts: dict[str, str]) -> None:
     texts[SAMPLES] = texts["session/ranging/spl.txt"]
 
 
+def all_of(*changes: Change) -> Change:
+    return lambda texts: [change(texts) for change in changes]
+
+
+def no_messages(texts: dict[str, str]) -> None:
+    document = json.loads(texts[SERVER])
+    texts[SERVER] = json.dumps({**document, "ptd_messages": []})
+
+
 def no_samples(texts: dict[str, str]) -> None:
     del texts[SAMPLES]
 
@@ -64,13 +73,13 @@ def logs_of_ranging(texts: dict[str, str]) -> None:
         texts[f"session/run_1/mlperf_log_{name}.txt"] = texts[f"session/ranging/mlperf_log_{name}.txt"]
 
 
-# The lie → what an audit contradicts, nothing where it sees none. That the samples are missing is for `check` to say.
+# The lie → what an audit contradicts, nothing where it sees none: a warning of `verify-tree` contradicts nothing.
 LIES: dict[str, tuple[Change, set[str]]] = {
-    "a tenth of the watts": (put(SAMPLES, tenth), {"published files: power.digests"}),
+    "a tenth of the watts": (put(SAMPLES, tenth), {"published files: power.digests", "published files: power.watts"}),
     "samples of the ranging run": (of_ranging, {"published files: power.digests"}),
     "half of the samples": (put(SAMPLES, lambda text: text[: len(text) // 2]), {"published files: power.digests"}),
     "no samples": (put(SAMPLES, lambda _: ""), {"published files: power.digests"}),
-    "no file of samples": (no_samples, set()),
+    "no file of samples": (no_samples, {"published files: power.session"}),
     "logs of the ranging run": (logs_of_ranging, {"rendered tree"}),
     "the analyzer's log": (put("session/power/ptd_logs.txt", lambda _: "Watts\n"), {"published files: power.digests"}),
     "an empty client": (put(CLIENT, lambda _: "{}"), {"published files: power.session"}),
@@ -82,7 +91,11 @@ LIES: dict[str, tuple[Change, set[str]]] = {
         put(SAMPLES, next_year, listed=True),
         {"published files: power.times"},
     ),
-    "a tenth of the watts, and its digest": (put(SAMPLES, tenth, listed=True), set()),
+    "a tenth of the watts, and its digest": (
+        put(SAMPLES, tenth, listed=True),
+        {"published files: power.watts"},
+    ),
+    "a tenth of the watts, its digest, and no messages": (all_of(put(SAMPLES, tenth, listed=True), no_messages), set()),
 }
 
 

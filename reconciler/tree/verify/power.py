@@ -19,7 +19,8 @@ from reconciler.tree.verify.systems import REPEATED, ask_repeated
 _CLIENT, _SERVER = "client.json", "server.json"
 _LISTED = re.compile(r"(?:run_1|ranging|power)/[\w.-]{1,80}")
 _IDENTITIES = ("session_name", "uuid")
-_SAMPLES = "run_1/spl.txt"  # of the analyzer, in watts
+_NAME = "spl.txt"
+_SAMPLES = f"run_1/{_NAME}"  # of the analyzer, in watts
 _SAMPLED = re.compile(rb"^Time,(\d\d-\d\d-\d{4} \d\d:\d\d)", re.MULTILINE)
 _MINUTE = timedelta(minutes=1)
 _MOST_MINUTES = 100_000
@@ -49,6 +50,14 @@ def verify_sessions(view: CellView) -> Complaints:
             "the SHA-1 of each file that the session left",
             cause="a session that did not come to its end, or an edited file",
             other=find_key(client, "results"),
+        )
+    elif (view.files.results / "performance/run_1").size(_NAME) is None:
+        yield Complaint(
+            Place(f"{view.files.results.shown}/performance/{_SAMPLES}"),
+            "no samples",
+            "those that the session lists",
+            cause="a file that was left out",
+            other=find_key(server, "results"),
         )
 
 

@@ -57,6 +57,14 @@ def verify_watts(view: CellView) -> Complaints:
                 other=place,
                 severity=severity,
             )
+    if not any(phase == "testing" for phase, _ in answers):
+        yield Complaint(
+            Place(server.file),
+            "no answer of what the analyzer measured",
+            "those that the kit asks for before it stops a phase",
+            cause="a session of another kit, or messages that were taken out",
+            severity=Severity.WARNING,
+        )
     log = view.files.content(performance / "power", _DAEMON, LOG_LIMIT)
     given = {counted.text.encode() for _, counted in answers}
     strange = [sent for sent in _SENT.findall(log or b"") if sent not in given] if answers else []

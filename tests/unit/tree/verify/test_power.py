@@ -60,7 +60,29 @@ def write_session(folder: Path, file: str, names: list[str]) -> None:
         "uuid": {"client": "c1", "server": "s1"},
         "results": {name: hashlib.sha1((folder / name).read_bytes()).hexdigest() for name in names},
     }
+    if file == "server.json":
+        document["ptd_messages"] = list_messages(folder)
     (folder / "power" / file).write_text(json.dumps(document, indent=1))
+
+
+def list_messages(folder: Path, missing: int = 0) -> list[dict[str, str]]:
+    """What the analyzer's daemon was asked, with its answers, before the last samples were taken."""
+    messages = [{"cmd": "Hello", "reply": "Hello, PTDaemon here!"}]
+    for run, phase in (("ranging", "ranging"), ("run_1", "testing")):
+        messages += [{"cmd": f"Go,1000,0,2026-07-23_12-54-21_{phase}", "reply": "Starting"}]
+        messages += [{"cmd": "Watts", "reply": count(folder / run / "spl.txt", missing)}]
+        messages += [{"cmd": "Stop", "reply": "Stopping"}]
+    return messages
+
+
+def count(samples: Path, missing: int = 0) -> str:
+    """As the daemon answers, of all samples but the last ones."""
+    watts = [float(line.split(",")[3]) for line in samples.read_text().splitlines() if line.startswith("Time,")]
+    watts = watts[: len(watts) - missing]
+    valid = [each for each in watts if each > 0]
+    figures = (sum(valid) / len(valid), min(valid), max(valid))
+    counts = (len(watts), len(watts) - len(valid), len(valid))
+    return ",".join(("Watts", *(f"{figure:.6f}" for figure in figures), *map(str, counts)))
 
 
 def edit(file: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
@@ -73,13 +95,13 @@ def edit(file: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Path],
     return apply
 
 
-def find(folder: Path) -> list[tuple[str, str, str]]:
-    """(rule, file, what was found) of what is said of the session."""
+def find(folder: Path, *, watts: bool = False) -> list[tuple[str, str, str]]:
+    """(rule, file, what was found) of what is said of the session; of its watts, or of all else."""
     found = verify_tree(folder.parents[6]).findings
     return [
         (f.rule.id, f.complaint.place.file.partition("/performance/")[2], f.complaint.found)
         for f in found
-        if f.rule.kind == "power"
+        if f.rule.kind == "power" and (f.rule.id == "power.watts") is watts
     ]
 
 
@@ -210,32 +232,17 @@ def test_a_run_beyond_all_times_says_nothing_of_its_samples(session: Path, year:
 @pytest.fixture
 def counted(session: Path) -> Path:
     """A session whose director kept what the daemon counted, of samples that differ and of which two are not valid."""
-    answers = {}
     for run in ("ranging", "run_1"):
         first, second, *rest = make_samples(session).splitlines(keepends=True)
         zero = second.replace("Watts,210.5", "Watts,-1.25")
         higher = [line.replace("Watts,210.5", f"Watts,{211 + at % 3}.125000") for at, line in enumerate(rest)]
         (session / run / "spl.txt").write_text("".join((first, zero, *higher, zero)))
-        answers[run] = count(session / run / "spl.txt", missing=1)
-    messages = [{"cmd": "Hello", "reply": "Hello, PTDaemon here!"}]
-    for run, phase in (("ranging", "ranging"), ("run_1", "testing")):
-        messages += [{"cmd": f"Go,1000,0,2026-07-23_12-54-21_{phase}", "reply": "Starting"}]
-        messages += [{"cmd": "Watts", "reply": answers[run]}, {"cmd": "Stop", "reply": "Stopping"}]
+    messages = list_messages(session, missing=1)
     log = "".join(f"07-23-2026 12:55:00.1: Response to client sent: {item['reply']}\n" for item in messages)
     (session / "power/ptd_logs.txt").write_text(log)
     sign(session)
     edit("server.json", lambda d: d.update(ptd_messages=messages))(session)
     return session
-
-
-def count(samples: Path, missing: int = 0) -> str:
-    """As the daemon answers, of all samples but the last ones."""
-    watts = [float(line.split(",")[3]) for line in samples.read_text().splitlines()]
-    watts = watts[: len(watts) - missing]
-    valid = [each for each in watts if each > 0]
-    figures = (sum(valid) / len(valid), min(valid), max(valid))
-    counts = (len(watts), len(watts) - len(valid), len(valid))
-    return ",".join(("Watts", *(f"{figure:.6f}" for figure in figures), *map(str, counts)))
 
 
 def sign(folder: Path) -> None:
@@ -267,7 +274,7 @@ def test_watts_and_their_digest_written_anew_are_denied_by_what_was_counted(
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
     sign(counted)
-    ((rule, place, text),) = find(counted)
+    ((rule, place, text),) = find(counted, watts=True)
     assert (rule, place) == ("power.watts", f"{folder}/spl.txt")
     assert text.startswith(found)
 
@@ -279,7 +286,7 @@ def test_a_peak_that_was_moved_between_samples_is_denied_by_the_most_that_was_co
     assert low in tail
     path.write_text(f"{head}Watts,214.125{tail.replace(low, 'Watts,211.125', 1)}")
     sign(counted)
-    ((rule, _, text),) = find(counted)
+    ((rule, _, text),) = find(counted, watts=True)
     assert rule == "power.watts"
     assert text.startswith("at most 214.125 W in ")
 
@@ -289,7 +296,7 @@ def test_samples_that_were_taken_out_are_asked_about(counted: Path) -> None:
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join((*lines[:3], *lines[5:])))
     sign(counted)
-    ((rule, _, text),) = find(counted)
+    ((rule, _, text),) = find(counted, watts=True)
     assert (rule, text) == ("power.watts", f"{len(lines) - 2} samples, {len(lines) - 4} of them above 0 W")
 
 
@@ -300,7 +307,7 @@ def test_answers_written_anew_are_denied_by_the_daemons_own_log(counted: Path) -
     sign(counted)
     server = counted / "power/server.json"
     server.write_text(server.read_text().replace(before, count(path, missing=1)))
-    found = find(counted)
+    found = find(counted, watts=True)
     assert [rule for rule, _, _ in found] == ["power.watts"] * 2, "the ranging run has the same samples"
     assert found[-1][1:] == ("power/ptd_logs.txt", f"the answer {before}")
 
@@ -309,10 +316,17 @@ def test_a_daemons_log_that_was_copied_before_its_last_line_is_believed(counted:
     path = counted / "power/ptd_logs.txt"
     path.write_text(path.read_text().rpartition("Watts,")[0])
     sign(counted)
-    assert not find(counted)
+    assert not find(counted, watts=True)
 
 
-@pytest.mark.parametrize("messages", [None, 7, [7], [{"cmd": "Watts", "reply": "Watts,1,2"}], [{"cmd": ["Go"]}]])
-def test_messages_of_any_other_form_say_nothing(counted: Path, messages: object) -> None:
+@pytest.mark.parametrize("messages", [None, [], 7, [7], [{"cmd": "Watts", "reply": "Watts,1,2"}], [{"cmd": ["Go"]}]])
+def test_messages_that_count_nothing_are_asked_about(counted: Path, messages: object) -> None:
     edit("server.json", lambda d: d.update(ptd_messages=messages))(counted)
-    assert not find(counted)
+    assert find(counted, watts=True) == [
+        ("power.watts", "power/server.json", "no answer of what the analyzer measured")
+    ]
+
+
+def test_samples_that_are_listed_and_not_there_are_named(session: Path) -> None:
+    (session / "run_1/spl.txt").unlink()
+    assert find(session) == [("power.session", "run_1/spl.txt", "no samples")]

@@ -20,7 +20,7 @@ from reconciler.history.copies import find_copies
 from reconciler.history.dates import find_wrong_dates, verify_start
 from reconciler.history.described import verify_described
 from reconciler.history.logs import FOLDER, Logs, open_logs
-from reconciler.history.missing_runs import find_missing_runs
+from reconciler.history.missing_runs import find_missing_runs, tell_shallow
 from reconciler.history.rendered import verify_tree_files
 from reconciler.history.rewritten_decisions import find_rewritten_decisions
 from reconciler.history.runs import verify_candidates, verify_release, verify_runs
@@ -59,6 +59,7 @@ def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from find_missing_runs(root, at, appeared)
     yield from find_rewritten_decisions(root, at, appeared)
     yield from find_wrong_dates(root, at, appeared)
+    yield from tell_shallow(root)
     yield from verify_tree_files(root, at, logs)
 
 

@@ -32,6 +32,15 @@ def find_missing_runs(root: Path, at: Snapshot, appeared: Appearances) -> Iterat
             yield _claim(cells[found[0]], path, found[1], commit.id)
 
 
+def tell_shallow(root: Path) -> Iterator[Claim]:
+    """Whoever cuts the history off also cuts off what was removed from it."""
+    if git.is_shallow(root):
+        detail = (
+            "this clone is shallow: runs and decisions that were removed earlier are not seen (git fetch --unshallow)"
+        )
+        yield Claim("submission", "history", Proof.ATTESTED, detail)
+
+
 def _valid(data: bytes, path: str) -> tuple[str, str] | None:
     """Key and figures of a valid performance run; None for anything else."""
     try:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from reconciler import git
 from reconciler.diff.claims import Proof
 from reconciler.history.described import verify_described
+from reconciler.history.rendered import WHERE
 from reconciler.history.snapshot import read_snapshot
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.record.codec import decode
@@ -109,3 +110,14 @@ def test_a_decision_that_was_dated_after_its_commit_or_before_its_base_is_not_pr
     found = claims(clone)
     assert of(found, Proof.MISSING) == {"freeze: when it was decided"}
     assert says in found[CELL, "freeze: when it was decided"][1]
+
+
+def test_a_history_that_was_cut_off_is_told(clone: Repository) -> None:
+    """What was removed before cannot be seen."""
+    clone.write("notes.txt", "later\n")
+    clone.commit()
+    assert (WHERE, "history") not in claims(clone)
+    (clone.root / ".git/shallow").write_text(f"{git.resolve(clone.root, 'HEAD')}\n")
+    proof, detail = claims(clone)[WHERE, "history"]
+    assert proof is Proof.ATTESTED
+    assert detail.startswith("this clone is shallow")

@@ -71,6 +71,22 @@ def forged(root: Path, tmp_path: Path) -> None:
     commit(root, "Improve the score")
 
 
+def test_rescore_proves_a_score_that_was_written_in_other_words(
+    recorded: Path, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    path, record = record_of(recorded, "Score")
+    old = next(a for a in record.artifacts if a.name == "accuracy.txt")
+    other = tmp_path / "accuracy.txt"
+    other.write_text((recorded / "state/logs" / old.sha256).read_text() + "\n")
+    artifact = keep(RepositoryPaths(recorded), other, "accuracy.txt", in_git=True)
+    path.unlink()
+    artifacts = tuple(artifact if a is old else a for a in record.artifacts)
+    write_record(RepositoryPaths(recorded), replace(record, artifacts=artifacts))
+    commit(recorded, "End the file with an empty line")
+    proof, detail = claims(reconcile, "--rescore")[1][CELL, "accuracy"]
+    assert (proof, detail.endswith(": the same score, in other words")) == ("proven", True)
+
+
 def test_rescore_names_a_score_that_was_made_up(recorded: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     honest = record_of(recorded, "Score")[1].values["metric"]["value"]
     forged(recorded, tmp_path)

@@ -175,6 +175,19 @@ def test_diff_when_a_commit_added_records_alone_shows_only_the_result(twice: Pat
     assert reconcile("diff", "HEAD..HEAD")[0] == 0
 
 
+def test_diff_lists_what_each_cell_has_not_recorded_yet_and_nothing_of_others(
+    twice: Path, reconcile: Reconcile
+) -> None:
+    edit(twice, "target_qps: 1100", "target_qps: 1200")
+    edit(twice, "          Offline:", "          SingleStream: {target_latency: 1 ms}\n          Offline:")
+    git(twice, "commit", "--quiet", "--all", "--message", "Ask for more, and for another scenario")
+    cells = {cell["cell"]: cell for cell in report(reconcile, "diff", "HEAD~1..HEAD")["cells"]}
+    streams = CELL.replace("Offline", "SingleStream")
+    assert "Run accuracy" in cells[streams]["due"]
+    assert "Run performance" in cells[CELL]["due"]
+    assert "Run accuracy" not in cells[CELL]["due"]
+
+
 def test_compare_commits_a_system_and_a_tree(twice: Path, reconcile: Reconcile) -> None:
     (pair,) = report(reconcile, "compare", "HEAD~2", "HEAD")["pairs"]
     assert pair["ratio"] == pytest.approx(float(pair["other"]["value"]) / float(pair["one"]["value"]))

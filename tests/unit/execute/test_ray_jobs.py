@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -116,6 +117,7 @@ def test_address_of_the_dashboard_is_the_one_that_rays_own_client_would_ask() ->
 def test_another_process_finds_a_job_by_the_name_it_was_given(tmp_path: Path, dashboard: Dashboard) -> None:
     executor, handle, _ = submit(tmp_path)
     assert dashboard.jobs[NAME]["entrypoint_resources"] == {"box": 1}
+    assert dashboard.jobs[NAME]["entrypoint"] == f"exec sh {shlex.quote(str(handle.folder / 'ray.sh'))}"
     assert executor.poll(handle).state is State.QUEUED
     dashboard.jobs[NAME]["status"] = "RUNNING"
     (handle.folder / "placed").write_text(f"ray {NAME}\nnode7\n")

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
-from reconciler.resource.records import Artifact, Record
+from reconciler.resource.records import Artifact, Ended, Record
 from tests.acceptance.conftest import console as console_here
 from tests.passes.repository import Repository
 from tests.unit.cli.conftest import SPEC, recorded, recorded_once
@@ -47,12 +48,13 @@ def redate(data: bytes) -> bytes:
     return changed.encode()
 
 
-def record_again(root: Path, mode: str, edit: Callable[[bytes], bytes]) -> None:
-    """A second record of a run, three days later, with an edited copy of its log; both in a commit."""
+def record_again(root: Path, mode: str, edit: Callable[[bytes], bytes], **as_if: Any) -> None:
+    """A second record of a run, three days later, with an edited copy of its log and these fields; both in a commit."""
     for path in sorted((root / "state/records/Run").glob("*.json")):
         record = decode(path.read_bytes(), path.name)
         if record.address.mode != mode:
             continue
+        record = replace(record, **as_if)
         (old,) = [a for a in record.artifacts if a.name == DETAIL]
         data = edit((root / "state/logs" / old.sha256).read_bytes())
         new = old._replace(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
@@ -75,6 +77,11 @@ def find_contradicted(root: Path) -> dict[str, str]:
 def test_an_older_log_with_all_of_its_dates_changed_is_named(recorded: Path, mode: str) -> None:
     record_again(recorded, mode, redate)
     assert f"Run {mode}: a run of its own" in find_contradicted(recorded)
+
+
+def test_a_log_that_came_again_in_an_attempt_that_failed_is_not_claimed_by_it(recorded: Path) -> None:
+    record_again(recorded, "performance", redate, ended=Ended.FAILED, problem="the disk was full", values={})
+    assert "Run performance: a run of its own" not in find_contradicted(recorded)
 
 
 def test_a_pull_request_that_brings_such_a_log_is_named(recorded: Path) -> None:

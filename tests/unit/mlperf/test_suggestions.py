@@ -47,6 +47,11 @@ CASES: dict[str, tuple[dict[str, object], dict[str, object], bool]] = {
         {**TARGET, **FEW, "result_overlatency_query_count": 0},
         False,
     ),
+    "Server with more of them late than any number of queries would excuse": (
+        SERVER,
+        {**TARGET, **FEW, "result_query_count": 10**7, "result_overlatency_query_count": 99_811},
+        False,
+    ),
     "Server with enough queries": (SERVER, {**TARGET, **FEW, "early_stopping_met": True}, False),
     "Offline that ended too early": (OFFLINE, {**SHORT, "result_samples_per_second": 46.5}, False),
     "Offline without a rate": (OFFLINE, SHORT, False),

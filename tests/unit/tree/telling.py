@@ -8,6 +8,20 @@ from pathlib import Path
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.tree.findings import Place, TreeFinding
 
+# Who may demand what a rule says, before a colon and the part of it.
+SOURCES = frozenset(
+    {
+        *(
+            "inference rules",
+            "submission rules",
+            "submission checker",
+            "older submission checker",
+            "compliance scripts",
+        ),
+        *("LoadGen", "mlperf.conf", "power checker", "power kit", "ours"),
+    }
+)
+
 
 def tell(finding: TreeFinding, root: Path) -> str:
     said = finding.complaint

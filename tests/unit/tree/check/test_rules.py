@@ -16,7 +16,7 @@ from reconciler.tree.findings import Severity
 from tests.said import hold, read_sections
 from tests.unit.tree.check.conftest import checked
 from tests.unit.tree.check.mutations import MUTATIONS, Mutation
-from tests.unit.tree.telling import tell
+from tests.unit.tree.telling import SOURCES, tell
 
 SAID = Path(__file__).with_name("said_of_mutations.txt")
 
@@ -108,6 +108,7 @@ def test_pictures_of_samples_that_a_run_did_not_have_are_told_apart(
 def test_rules_have_names_of_their_own() -> None:
     assert len(ALL_RULES) > 20
     assert all("." in rule.id and rule.title and rule.sources for rule in ALL_RULES)
+    assert {source.partition(":")[0] for rule in ALL_RULES for source in rule.sources} <= SOURCES
     assert len({rule.id for rule in ALL_RULES}) == len(ALL_RULES)
 
 

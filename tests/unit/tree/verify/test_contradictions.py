@@ -16,7 +16,7 @@ from reconciler.tree.findings import Place, Severity, TreeFinding
 from reconciler.tree.verify.engine import ALL_RULES, verify_tree
 from tests.said import hold, read_sections
 from tests.unit.tree.check.made import change_system, detail, set_log, write
-from tests.unit.tree.telling import tell
+from tests.unit.tree.telling import SOURCES, tell
 
 SAID = Path(__file__).with_name("said_of_contradictions.txt")
 
@@ -562,6 +562,7 @@ def test_a_folder_of_trees_can_be_verified(tree: Path, tmp_path: Path) -> None:
 
 def test_rules_have_names_of_their_own() -> None:
     assert all("." in rule.id and rule.title and rule.sources for rule in ALL_RULES)
+    assert {source.partition(":")[0] for rule in ALL_RULES for source in rule.sources} <= SOURCES
 
 
 def test_runs_of_one_system_at_one_time_are_asked_about(tree: Path) -> None:

@@ -83,6 +83,8 @@ LIES: dict[str, tuple[Change, set[str]]] = {
     "logs of the ranging run": (logs_of_ranging, {"rendered tree"}),
     "the analyzer's log": (put("session/power/ptd_logs.txt", lambda _: "Watts\n"), {"published files: power.digests"}),
     "an empty client": (put(CLIENT, lambda _: "{}"), {"published files: power.session"}),
+    "no client": (lambda texts: texts.pop(CLIENT), {"published files: power.session"}),
+    "no director": (lambda texts: texts.pop(SERVER), {"published files: power.session"}),
     "a client of another session": (
         put(CLIENT, lambda text: re.sub(r'(session_name": ")', r"\g<1>x", text)),
         {"published files: power.session"},

@@ -31,6 +31,11 @@ _FIRST, _LAST = datetime(1990, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UT
 def verify_sessions(view: CellView) -> Complaints:
     """Client and director name one session, and list what it left."""
     client, server = view.once(read_session)
+    if is_power(view):
+        for read in (client, server):
+            if read.value is None:
+                found = read.problem or "no such file"
+                yield Complaint(Place(read.file, read.line), found, "what client and director wrote of their session")
     if client.value is None or server.value is None:
         return
     for name in _IDENTITIES:

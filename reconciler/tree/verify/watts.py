@@ -4,6 +4,7 @@ for the mean, the least and the most of the samples so far, and the director kee
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
@@ -66,8 +67,8 @@ def verify_watts(view: CellView) -> Complaints:
             severity=Severity.WARNING,
         )
     log = view.files.content(performance / "power", _DAEMON, LOG_LIMIT)
-    given = {counted.text.encode() for _, counted in answers}
-    strange = [sent for sent in _SENT.findall(log or b"") if sent not in given] if answers else []
+    given = Counter(counted.text.encode() for _, counted in answers)
+    strange = list(Counter(_SENT.findall(log or b"")) - given) if answers else []
     if strange:
         yield Complaint(
             Place(f"{performance.shown}/power/{_DAEMON}"),

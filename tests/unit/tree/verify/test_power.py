@@ -330,3 +330,12 @@ def test_messages_that_count_nothing_are_asked_about(counted: Path, messages: ob
 def test_samples_that_are_listed_and_not_there_are_named(session: Path) -> None:
     (session / "run_1/spl.txt").unlink()
     assert find(session) == [("power.session", "run_1/spl.txt", "no samples")]
+
+
+@pytest.mark.parametrize("file", ["client.json", "server.json"])
+@pytest.mark.parametrize("left", ["", "{"])
+def test_a_session_of_which_one_side_is_not_there_is_named(session: Path, file: str, left: str) -> None:
+    (session / "power" / file).write_text(left) if left else (session / "power" / file).unlink()
+    ((rule, place, found),) = find(session)
+    assert (rule, place) == ("power.session", f"power/{file}")
+    assert found == "no such file" or left

@@ -18,6 +18,7 @@ from reconciler.mlperf.loadgen.user_conf import select_settings
 from reconciler.mlperf.rules.inference import explain_refusal, explain_variant_refusal
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import Presence
+from reconciler.quantities import join_listing
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
@@ -120,7 +121,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     own_tests = find_declared_format(cell.settings).TESTS_ITSELF
     problems += _half_a_state(declared, cell) + _undeclared_store(declared, cell)
     problems += _of_earlier_rounds(cell, name, ruleset)
-    problems += _unfit_for_endpoints(cell, rules, ruleset) if own_tests else _unknown_tests(cell, rules)
+    problems += _unfit_for_endpoints(cell, rules, ruleset) if own_tests else _unfit_tests(cell, rules, ruleset)
     if "infer_from" in cell.settings:
         return problems + _not_inferable(declared, cell, rules, ruleset)
     if not cell.settings.get("engine.backend"):
@@ -226,8 +227,8 @@ def _half_a_state(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     return [_problem(cell, said[0], message, "declare set, restore, read and expect")]
 
 
-def _unknown_tests(cell: DeclaredCell, rules: BenchmarkRules) -> list[Problem]:
-    """Compliance tests that the round does not have, or that this program cannot judge for this benchmark."""
+def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+    """Compliance tests that the round does not have, that are of other benchmarks, or that are never run here."""
     problems = []
     for test in is_asked_for(cell):
         own = next((v for n, v in cell.settings.items() if n.startswith(f"{ASKED}{test}.dataset.")), None)
@@ -236,11 +237,16 @@ def _unknown_tests(cell: DeclaredCell, rules: BenchmarkRules) -> list[Problem]:
             if compared:
                 message = f"{test} is compared with the {compared} run, and must read the same samples"
                 problems.append(_problem(cell, own, message, f"take the dataset of {test} out"))
-        if not has_test(rules, test, cell.cell.scenario) or test not in TESTS:
-            named = ", ".join(rules.compliance_tests) or "no test"
-            fix = f"take it out; round {rules.round} asks {named} of {rules.name}"
-            value = cell.settings[f"{ASKED}{test}"]
-            problems.append(_problem(cell, value, f"there is no {test} for {rules.name} in this round", fix))
+        known = has_test(rules, test, cell.cell.scenario) and test in TESTS
+        if known and test in rules.list_stated_tests():
+            continue
+        named = ", ".join(rules.compliance_tests) or "no test"
+        fix = f"take it out; round {rules.round} asks {named} of {rules.name}"
+        if known:
+            others = [other.name for other in ruleset.benchmarks.values() if test in other.compliance_tests]
+            fix += f", and {test} of {join_listing(others, most=12) or 'none'}"
+        value = cell.settings[f"{ASKED}{test}"]
+        problems.append(_problem(cell, value, f"there is no {test} for {rules.name} in this round", fix))
     return problems
 
 

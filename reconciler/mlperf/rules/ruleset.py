@@ -122,6 +122,14 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
     def compliance_tests(self) -> tuple[str, ...]:
         return tuple(self.value("compliance_tests") or ())
 
+    def list_stated_tests(self) -> frozenset[str]:
+        """The tests that any source asks of this benchmark, also one that another overrules."""
+        ruled = self.ruled("compliance_tests")
+        if ruled is None:
+            return frozenset()
+        others = (*(value for _, value in ruled.overruled), *(each.value for each in ruled.ignored))
+        return frozenset(test for stated in (ruled.value, *others) for test in stated or ())
+
     def test(self, name: str, scenario: str = "") -> TestRules:
         """The rules of a compliance test for this benchmark; KeyError when the round does not know the test."""
         known: TestRules | None = self._made.get((name, scenario))

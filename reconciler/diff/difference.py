@@ -309,8 +309,8 @@ class Comparison(Struct):
             return
         before, edited = self.observed.rendered.get(name), self.observed.tree.get(name, ())
         if before != fingerprint:
-            reason = Reason.INPUT_CHANGED if before else Reason.NOT_RECORDED
-            self.change(resource, _replace_or_create(reason), reason, "rendered from other inputs", how=Work.RENDER)
+            reason, note = (Reason.INPUT_CHANGED, "rendered from other inputs") if before else (Reason.NOT_RECORDED, "")
+            self.change(resource, _replace_or_create(reason), reason, note, how=Work.RENDER)
         elif edited:
             worst = Reason.ARTIFACT_CORRUPT if any(w == "edited" for _, w in edited) else Reason.ARTIFACT_MISSING
             note = ", ".join(f"{path} is {what}" for path, what in edited[:3])

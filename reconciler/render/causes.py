@@ -60,7 +60,8 @@ def describe_cause(step: Step, actions: Mapping[Address, Action] = MappingProxyT
         names = join_listing(dict.fromkeys(_noun(address) for address in step.because), most=3)
         made = {actions.get(address, Action.REPLACE) for address in step.because}
         return f"{names} {_MADE.get(made.pop(), 'changed') if len(made) == 1 else 'changed'}"
-    text = _REASONS[change.reason]
+    unrendered = change.how is Work.RENDER and change.reason is Reason.NOT_RECORDED
+    text = "not rendered yet" if unrendered else _REASONS[change.reason]
     if change.note:
         return f"{text}: {change.note}"
     return text

@@ -10,7 +10,7 @@ from msgspec import Struct
 from reconciler.errors import LogError
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.log_line import LogLine
-from reconciler.quantities import is_whole
+from reconciler.quantities import is_whole, show_count
 
 CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks, and their resolution, may differ
 ENDING = Decimal(2)  # seconds from the last answer to the end of the run
@@ -57,5 +57,11 @@ def read_integer(log: DetailLog, key: str) -> int | None:
 
 
 def show_value(entry: LogLine) -> str:
-    text = " ".join(str(entry.value).split())
+    """In one short line; of a list of samples how long it is."""
+    value = entry.read()
+    if isinstance(value, list):
+        return f"a list of {show_count(len(value), 'value')}"
+    if value is None:
+        return "what is not JSON" if entry.raw else "null"
+    text = " ".join(str(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -129,7 +129,11 @@ def check_early_stopping(run: RunView) -> Complaints:
         result = next((v for k in _RESULTS if (v := read_value(run.log, k))), "")
         yield Complaint(
             find_at(run.log, "early_stopping_met"),
-            f"early stopping {'not met' if met is False else show_value(met)}"
+            (
+                "no early_stopping_met"
+                if met is None
+                else f"early stopping {'not met' if met is False else show_value(met)}"
+            )
             + (f": {show_value(result)}" if result else ""),
             "met: enough queries to prove the percentile",
             fix="run longer, or with a larger min_query_count",

@@ -294,7 +294,10 @@ def check_drafter(view: CurveView) -> Iterator[Complaint]:
     for point, block, approved in _drafted(view):
         if not any(drafter.checksum == block.get("weight_checksum") for drafter in approved):
             wanted = "a drafter that is approved for the benchmark, known by the checksum of its weights"
-            yield complain(point.point.file, f"drafter {block.get('model_id')!r}", wanted)
+            named = block.get("model_id")
+            yield complain(
+                point.point.file, "a drafter without a model_id" if named is None else f"drafter {named!r}", wanted
+            )
 
 
 def check_drafter_time(view: CurveView) -> Iterator[Complaint]:

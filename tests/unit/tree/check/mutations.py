@@ -333,6 +333,7 @@ MUTATIONS = (
     expect("no TEST01/verify_accuracy.txt", removed("TEST01/verify_accuracy.txt"), "compliance.files"),
     expect("fallback without accuracy.txt", partial(fallback, after="76.0", listed=False), "compliance.files"),
     expect("extra file in TEST01", added("TEST01/performance/run_1/user.conf"), "compliance.extra"),
+    expect("TEST01 is slower", edited("TEST01/verify_performance.txt", "PASS", "FAIL"), "compliance.verdict"),
     expect("TEST04 fails", edited("TEST04/verify_performance.txt", "PASS", "FAIL"), "compliance.verdict"),
     expect("extra file in run_1", added("performance/run_1/notes.txt"), "files.extra"),
     expect("extra file in accuracy", added("accuracy/notes.txt"), "files.extra"),

@@ -101,6 +101,15 @@ def test_change_of_a_setting_makes_stale_what_reads_it(change: dict[str, object]
     assert stale(compiled(declare()), compiled(declare(**change))) == expected
 
 
+def test_systems_that_are_declared_alike_share_what_is_built_and_no_measurement() -> None:
+    declared = declare()
+    (cell,), (system,) = declared.cells, declared.systems.values()
+    crate = replace(cell, cell=Cell("open", "crate", "digits", "Server"))
+    other = replace(declared, systems={"crate": replace(system, name="crate")}, cells=(crate,))
+    one, two = ({r.address.label: r.key for r in compiled(each).resources} for each in (declared, other))
+    assert {label for label in one if one[label] != two[label]} - {"Submission"} == RUNS
+
+
 def declare_beside(**changes: object) -> Declared:
     """Offline with Server in the background; ``changes`` of Server, as they go with Offline's settings."""
     named = {name.replace("__", "."): value for name, value in changes.items()}

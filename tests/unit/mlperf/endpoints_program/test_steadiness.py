@@ -80,6 +80,11 @@ def test_fewer_than_four_super_passes_tell_nothing() -> None:
     assert roll_up(parse_events(write_lines(make_events([10] * 12))), _SIZE)[1:] == ()
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_of_too_few_super_passes_only_the_first_is_ramp(count: int) -> None:
+    assert find_window(make_passes([10] * count), 0, _RULES).skipped == 1
+
+
 def test_hundreds_of_super_passes_are_judged_too() -> None:
     window = find_window(make_passes([10] * 200), 0, _RULES)
     assert window.found

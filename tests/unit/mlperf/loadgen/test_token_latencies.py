@@ -61,3 +61,10 @@ def test_a_first_token_comes_no_later_than_its_answer(part: str) -> None:
     first, whole = f"result_first_token_{part}_latency_ns", f"result_{part}_latency_ns"
     assert wrong(**{first: 10, whole: 10}) == []
     assert wrong(**{first: 11, whole: 10}) == [(first, "11", f"{whole} is 10", 3)]
+
+
+@pytest.mark.parametrize(("rate", "believed"), [("20", True), ("10", True), ("9.99999", True), ("9.9", False)])
+def test_each_answer_of_an_offline_run_has_a_token_at_least(rate: str, believed: bool) -> None:
+    values = {"result_tokens_per_second": float(rate), "result_samples_per_second": 10}
+    said = ("result_tokens_per_second", rate, "10 answers a second have a token each, at least", 3)
+    assert wrong(effective_scenario="Offline", **values) == ([] if believed else [said])

@@ -4,7 +4,7 @@
     ├── SpecError                       1   the spec is wrong: one or more problems, each with file:line:column
     ├── RepositoryError                 1   not a repository made for reconcile, or git refuses
     ├── RecordError                     1   a record or log cannot be read or is not what its name says
-    ├── LockedError                     1   another pass holds what this one needs
+    ├── LockedError                     1   another command, a pass or one that writes, holds what this one needs
     ├── StalePlanError                  1   a saved plan no longer matches the spec or the records
     ├── LogError                        1   a LoadGen log cannot be parsed (file:line)
     ├── StorageError                    1   a disk or machine refuses: full, read-only, failing, without locks

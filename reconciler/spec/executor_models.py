@@ -115,7 +115,9 @@ class Meter(Group):
     nothing."""
 
     director: fields.OptionalText = Field(
-        None, description="Where the kit's server listens: host:port, on the machine of the analyzer's daemon."
+        None,
+        description="Where the kit's server listens: host:port, on the machine of the analyzer's daemon. That there is "
+        "one makes stale; another one does not.",
     )
     ntp: fields.OptionalText = Field(None, description="Time server by which both machines are checked.")
     kit: fields.Location = Field(None, description="Folder of the kit (mlcommons/power-dev), its client and its check.")

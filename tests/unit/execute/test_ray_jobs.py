@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -152,12 +153,18 @@ def test_ends_of_a_job_that_left_no_result(
 
 
 def test_job_that_found_another_in_its_place_was_queued_again(tmp_path: Path, dashboard: Dashboard) -> None:
-    error = "JOB_ENTRYPOINT_COMMAND_ERROR"
-    dashboard.jobs[NAME] = {"submission_id": NAME, "status": "FAILED", "error_type": error}
-    (tmp_path / "twice").touch()
-    found = make_executor(tmp_path).poll(Handle("ray", tmp_path, NAME))
-    assert found.why is not None
-    assert found.why.problem_class == "requeued"
+    """One that failed by itself has no cause that its queue knows; both are given time to leave a result."""
+    dashboard.jobs[NAME] = {"submission_id": NAME, "status": "FAILED", "error_type": "JOB_ENTRYPOINT_COMMAND_ERROR"}
+    folders = [tmp_path / "doubled", tmp_path / "alone"]
+    for folder in folders:
+        folder.mkdir()
+    (folders[0] / "twice").touch()
+    with ThreadPoolExecutor(2) as pool:
+        polled = pool.map(lambda folder: make_executor(folder).poll(Handle("ray", folder, NAME)), folders)
+        doubled, alone = [found.why for found in polled]
+    assert doubled is not None
+    assert doubled.problem_class == "requeued"
+    assert alone is None
 
 
 def test_job_that_found_no_place_in_time_is_submitted_again(tmp_path: Path, dashboard: Dashboard) -> None:

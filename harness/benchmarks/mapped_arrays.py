@@ -61,7 +61,8 @@ def load_npy(path: Path, fix: str) -> np.ndarray:
 
 def map_npy(path: Path, dtypes: Sequence[str], width: int, fix: str, *, offset: int = 0, name: str = "") -> np.ndarray:
     """The array [rows, width] that begins at ``offset``, of one of ``dtypes``; ``width`` 0: [rows]. ``name``: for
-    messages, of a part of the file. Raises HarnessError where it is cut off, or anything else."""
+    messages, of a part of the file. Raises HarnessError where it is cut off, or anything else; where the array is all
+    of the file, also for what follows it."""
     shown = f"{path}{name}"
     shape, columns_first, found, start = _read_header(path, offset, shown, fix)
     wanted = (width,) if width else ()
@@ -70,6 +71,8 @@ def map_npy(path: Path, dtypes: Sequence[str], width: int, fix: str, *, offset: 
         raise HarnessError(f"{shown} holds {found.name} {list(shape)}, not {described}", "input", fix)
     if not shape[0]:
         raise HarnessError(f"{shown} holds no rows", "input", fix)
+    if not name and start + prod(shape) * found.itemsize < path.stat().st_size:
+        raise HarnessError(f"{shown} is longer than its header says", "input", fix)
     array: np.ndarray = np.memmap(path, found, "r", start, shape, "F" if columns_first else "C").view(np.ndarray)
     return array
 

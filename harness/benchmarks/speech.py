@@ -49,19 +49,34 @@ def open_threads(settings: Mapping[str, Any]) -> ThreadPoolExecutor:
 
 
 def count_samples(path: Path, fix: str) -> int:
-    """As its header says. Raises HarnessError where it is not one channel of 16 kHz, or longer than an hour."""
+    """As its header says. Raises HarnessError where it is not one channel of 16 kHz, longer than an hour, or
+    cut off."""
     import soundfile
 
     try:
-        info = soundfile.info(path)
+        with soundfile.SoundFile(path) as info:
+            _check_sound(path, info, fix)
+            return int(info.frames)
     except soundfile.LibsndfileError as error:
         raise HarnessError(f"{path} cannot be read: {error}", "input", fix) from error
+
+
+def _check_sound(path: Path, info: Any, fix: str) -> None:
+    """Its end is read too: what is cut off is told before any other file has been prepared."""
     if info.samplerate != RATE or info.channels != 1:
         what = f"{info.channels} channels of {info.samplerate} Hz"
         raise HarnessError(f"{path} has {what}, not one of {RATE}", "input", fix)
     if info.frames > _MOST_SAMPLES:
         raise HarnessError(f"{path} claims {info.frames:,} samples: more than an hour is no utterance", "input", fix)
-    return int(info.frames)
+    if info.frames:
+        try:
+            info.seek(info.frames - 1)
+            found = len(info.read(1))
+        except RuntimeError as error:  # what soundfile's own errors are, too
+            raise HarnessError(f"{path} is cut off or damaged: {error}", "input", fix) from error
+        if not found:
+            what = f"is cut off: it has not the {info.frames:,} samples of its header"
+            raise HarnessError(f"{path} {what}", "input", fix)
 
 
 def read_waveform(path: Path, samples: int, fix: str) -> np.ndarray:

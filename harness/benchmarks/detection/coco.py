@@ -17,7 +17,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import check_files, is_below
+from harness.benchmarks.checking import FileRule, check_files, is_below
 from harness.benchmarks.images import Preprocess, decode_image, make_jpeg_rule, prepare_images
 from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_json, read_list, require_source
 from harness.contract import Counter
@@ -59,20 +59,21 @@ def build_dataset(
     dtype = choose_dtype(settings, DTYPES)
     source = require_source(source, "the images and their annotations")
     path = source / layout.annotations
-    whole = read_annotations(path)
+    whole = read_annotations(path, layout.again)
     wanted = int(settings.get("count", 0))
     if not wanted and len(whole["images"]) != layout.count and not is_rehearsal(source):
-        fix = f"restore {path.name}, or set dataset.settings.count where fewer are wanted in the open division"
+        fix = f"{layout.again}, or set dataset.settings.count where fewer are wanted in the open division"
         found = f"{len(whole['images'])} images, the benchmark has {layout.count}"
         raise HarnessError(f"{path} names {found}", "input", fix)
     chosen = take_first(whole, wanted) if wanted else whole
     names = [f"{layout.images}/{image['file_name']}" for image in chosen["images"]]
     listed = read_list(benchmark, "calibration.txt") if layout.calibration else []
     calibration = [name for item in listed if (source / (name := f"{layout.calibration}/{item}")).is_file()]
-    rules = [make_jpeg_rule(name) for name in (*names, *calibration)]
+    images = [make_jpeg_rule(name) for name in (*names, *calibration)]
+    rules = [FileRule(layout.annotations), *images]
     only = "" if wanted else f"{layout.images}/*.jpg"
     check_files(source, rules, only=only, fix=f"{layout.again}; nothing was prepared")
-    counter.stage("building", len(rules))
+    counter.stage("building", len(images))
     prepare = partial(
         prepare_images,
         preprocess=preprocess,
@@ -87,9 +88,8 @@ def build_dataset(
     (output / ANNOTATIONS).write_text(json.dumps(chosen), encoding="utf-8")
 
 
-def read_annotations(path: Path) -> dict[str, Any]:
+def read_annotations(path: Path, fix: str) -> dict[str, Any]:
     """Raises HarnessError naming what is wrong with the file."""
-    fix = f"restore {path.name}"
     document = read_json(path, fix)
     parts = (
         {name: document.get(name) for name in ("images", "annotations", "categories")}

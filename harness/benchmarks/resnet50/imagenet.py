@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import check_files, is_below
+from harness.benchmarks.checking import FileRule, check_files, is_below
 from harness.benchmarks.images import decode_image, make_jpeg_rule, prepare_images
 from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
 from harness.contract import Counter
@@ -29,6 +29,7 @@ DTYPES = ("float32", "float16")
 MAP = "val_map.txt"
 _IMAGES = "ILSVRC2012_val_*"
 _AGAIN = "unpack ILSVRC2012_img_val.tar again"
+_MAP_AGAIN = f"`reconcile fetch resnet50` brings {MAP}, once the wrong one is away"
 
 
 class Labelled(NamedTuple):
@@ -47,6 +48,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     dtype = choose_dtype(settings, DTYPES)
     source = require_source(source, "ImageNet's images")
     listed = read_map(source / MAP)
+    check_files(source, [FileRule(MAP)], fix=_MAP_AGAIN)
     wanted = int(settings.get("count", 0))
     if not wanted and len(listed) != COUNT and not is_rehearsal(source):
         fix = f"complete {MAP}, or set dataset.settings.count where fewer are wanted in the open division"
@@ -82,24 +84,24 @@ def read_map(path: Path) -> list[Labelled]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        fix = f"put {MAP} into the dataset's folder: a line for each image, its file and its class"
+        fix = f"`reconcile fetch resnet50` brings {MAP}: a line for each image, its file and its class"
         raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
     except ValueError as error:
-        raise HarnessError(f"{path}: not a text file", "input", f"restore {MAP}") from error
+        raise HarnessError(f"{path}: not a text file", "input", _MAP_AGAIN) from error
     listed = [_parse_line(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
     names = {item.name for item in listed}
     if not listed or len(names) != len(listed):
         what = "names no image" if not listed else f"names {len(listed) - len(names)} images twice"
-        raise HarnessError(f"{path} {what}", "input", f"restore {MAP}")
+        raise HarnessError(f"{path} {what}", "input", _MAP_AGAIN)
     return listed
 
 
 def _parse_line(line: str, where: str) -> Labelled:
     words = line.split()
     if len(words) != 2 or not words[1].isascii() or not words[1].isdigit() or int(words[1]) > 999:
-        raise HarnessError(f"{where}: {line!r} is not a file and a class of 0 to 999", "input", f"restore {MAP}")
+        raise HarnessError(f"{where}: {line!r} is not a file and a class of 0 to 999", "input", _MAP_AGAIN)
     if not is_below(words[0]):
-        raise HarnessError(f"{where}: {words[0]} is not a path below the dataset's folder", "input", f"restore {MAP}")
+        raise HarnessError(f"{where}: {words[0]} is not a path below the dataset's folder", "input", _MAP_AGAIN)
     return Labelled(words[0], int(words[1]))
 
 

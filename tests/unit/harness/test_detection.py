@@ -157,6 +157,18 @@ def test_a_damaged_image_one_too_many_and_a_cut_off_file_are_named_with_the_fix(
         build(module, data)
 
 
+@BOTH
+def test_a_digest_of_the_annotations_must_be_theirs(
+    rehearsals: Path, module: ModuleType, layout: Any, tmp_path: Path
+) -> None:
+    data = copy_data(rehearsals, module, tmp_path)
+    (data / "SHA256SUMS").write_text(f"{'0' * 64}  {layout.annotations}\n")
+    with pytest.raises(HarnessError, match=f"1 have another digest than they should: {layout.annotations}") as caught:
+        build(module, data)
+    assert "reconcile fetch" in caught.value.fix
+    assert not list((tmp_path / "output").iterdir())
+
+
 def test_fewer_images_than_the_benchmark_has_are_refused_unless_asked_for(rehearsals: Path, tmp_path: Path) -> None:
     data = copy_data(rehearsals, retinanet, tmp_path)
     (data / REHEARSAL).unlink()

@@ -93,6 +93,10 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1000])
 
 
+def lengthen(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"more")
+
+
 def shorten(path: Path) -> None:
     np.save(path, np.load(path)[:-1])
 
@@ -113,6 +117,7 @@ def lose_member(path: Path) -> None:
         pytest.param(criteo.DENSE_FILE, Path.unlink, "1 are missing: day_23_dense.npy", id="missing"),
         pytest.param(criteo.LABELS_FILE, lambda path: path.write_bytes(b"<html>"), "1 are not npy files", id="html"),
         pytest.param(criteo.DENSE_FILE, cut, "day_23_dense.npy is cut off", id="cut-array"),
+        pytest.param(criteo.DENSE_FILE, lengthen, "day_23_dense.npy is longer than its header", id="longer"),
         pytest.param(criteo.SPARSE_FILE, cut, "day_23_sparse_multi_hot.npz is cut off", id="cut-archive"),
         pytest.param(criteo.DENSE_FILE, shorten, "day_23_dense.npy has [0-9,]+ rows, day_23_labels", id="rows"),
         pytest.param(criteo.SPARSE_FILE, compress, "0.npy is compressed", id="compressed"),

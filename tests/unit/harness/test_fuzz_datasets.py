@@ -295,7 +295,7 @@ READERS: Mapping[str, Reader] = {
         ("latents", alone("latents.npy", coco2014.read_latents), (save_npy(np.ones((1, 4, 2, 2), np.float32)),), 1),
         ("captions", alone("captions.tsv", coco2014.read_captions), (b'id\tcaption\n1\ta b\n2\t"c\n"\n',), 1),
         ("prompts", alone("prompts.txt", prompts.read_prompts), (b"a\nb c\n\n",), 1),
-        ("annotations", alone("a.json", lambda path: take_first(read_annotations(path), 1)), (COCO,), 1),
+        ("annotations", alone("a.json", lambda path: take_first(read_annotations(path, "restore it"), 1)), (COCO,), 1),
         ("questions", alone("dev.json", read_articles), (SQUAD,), 1),
         ("words", alone("vocab.txt", load_tokenizer), (b"[UNK]\n[CLS]\n[SEP]\na\n",), 2),
         *(

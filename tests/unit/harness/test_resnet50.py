@@ -119,6 +119,14 @@ def test_a_digest_beside_the_images_must_be_theirs(data: Path, counter: Counter)
         build(data, counter)
 
 
+def test_a_digest_of_the_map_must_be_its_own(data: Path, counter: Counter) -> None:
+    (data / "SHA256SUMS").write_text(f"{'0' * 64}  {imagenet.MAP}\n")
+    with pytest.raises(HarnessError, match=r"1 have another digest than they should: val_map\.txt") as caught:
+        build(data, counter)
+    assert "reconcile fetch resnet50" in caught.value.fix
+    assert not list((data.parent / "output").iterdir())
+
+
 def test_an_image_that_the_whole_map_does_not_name_is_told(
     data: Path, counter: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,7 +118,7 @@ def _choose(names: tuple[str, ...]) -> list[BenchmarkFiles]:
     """Those named, else those of the spec here. Raises ReconcilerError."""
     known = [name for item in load_benchmark_files().values() for name in item.names]
     for name in names:
-        if name not in known:
+        if find_benchmark_files(name) is None:
             fix = f"{suggest_nearest(name, known)}known are {', '.join(known)}"
             raise ReconcilerError(f"nothing is known of the files of {name}", fix=fix)
     found = [find_benchmark_files(name) for name in names or _list_declared()]

@@ -80,7 +80,8 @@ class SourceFile(Struct, frozen=True, kw_only=True):
 
 
 class BenchmarkFiles(Struct, frozen=True, kw_only=True):
-    """``datasets`` and ``models``: where a spec without a path of its own finds them, the first that is there."""
+    """``folder``: of its code. ``datasets`` and ``models``: where a spec without a path of its own finds them, the
+    first that is there."""
 
     folder: str
     names: tuple[str, ...]
@@ -101,9 +102,9 @@ def load_benchmark_files() -> Mapping[str, BenchmarkFiles]:
 
 
 def find_benchmark_files(*names: str) -> BenchmarkFiles | None:
-    """By any of its names; the first of ``names`` that is known."""
+    """By any of its names, or that of its code; the first of ``names`` that is known."""
     known = load_benchmark_files().values()
-    return next((item for name in names for item in known if name in item.names), None)
+    return next((item for name in names for item in known if name in (*item.names, item.folder)), None)
 
 
 def _parse(path: Path) -> BenchmarkFiles:

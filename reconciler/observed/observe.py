@@ -178,9 +178,12 @@ def find_wrong_source(
 
 def _explain_scratch(address: Address, kind: str, places: str, locations: Mapping[str, str]) -> Obstacle:
     """Nobody wrote a path, and the scratch space has none of those that the guides know."""
-    code = locations.get("benchmark.code", address.name)
+    from reconciler.mlperf.benchmark_files import find_benchmark_files
+
+    files = find_benchmark_files(locations.get("benchmark.code", address.name))
+    name = files.name if files else address.name
     fix = (
-        f"`reconcile fetch {code}` brings it, or says how; or export MLPERF_SCRATCH_PATH=DIR where it is elsewhere, "
+        f"`reconcile fetch {name}` brings it, or says how; or export MLPERF_SCRATCH_PATH=DIR where it is elsewhere, "
         f"or write {kind}.path in the spec"
     )
     return Obstacle(f"the {kind} is in none of the places of the scratch space: {places}", fix)

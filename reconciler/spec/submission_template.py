@@ -108,7 +108,7 @@ def _benchmark(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
         precision, why = _choose_precision(wanted, rules, backend)
     batch = "" if BACKENDS[backend].generates else ", batch_size: 1"
     fill = f"   {FILL_IN}: batch_size" if batch else ""
-    yield f"  # {facts.title}; data: {facts.dataset.size or 'see'} `reconcile fetch {facts.code}`"
+    yield f"  # {facts.title}; data: {facts.dataset.size or 'see'} `reconcile fetch {next(iter(facts.names))}`"
     yield f"  engine: {{backend: {backend}, precision: {precision}{batch}}}{fill}{why}"
     if BACKENDS[backend].serves:
         yield "  # A server of your own, which the runs ask: `reconcile explain spec.benchmarks.harness.service`."

@@ -81,6 +81,7 @@ SLOW: dict[str, str] = {
     "reconciler.history.rerun": "all of a pass, only where an audit measures again",
     "reconciler.history.rescore": "executors, only where an audit scores again",
     "reconciler.leftovers": "only where a cache is written",
+    "reconciler.mlperf.benchmark_files": "YAML of every benchmark, only where data are missing",
     "reconciler.mlperf.compliance.judging": "every compliance test, only where a verdict is due",
     "reconciler.mlperf.loadgen.settings": "LoadGen's tables, only where a run is due",
     "reconciler.mlperf.log_files": "values of rules, only where a verdict is due",

@@ -68,6 +68,8 @@ def test_the_benchmarks_of_the_spec_are_the_default(declared: Path) -> None:
     assert isinstance(told.exception, ReconcilerError)  # digits needs no file
     spec.write_text(text.replace("digits", "resnet50"))
     assert "resnet50_v1.onnx" in run("--dry-run").output
+    spec.write_text(text.replace("digits", "dlrm_v2"))  # its code has another name than its files
+    assert "day_23_dense.npy" in run("--dry-run").output
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:

@@ -92,6 +92,28 @@ def test_a_closed_spec_of_datacenter_needs_nothing_else(tmp_path: Path, scratch:
     assert f"{scratch}/models/resnet50/resnet50_v1.onnx" in told
 
 
+def test_other_benchmarks_of_the_guides_need_nothing_else_and_are_fetched_by_their_names(
+    tmp_path: Path, scratch: Path
+) -> None:
+    root = write_repository(tmp_path / "repo")
+    spec = root / "specs/one.yaml"
+    more = "".join(f"    {name}: {{engine: {{backend: onnxruntime}}}}\n" for name in ("bert-99", "dlrm-v2-99"))
+    cells = "".join(f"{name}: {{Offline: {{target_qps: 9}}}}, " for name in ("bert-99", "dlrm-v2-99"))
+    text = (
+        spec.read_text()
+        .replace("  divisions:", f"{more}  divisions:")
+        .replace("box: {resnet50", f"box: {{{cells}resnet50")
+    )
+    spec.write_text(text)
+    fixes = {step.fix for step in plan(root).plan.steps if step.change.address.kind is Kind.DATASET and step.blocked}
+    assert {fix.split("`")[1] for fix in fixes} == {"reconcile fetch bert", "reconcile fetch dlrm-v2"}
+    for path in ("data/squad/dev-v1.1.json", "data/criteo/day23/day_23_dense.npy", "models/bert/bert_large_v1_1.onnx"):
+        (scratch / path).parent.mkdir(parents=True, exist_ok=True)
+        (scratch / path).write_text("there")
+    (scratch / "models/dlrm/model_weights").mkdir(parents=True)
+    assert {step.blocked for step in plan(root).plan.steps} == {""}
+
+
 def test_what_is_in_none_of_its_places_is_told_with_all_of_them(tmp_path: Path, scratch: Path) -> None:
     (scratch / "models/resnet50/resnet50_v1.onnx").unlink()
     seen = plan(write_repository(tmp_path / "repo"))

@@ -152,6 +152,27 @@ def test_values(round_name: str, benchmark: str, scenario: str, name: str, value
 
 
 @pytest.mark.parametrize(
+    ("round_name", "benchmark", "sources"),
+    [
+        ("v4.1", "resnet", ("policy",)),
+        *(
+            ("v5.0", name, ("policy", "checker"))
+            for name in ("resnet", "retinanet", "bert-99.9", "dlrm-v2-99.9", "gptj-99.9", "llama2-70b-99")
+        ),
+        *(("v5.1", name, ("policy", "checker")) for name in ("stable-diffusion-xl", "mixtral-8x7b", "llama2-70b-99.9")),
+        ("v6.1", "bert-99", ("policy", "checker")),
+    ],
+)
+def test_the_checker_counts_samples_since_v5_0(round_name: str, benchmark: str, sources: tuple[str, ...]) -> None:
+    """``dataset-size`` of its constants; the checker of v4.1 has no such table."""
+    rules = rules_of(round_name, benchmark)
+    for name in ("dataset_size", "exact_accuracy_sample_count"):
+        found = rules.ruled(name, "Offline")
+        assert found is not None
+        assert found.sources == sources
+
+
+@pytest.mark.parametrize(
     ("round_name", "benchmark", "scenario", "metric", "least", "most"),
     [
         ("v6.1", "bert-99.9", "Offline", "F1", "90.783126", None),

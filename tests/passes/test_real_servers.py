@@ -23,9 +23,9 @@ import numpy as np
 import pytest
 
 from harness.contract import read_progress
-from reconciler.execute.outcome import Outcome, Status
 from reconciler.resource.records import SERVICE_LOG
-from tests.passes.repository import Repository, make_repository
+from tests.passes.repository import Repository
+from tests.passes.tiny_llama import make_asking, unhappy
 from tests.processes import find_free_ports
 from tests.shared import need
 from tests.unit.harness.llama import WORDS, continue_greedily, draw_weights, write_checkpoint
@@ -40,37 +40,15 @@ PROMPTS, END, LEAST, MOST = 24, 7, 3, 12
 KEY = "a-key-of-this-test"
 RUN = "Run:open/box/served/Server/performance"
 
-BENCHMARK = '''\
-"""Prompts of different lengths, and what a network answers to them (answers.json, written beside this file)."""
-import json
-from pathlib import Path
-
-import numpy as np
-
-from harness.benchmarks.language.prompts import load_prompts, write_prompts
-
-TOKENS = True
-GENERATION = {"min_new_tokens": 3, "max_new_tokens": 12}
-KNOWN = json.loads((Path(__file__).parent / "answers.json").read_text())
+ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 
 
-def build_dataset(source, settings, output, counter):
-    write_prompts(output, KNOWN["prompts"])
-    (output / "answers.json").write_text(json.dumps(KNOWN["answers"]))
+def serve(model: str, port: str, *more: str) -> list[str]:
+    """The words that start vLLM's server."""
+    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model, "--host", "127.0.0.1"]
+    words += ["--port", port, "--served-model-name", "tiny", "--dtype", "float32", "--skip-tokenizer-init"]
+    return [*words, "--enforce-eager", "--no-enable-prefix-caching", *more]
 
-
-load_samples = load_prompts
-
-
-def score(log, dataset, output):
-    answers = json.loads((dataset / "answers.json").read_text())
-    right = sum(
-        np.frombuffer(data, np.int32).tolist() == answers[index] for index, data in zip(log.indices.tolist(), log.data)
-    )
-    lines = {f"rouge{kind}": 100.0 * right / len(log.data) for kind in ("1", "2", "L", "Lsum")}
-    (output / "accuracy.txt").write_text(repr({**lines, "gen_len": 7 * right, "gen_num": len(log.data)}) + "\\n")
-    return {"right": right}
-'''
 
 SPEC = f"""\
     served:
@@ -86,10 +64,8 @@ SPEC = f"""\
       harness:
         service:
           command:
-            [sh, -c, 'echo $$ > "$0"; exec "$@"', PID, "{sys.executable}", -m, vllm.entrypoints.openai.api_server,
-             --model, "{{model}}", --host, 127.0.0.1, --port, "{{port}}", --served-model-name, tiny, --dtype, float32,
-             --skip-tokenizer-init, --enforce-eager, --no-enable-prefix-caching]
-          env: {{VLLM_CPU_KVCACHE_SPACE: "1", HF_HUB_OFFLINE: "1", VLLM_NO_USAGE_STATS: "1"}}
+            [sh, -c, 'echo $$ > "$0"; exec "$@"', PID, {", ".join(map(json.dumps, serve("{model}", "{port}")))}]
+          env: {json.dumps(ENVIRONMENT)}
           ready: {{url: "{{service_url}}/health", timeout: 20 min}}
     inside:
       as: llama3.1-8b
@@ -128,33 +104,19 @@ CELLS = f"""\
 """
 
 
-def make(root: Path) -> Repository:
-    return _make(root, SPEC.replace("PID", str(root / "server.pid")), CELLS)
-
-
-def _make(root: Path, benchmarks: str, cells: str) -> Repository:
-    repository = make_repository(root)
+def make(root: Path, benchmarks: str, cells: str) -> Repository:
     weights, rng = draw_weights(), np.random.default_rng(3)
-    write_checkpoint(root / "checkpoint", weights, end=END)
     prompts = [rng.integers(8, WORDS, length).tolist() for length in rng.integers(4, 40, PROMPTS)]
     answers = [continue_greedily(weights, prompt, MOST, end=END, least=LEAST) for prompt in prompts]
-    repository.write("benchmarks/answers.py", BENCHMARK)
-    repository.write("benchmarks/answers.json", json.dumps({"prompts": prompts, "answers": answers}))
-    head, _, rest = (root / "specs/spec.yaml").read_text(encoding="utf-8").partition("  benchmarks:\n")
-    assert rest
-    repository.write(
-        "specs/spec.yaml", f"{head}  benchmarks:\n{benchmarks}  divisions:\n    open:\n      box:\n{cells}"
-    )
+    repository = make_asking(root, prompts, answers, benchmarks, cells)
+    write_checkpoint(root / "checkpoint", weights, end=END)
     return repository
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    return make(tmp_path_factory.mktemp("real") / "repository")
-
-
-def unhappy(outcomes: list[Outcome] | tuple[Outcome, ...]) -> list[str]:
-    return [f"{o.step.change.address}: {o.message} {o.log}" for o in outcomes if o.status is not Status.DONE]
+    root = tmp_path_factory.mktemp("real") / "repository"
+    return make(root, SPEC.replace("PID", str(root / "server.pid")), CELLS)
 
 
 @pytest.mark.parametrize(
@@ -208,18 +170,18 @@ def bent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
     """Its server is reached through a proxy that bends answers; both run as long as the tests of this module."""
     root = tmp_path_factory.mktemp("bent") / "repository"
     behind, before = find_free_ports(2)
-    repository = _make(
+    repository = make(
         root,
         BENT.replace("URL", f"http://127.0.0.1:{before}"),
         "        bent:\n          Server: {target_qps: 20, min_query_count: 60}\n",
     )
-    kept = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
-    server = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(root / "checkpoint")]
-    server += ["--host", "127.0.0.1", "--port", str(behind), "--served-model-name", "tiny", "--api-key", KEY]
-    server += ["--dtype", "float32", "--skip-tokenizer-init", "--enforce-eager", "--no-enable-prefix-caching"]
+    server = serve(str(root / "checkpoint"), str(behind), "--api-key", KEY)
     proxy = [sys.executable, "-m", "tests.passes.bending_proxy"]
     proxy += [f"http://127.0.0.1:{behind}", str(before), str(root / "mischief")]
-    started = [subprocess.Popen(command, env=kept, start_new_session=True) for command in (server, proxy)]
+    started = [
+        subprocess.Popen(command, env={**os.environ, **ENVIRONMENT}, start_new_session=True)
+        for command in (server, proxy)
+    ]
     try:
         _wait_until_ready(f"http://127.0.0.1:{before}/health", started)
         yield repository

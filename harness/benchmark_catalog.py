@@ -136,7 +136,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     ),
     "mixtral_8x7b": BuiltInBenchmark(
         "mixtral_8x7b",
-        1,
+        2,
         "questions, numbers and programs: Mixtral 8x7B on OpenOrca, GSM8K and MBXP",
         rehearsed=True,
         libraries=_TEXTS,

@@ -20,6 +20,7 @@ from harness.tokens import (
     GenerationPlan,
     Generator,
     Sampling,
+    StopSequence,
     TokenBackend,
     TokenCompleter,
     TokenRelay,
@@ -117,6 +118,8 @@ def choose_sampling(own: Mapping[str, Any], ruled: Mapping[str, Any], settings: 
         )
     if "stop" in values:
         values["stop"] = tuple(values["stop"])
+    if "stop_sequences" in values:
+        values["stop_sequences"] = tuple(StopSequence(text, tuple(tokens)) for text, tokens in values["stop_sequences"])
     return Sampling(**values)
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,12 +20,34 @@ from harness.qsl import Arrays, Rows
 from harness.sut import Guard
 
 PROMPTS, SOUNDS, MESSAGES = "input_ids", "sound", "messages"
+STOP_SEQUENCE = "stop_sequence"
+"""Beside prompts: which of ``Sampling.stop_sequences`` ends the answer to each, counted from 1; 0 for none."""
 """The names of samples: one row of token ids each, of any length; one waveform in -1..1; or the messages of a chat,
 pictures and all, as the bytes of their JSON."""
 SOUND_RATE = 16_000  # of a waveform, samples of a second
 
 _NOTHING = np.int32(0)
 _WARM_UP_LIMIT = 600.0  # seconds; a server may compile for its first request
+
+
+class StopSequence(NamedTuple):
+    """What ends an answer and is its last part: as a text, and as tokens."""
+
+    text: str
+    tokens: tuple[int, ...]
+
+    def find(self, answer: Sequence[int], start: int = 0) -> int:
+        """How many tokens the answer has, as far as the first such sequence that begins at ``start`` or later; 0 where
+        there is none."""
+        count, first = len(self.tokens), self.tokens[0]
+        for place in range(max(0, start), len(answer) - count + 1):
+            if answer[place] == first and tuple(answer[place : place + count]) == self.tokens:
+                return place + count
+        return 0
+
+    def cut(self, answer: Sequence[int]) -> Sequence[int]:
+        """The answer with its stop sequence, and nothing behind that."""
+        return answer[: self.find(answer) or len(answer)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +57,8 @@ class Sampling:
     ``max_new_tokens`` 0: an answer may be as long as what computes it has room for.
     ``top_k`` below 1: tokens are drawn from all; ``seed`` below 0: equal prompts have different answers. ``stop``:
     token ids that end an answer; empty for what the model itself says. ``beams``: how many beginnings of an answer are
-    followed side by side, of which the likeliest whole one is the answer.
+    followed side by side, of which the likeliest whole one is the answer. ``stop_sequences``: further ends of answers
+    to some of the prompts (``STOP_SEQUENCE``).
     """
 
     min_new_tokens: int = 1
@@ -46,6 +69,7 @@ class Sampling:
     seed: int = 42
     stop: tuple[int, ...] = ()
     beams: int = 1
+    stop_sequences: tuple[StopSequence, ...] = ()
 
     def __post_init__(self) -> None:
         if self.min_new_tokens < 1 or 0 != self.max_new_tokens < self.min_new_tokens:
@@ -54,6 +78,10 @@ class Sampling:
                 "input",
                 "correct run.options.min_new_tokens and max_new_tokens",
             )
+
+    def find_stop_sequence(self, number: int) -> StopSequence | None:
+        """By its number in ``STOP_SEQUENCE``."""
+        return self.stop_sequences[number - 1] if number else None
 
     def describe_choice(self) -> dict[str, float | int]:
         """How a token is chosen, in the words that vLLM and servers of the OpenAI protocol share."""
@@ -120,9 +148,9 @@ class Generator(Protocol):
     def evidence(self) -> Mapping[str, Any]:
         """What must be the same in all runs of a cell and was found only now, such as what a server is."""
 
-    def place(self, prompts: Sequence[np.ndarray]) -> None:
+    def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
         """Make these the resident prompts. Nothing is in flight; whatever can be prepared of a request is prepared
-        now, since no clock runs."""
+        now, since no clock runs. ``stops``: ``STOP_SEQUENCE`` of each; empty where none has any."""
 
     def submit(self, identity: int, row: int) -> None:
         """Admit the prompt at ``row``. Returns at once; one thread calls it."""
@@ -311,7 +339,8 @@ class TokenSut:
 
 def place_prompts(generator: Generator, samples: Arrays) -> None:
     """What a sample library calls with the samples that LoadGen wants in memory."""
-    generator.place(list(samples[name_samples(samples)]))
+    stops = samples.get(STOP_SEQUENCE)
+    generator.place(list(samples[name_samples(samples)]), () if stops is None else [int(each) for each in stops])
 
 
 def name_samples(samples: Arrays) -> str:

@@ -22,7 +22,7 @@ from harness.contract import Fact
 from harness.digests import hash_files
 from harness.errors import HarnessError
 from harness.machine import find_distribution_version
-from harness.tokens import GenerationPlan, Sampling, Spoken
+from harness.tokens import GenerationPlan, Sampling, Spoken, StopSequence
 
 MODEL, ENCODER = "openvino_model.xml", "openvino_encoder_model.xml"  # of a text, and of speech
 _PRECISIONS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
@@ -64,6 +64,7 @@ class _Request:
     identity: int
     handle: Any
     due: int
+    stop: StopSequence | None = None
     tokens: list[int] = field(default_factory=list)
 
 
@@ -85,6 +86,7 @@ class Pipeline:
             )
         self._config = make_config(self._pipeline.get_config(), plan.sampling)
         self._prompts: list[ov.Tensor] = []
+        self._stops: Sequence[int] = ()
         self._work: SimpleQueue[tuple[int, int] | None] = SimpleQueue()
         self._active: list[_Request] = []
         self._most = scheduler.max_num_seqs
@@ -100,7 +102,8 @@ class Pipeline:
         self._thread = threading.Thread(target=self._serve, name="openvino-genai", daemon=True)
         self._thread.start()
 
-    def place(self, prompts: Sequence[np.ndarray]) -> None:
+    def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
+        self._stops = stops
         self._prompts = [ov.Tensor(np.array(prompt, np.int64)[None]) for prompt in prompts]
 
     def submit(self, identity: int, row: int) -> None:
@@ -143,7 +146,8 @@ class Pipeline:
                     continue
                 self._number += 1
                 patience = 1 if self._plan.streaming else self._plan.sampling.min_new_tokens
-                self._active.append(_Request(identity, handle, self._steps + patience))
+                stop = self._plan.sampling.find_stop_sequence(self._stops[row]) if self._stops else None
+                self._active.append(_Request(identity, handle, self._steps + patience, stop))
         except Empty:
             pass
         return True
@@ -162,7 +166,8 @@ class Pipeline:
             best = max(request.handle.read_all(), key=lambda output: output.score)
             request.tokens += best.generated_ids
         if status == genai.GenerationStatus.FINISHED:
-            self._plan.completed(request.identity, request.tokens)
+            found = request.tokens
+            self._plan.completed(request.identity, request.stop.cut(found) if request.stop else found)
         else:
             problem = f"a prompt was given up by the pipeline ({status.name})"
             fix = "raise run.options.cache_gib: the cache has no room for it"
@@ -192,7 +197,7 @@ class Transcriber:
         for thread in self._threads:
             thread.start()
 
-    def place(self, prompts: Sequence[np.ndarray]) -> None:
+    def place(self, prompts: Sequence[np.ndarray], _stops: Sequence[int] = ()) -> None:
         self._sounds = prompts
 
     def submit(self, identity: int, row: int) -> None:

@@ -19,7 +19,7 @@ from harness.backends.openai.serving import Server
 from harness.backends.openai.texts import Texts, load_texts
 from harness.backends.openai.wire import Limits, SilentError, StatusError, UnreachableError, Wires
 from harness.errors import HarnessError
-from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, Tokenized
+from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence, Tokenized
 
 _CONNECT = 30.0  # seconds
 _LOOKING = 30.0  # seconds in which a server names its models
@@ -29,6 +29,7 @@ _VERSIONS = {  # where a server tells its own: vLLM and trtllm-serve; llama.cpp'
     "/props": "build_info",
     "/get_server_info": "version",
 }
+_ALL = -1  # of the tokens, where the likeliest are counted
 _ENDED = ("stop", "length")  # else the server gave up: SGLang's abort, trtllm-serve's timeout and cancelled, …
 _FIX = "see the server's log; the next pass starts it, or asks it, again"
 
@@ -47,6 +48,7 @@ class _Prompts:
     bodies: Sequence[bytes | memoryview] = ()
     head: bytes = b""
     tail: bytes = b""
+    stops: Sequence[int] = ()
 
     def make_body(self, row: int) -> bytes:
         return b"".join((self.head, self.bodies[row], self.tail))
@@ -84,12 +86,15 @@ class Client:
 
     # On the thread of the caller.
 
-    def place(self, prompts: Sequence[np.ndarray]) -> None:
+    def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
         if self._whole:  # pictures make them large: they are held once
             bodies = [prompt.data for prompt in prompts]
             self._prompts = _Prompts(bodies, self._make_head()[:-1] + b', "messages": ', b"}")
         else:
-            self._prompts = _Prompts([self._make_body(prompt) for prompt in prompts])
+            find = self._plan.sampling.find_stop_sequence
+            known = [find(number) for number in stops] or [None] * len(prompts)
+            asked = [self._make_body(prompt, stop) for prompt, stop in zip(prompts, known, strict=True)]
+            self._prompts = _Prompts(asked, stops=stops)
 
     def submit(self, identity: int, row: int) -> None:
         self._loop.post(self._admit, identity, row)
@@ -112,13 +117,16 @@ class Client:
             said |= {"stream": True, "stream_options": {"include_usage": True}}
         return said
 
-    def _make_body(self, prompt: np.ndarray) -> bytes:
+    def _make_body(self, prompt: np.ndarray, stop: StopSequence | None) -> bytes:
         tokens = [int(token) for token in prompt]
+        ends: dict[str, Any] = {"stop": [stop.text]} if stop else {}
         if self._texts is None:
-            return self._write({"prompt": tokens, "return_token_ids": True})
+            return self._write({"prompt": tokens, "return_token_ids": True, **ends})
+        if stop:  # it is a part of the answer
+            ends["include_stop_str_in_output"] = True
         if self._server.chat:
-            return self._write({"messages": [{"role": "user", "content": self._texts.decode(tokens)}]})
-        return self._write({"prompt": tokens if self._server.prompt_ids else self._texts.decode(tokens)})
+            return self._write({"messages": [{"role": "user", "content": self._texts.decode(tokens)}], **ends})
+        return self._write({"prompt": tokens if self._server.prompt_ids else self._texts.decode(tokens), **ends})
 
     def _write(self, asked: Mapping[str, Any]) -> bytes:
         """With the fields of ``extra``, which wins; one that is null there is not sent: trtllm-serve refuses a request
@@ -215,12 +223,14 @@ class Client:
                 return
             identity, row = self._waiting.popleft()
             replica.outstanding += 1
-            self._tasks[identity] = asyncio.create_task(self._ask(replica, identity, self._prompts.make_body(row)))
+            self._tasks[identity] = asyncio.create_task(self._ask(replica, identity, row))
 
-    async def _ask(self, replica: _Replica, identity: int, body: bytes) -> None:
+    async def _ask(self, replica: _Replica, identity: int, row: int) -> None:
         try:
-            answer = await self._exchange(replica, identity, body)
-            result = await self._count(replica.url, answer)
+            answer = await self._exchange(replica, identity, self._prompts.make_body(row))
+            stops = self._prompts.stops
+            stop = self._plan.sampling.find_stop_sequence(stops[row]) if stops else None
+            result = await self._count(replica.url, answer, stop)
         except asyncio.CancelledError:
             self._plan.failed(identity, self._failure or HarnessError("the run ends", "backend"))
         except StatusError as error:
@@ -280,7 +290,9 @@ class Client:
         """Only an accuracy run reads which token it is."""
         return self._texts.encode(answer.text)[:1] if self._texts and self._plan.logged else [0]
 
-    async def _count(self, url: str, answer: Answer) -> list[int] | int | Spoken | Tokenized:
+    async def _count(
+        self, url: str, answer: Answer, stop: StopSequence | None
+    ) -> Sequence[int] | int | Spoken | Tokenized:
         """The tokens of an answer; only their number where nobody reads them and the server says it; what is said, of
         messages."""
         if self._whole:
@@ -292,7 +304,7 @@ class Client:
             if answer.text and not answer.tokens:
                 fix = "set run.options.token_ids: false, which sends text and counts with the model's tokenizer"
                 raise self._server.explain(url, "the server gives text and no token ids", fix, "input")
-            return answer.tokens
+            return stop.cut(answer.tokens) if stop else answer.tokens
         if answer.counted and not self._plan.logged:
             return answer.counted
         tokens = await asyncio.get_running_loop().run_in_executor(None, self._texts.encode, answer.text)
@@ -317,11 +329,14 @@ class Client:
 
 def describe_sampling(sampling: Sampling) -> dict[str, Any]:
     """In the words of the protocol, with those that vLLM, SGLang and trtllm-serve added where they are needed. Raises
-    HarnessError for what there are no words for."""
+    HarnessError for what there are no words for. Where tokens are drawn, all that narrows the choice is said: servers
+    have defaults of their own, llama.cpp's the 40 likeliest and ``min_p`` 0.05."""
     if sampling.beams > 1:
         problem = f"an answer is the best of {sampling.beams} beams, for which the OpenAI protocol has no word"
         raise HarnessError(problem, "input", "use the backend openvino-genai, or declare a harness command")
     said: dict[str, Any] = {**sampling.describe_choice()}
+    if sampling.temperature:
+        said |= {"top_k": max(sampling.top_k, 0) or _ALL, "min_p": 0.0}
     if sampling.max_new_tokens:
         said["max_tokens"] = sampling.max_new_tokens
     if sampling.min_new_tokens > 1:

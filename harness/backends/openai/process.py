@@ -46,8 +46,8 @@ class ClientServer:
         client.close()
         self._tell("answer", dict(client.notes))
 
-    def _place(self, client: Client, prompts: Sequence[Any]) -> None:
-        client.place(prompts)
+    def _place(self, client: Client, prompts: Sequence[Any], stops: Sequence[int]) -> None:
+        client.place(prompts, stops)
         self._tell("answer")
 
     def _fail(self, identity: int, error: BaseException) -> None:

@@ -116,9 +116,9 @@ class Clients:
         self.notes: dict[str, Any] = {**notes, "client_processes": count}
         self.evidence: Mapping[str, Any] = evidence
 
-    def place(self, prompts: Sequence[np.ndarray]) -> None:
+    def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
         for process in self._processes:
-            process.tell("place", list(prompts))
+            process.tell("place", list(prompts), stops)
         for process in self._processes:
             process.wait()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from harness.backends.vllm.listening import Listeners, count_listeners
 from harness.backends.vllm.speech import read_speech_prompt
 from harness.contract import Scenario
 from harness.errors import HarnessError
-from harness.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken
+from harness.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken, StopSequence
 
 _FIX = "see the log of this run: vLLM prints the cause before it ends"
 _ENDED = ("stop", "length")
@@ -34,7 +35,10 @@ class VllmEngine:
             plan.sampling, checkpoint.ends, streaming=plan.streaming, texts=plan.samples == SOUNDS
         )
         self._listeners: Listeners | None = None
+        # An answer with a stop sequence is read as it comes, so that nothing is computed behind it.
+        self._watched = make_parameters(plan.sampling, checkpoint.ends, streaming=True)
         self._prompts: Sequence[Any] = []
+        self._stops: Sequence[int] = ()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._failure: HarnessError | None = None
         if plan.samples == SOUNDS:  # first, since they start while the engine does
@@ -57,7 +61,8 @@ class VllmEngine:
                 self.close()
                 raise
 
-    def place(self, prompts: Sequence[np.ndarray]) -> None:
+    def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
+        self._stops = stops
         if self._listeners is None:
             self._prompts = [{"prompt_token_ids": prompt.tolist()} for prompt in prompts]
         else:
@@ -80,12 +85,13 @@ class VllmEngine:
         if self._failure is not None:
             self._plan.failed(identity, self._failure)
             return
-        self._tasks[identity] = asyncio.create_task(self._ask(identity, self._prompts[row]))
+        stop = self._plan.sampling.find_stop_sequence(self._stops[row]) if self._stops else None
+        self._tasks[identity] = asyncio.create_task(self._ask(identity, self._prompts[row], stop))
 
-    async def _ask(self, identity: int, prompt: Any) -> None:
+    async def _ask(self, identity: int, prompt: Any, stop: StopSequence | None) -> None:
         try:
             if self._listeners is None:
-                answer = await self._follow(identity, prompt)
+                answer = await self._follow(identity, prompt, stop)
             else:
                 answer = await self._transcribe(identity, prompt, self._listeners)
         except asyncio.CancelledError:
@@ -104,16 +110,22 @@ class VllmEngine:
             self.notes |= listeners.describe()
             return await self._follow(identity, heard)
 
-    async def _follow(self, identity: int, prompt: Any) -> Answer:
+    async def _follow(self, identity: int, prompt: Any, stop: StopSequence | None = None) -> Answer:
         """All tokens of an answer, the first of a stream told at once; of what was heard, the text."""
         tokens: list[int] = []
         text, ended = "", None
-        async for output in self._engine.generate(prompt, self._parameters, str(identity)):
-            (part,) = output.outputs
-            if self._plan.streaming and not tokens and part.token_ids:
-                self._plan.first(identity, part.token_ids[:1])
-            tokens += part.token_ids
-            text, ended = text + part.text, part.finish_reason
+        parameters = self._watched if stop else self._parameters
+        async with aclosing(self._engine.generate(prompt, parameters, str(identity))) as outputs:
+            async for output in outputs:
+                (part,) = output.outputs
+                if self._plan.streaming and not tokens and part.token_ids:
+                    self._plan.first(identity, part.token_ids[:1])
+                known = len(tokens)
+                tokens += part.token_ids
+                text, ended = text + part.text, part.finish_reason
+                if stop and (count := stop.find(tokens, known + 1 - len(stop.tokens))):
+                    tokens, ended = tokens[:count], "stop"
+                    break
         if ended not in _ENDED:
             raise HarnessError(f"vLLM gave up a prompt ({ended or 'without a reason'})", "backend", _FIX)
         return tokens if self._listeners is None else Spoken(text, len(tokens))

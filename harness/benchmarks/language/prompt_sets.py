@@ -41,6 +41,7 @@ class PromptSet:
     of the longest prompt, 0 where that is not known. ``checkpoints``: folders below ``models`` of a scratch space in
     which people have the checkpoint, whose tokenizer it is. ``sentences``: the score takes texts apart. ``also``: other
     names that columns have had. ``within``: the folder below the dataset's that files are in, where they are in one.
+    ``stops``: what the column ``dataset`` says -> which of the benchmark's stop sequences ends the answer, from 1.
     """
 
     name: str
@@ -57,6 +58,7 @@ class PromptSet:
     numeric: frozenset[str] = field(default_factory=frozenset)
     also: Mapping[str, str] = field(default_factory=dict)
     within: str = ""
+    stops: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def fix(self) -> str:
@@ -89,7 +91,7 @@ def build_prompt_set(
     prompts = _collect_prompts(published, table, count, encoder, path, counter)
     references = {name: table[name][:count] for name in published.references}
     _check_references(references, path, fix, published.numeric)
-    write_prompts(output, prompts)
+    write_prompts(output, prompts, [published.stops.get(kind, 0) for kind in references.get("dataset", ())])
     (output / REFERENCES).write_text(json.dumps(references), encoding="utf-8")
     keep_texts(tokenizer, sentences, output, fix)
 

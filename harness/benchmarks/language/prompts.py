@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from harness.errors import HarnessError
-from harness.qsl import Ragged
-from harness.tokens import PROMPTS
+from harness.qsl import Arrays, Ragged
+from harness.tokens import PROMPTS, STOP_SEQUENCE
 
-_TOKENS, _ENDS = "prompts.npy", "prompt_ends.npy"
+_TOKENS, _ENDS, _STOPS = "prompts.npy", "prompt_ends.npy", "stop_sequences.npy"
 
 
-def write_prompts(output: Path, prompts: Sequence[Sequence[int]]) -> None:
-    """Raises HarnessError for an empty prompt: no server answers one."""
+def write_prompts(output: Path, prompts: Sequence[Sequence[int]], stops: Sequence[int] = ()) -> None:
+    """``stops``: ``STOP_SEQUENCE`` of each. Raises HarnessError for an empty prompt: no server answers one."""
     lengths = [len(prompt) for prompt in prompts]
     if not lengths or 0 in lengths:
         where = f"prompt {lengths.index(0)} is empty" if lengths else "there is no prompt"
         raise HarnessError(where, "input", "see the file of the dataset")
     np.save(output / _TOKENS, np.concatenate([np.asarray(prompt, np.int32) for prompt in prompts]))
     np.save(output / _ENDS, np.cumsum(lengths))
+    if any(stops):
+        np.save(output / _STOPS, np.array(stops, np.int8))
 
 
-def load_prompts(dataset: Path) -> Mapping[str, Ragged]:
+def load_prompts(dataset: Path) -> Arrays:
     """What a run takes as samples: views of a memory map."""
     tokens = np.load(dataset / _TOKENS, mmap_mode="r")
     ends = np.load(dataset / _ENDS).tolist()
-    return {PROMPTS: Ragged([tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)])}
+    found: dict[str, Any] = {PROMPTS: Ragged([tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)])}
+    if (path := dataset / _STOPS).is_file():
+        found[STOP_SEQUENCE] = np.load(path)
+    return found
 
 
 def draw_lengths(rng: np.random.Generator, count: int, mean: int, longest: int) -> list[int]:

@@ -1,7 +1,8 @@
 """Mixtral 8x7B answers questions of OpenOrca (ROUGE) and GSM8K (numbers), and writes programs (MBXP).
 
 Facts that planning needs are in ``benchmark.yaml``. Programs have to be run to be judged, in a sandbox: where the
-dataset has any, as the published one has, the official script scores.
+dataset has any, as the published one has, the official script scores. As in the reference (postProcess of
+language/mixtral-8x7b/dataset.py), a program ends with the fence behind it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from harness.benchmarks.language.scoring import RESPONSE_DTYPE, read_texts, refu
 from harness.benchmarks.language.texts import load_sentence_splitter
 
 TOKENS = True
-GENERATION = {"min_new_tokens": 2, "max_new_tokens": 1024}
+_FENCE = ("\n```\n", (13, 13940, 28832, 13))
+GENERATION = {"min_new_tokens": 2, "max_new_tokens": 1024, "stop_sequences": (_FENCE,)}
 PUBLISHED = PromptSet(
     name="mixtral-8x7b",
     files=("09292024_mixtral_15k_mintoken2_v1.pkl",),
@@ -27,6 +29,7 @@ PUBLISHED = PromptSet(
     vocabulary=32_000,
     references=("dataset", "gt_output"),
     numeric=frozenset({"gt_output"}),
+    stops={"MBXP": 1},
     checkpoints=("Mixtral-8x7B-Instruct-v0.1", "mixtral/mixtral-8x7b-instruct-v0.1"),
 )
 

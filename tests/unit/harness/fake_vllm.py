@@ -44,6 +44,7 @@ class Engine:
         if Engine.mischief == "load":
             raise RuntimeError("Engine core initialization failed")
         self.arguments, self.closed, self.cancelled, self.usage = dict(arguments), False, 0, ""
+        self.begun = self.ended = 0
         scheduler = SimpleNamespace(max_num_seqs=arguments.get("max_num_seqs", 256), max_num_batched_tokens=2048)
         self.vllm_config = SimpleNamespace(scheduler_config=scheduler, model_config=SimpleNamespace(dtype="float32"))
         self.names: list[str] = []
@@ -76,9 +77,10 @@ class Engine:
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
+        self.begun += 1
         tokens = [start + place for place in range(parameters.max_tokens)]
         whole = parameters.output_kind == "final only"
-        pieces = [tokens] if whole else [[], tokens[:2], tokens[2:]]
+        pieces = [tokens] if whole else [[], tokens[:2], tokens[2:3], tokens[3:]]
         for place, piece in enumerate(pieces):
             await asyncio.sleep(0)
             last = place == len(pieces) - 1
@@ -88,6 +90,7 @@ class Engine:
             yield SimpleNamespace(
                 outputs=[SimpleNamespace(token_ids=piece, text=text, finish_reason=reason)], finished=last
             )
+        self.ended += 1
 
     def shutdown(self) -> None:
         self.closed = True

@@ -21,7 +21,7 @@ KEY = "sk-0123456789abcdefghijklmnop"
 # The fields of a completion that trtllm-serve knows and this client may send; it refuses any other.
 TRTLLM = {
     *("model", "prompt", "max_tokens", "min_tokens", "temperature", "top_p", "top_k", "seed", "stop_token_ids"),
-    *("stream", "stream_options", "ignore_eos", "detokenize"),
+    *("stream", "stream_options", "ignore_eos", "detokenize", "stop", "include_stop_str_in_output", "min_p"),
 }
 
 
@@ -64,6 +64,9 @@ class Handler(BaseHTTPRequestHandler):
         first = prompt[0] if isinstance(prompt, list) else int(prompt.split()[0])
         count = 1 if mischief == "few" else asked["max_tokens"]
         tokens = [first + place for place in range(count)]
+        if mischief != "goes on":
+            tokens = self._stop(tokens, asked.get("stop", []))
+            count = len(tokens)
         if asked.get("stream"):
             self._stream(tokens, asked, mischief)
         else:
@@ -71,6 +74,13 @@ class Handler(BaseHTTPRequestHandler):
             choices = [choice, {**choice, "index": 1}] if mischief == "twice" else [choice]
             usage = {} if mischief == "uncounted" else {"usage": {"completion_tokens": count}}
             self._send(200, {"model": MODEL, "choices": choices, **usage})
+
+    @staticmethod
+    def _stop(tokens: list[int], ends: list[str]) -> list[int]:
+        """As far as the first of the texts, with it."""
+        said = [" ".join(map(str, tokens[:count])) for count in range(1, len(tokens) + 1)]
+        places = (place for place, text in enumerate(said, 1) if any(text.endswith(end) for end in ends))
+        return tokens[: next(places, len(tokens))]
 
     @property
     def _reason(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,21 @@ pytest.importorskip("openvino")
 
 from tokenizers import Tokenizer
 
+from harness.benchmarks import mixtral_8x7b
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.language.exact import compare_any, compare_needles, is_right_number
+from harness.benchmarks.language.frames import read_frame
 from harness.benchmarks.language.made_decoder import OwnAnswers
+from harness.benchmarks.language.made_frames import write_frame
 from harness.benchmarks.language.prompt_sets import load_references
 from harness.benchmarks.language.rehearsing import answer_prompt
 from harness.benchmarks.language.scoring import refuse_programs
 from harness.benchmarks.language.texts import TOKENIZER, clean
+from harness.benchmarks.mixtral_8x7b import PUBLISHED
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.tokens import PROMPTS
+from harness.generating import choose_sampling
+from harness.tokens import PROMPTS, STOP_SEQUENCE
 from reconciler.mlperf.accuracy import METRIC_LINES, parse_accuracy
 from reconciler.mlperf.benchmark_facts import load_benchmark_facts
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
@@ -133,6 +139,26 @@ def test_needles_count_by_their_characters_in_place() -> None:
 )
 def test_any_of_the_right_answers_will_do(answer: str, wanted: str, percent: float) -> None:
     assert compare_any(answer, wanted) == percent
+
+
+def test_programs_end_with_the_fence_behind_them(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """As the reference cuts them; the samples of a run say which prompts ask for one."""
+    rehearsal: Any = importlib.import_module("harness.benchmarks.mixtral_8x7b.rehearsal")
+    count = MORE["mixtral_8x7b"]
+    made = generate(tmp_path_factory, "mixtral_8x7b", rehearsal.write_rehearsal, count)
+    shutil.copytree(made / "data", tmp_path / "data")
+    path = tmp_path / "data" / PUBLISHED.files[0]
+    rows = {**read_frame(path, ""), "dataset": ["MBXP" if number % 3 == 1 else "GSM8K" for number in range(count)]}
+    write_frame(path, rows)
+    output = tmp_path / "output"
+    output.mkdir()
+    mixtral_8x7b.build_dataset(tmp_path / "data", {}, output, Counter(tmp_path / "counter"))
+    samples = mixtral_8x7b.load_samples(output)
+    assert [int(number) for number in samples[STOP_SEQUENCE]] == [int(number % 3 == 1) for number in range(count)]
+    stop = choose_sampling(mixtral_8x7b.GENERATION, {}, {}).find_stop_sequence(1)
+    assert stop is not None
+    answer = [28705, 3380, 13, 13940, 28832, 13, 13, 1014]
+    assert (stop.text, list(stop.cut(answer))) == ("\n```\n", answer[:6])
 
 
 def test_programs_are_left_to_the_official_script() -> None:

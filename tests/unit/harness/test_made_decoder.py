@@ -14,7 +14,7 @@ from harness.backends.openai.client import describe_sampling
 from harness.benchmarks.language.decoder_layers import Architecture, DecoderShape
 from harness.benchmarks.language.made_decoder import OwnAnswers, write_decoder
 from harness.errors import HarnessError
-from harness.tokens import GenerationPlan, Sampling
+from harness.tokens import GenerationPlan, Sampling, StopSequence
 from tests.unit.harness.heard import Heard
 
 LIMIT, END, WORDS = 60, 0, 256
@@ -61,6 +61,22 @@ def test_openvino_genai_answers_as_the_network_does(architecture: Architecture, 
     assert [found[row] for row in range(len(prompts))] == wanted
     assert any(len(answer) < most for answer in wanted)
     assert all(answer[-1] == END for answer in wanted if len(answer) < most)
+
+
+def test_an_answer_has_nothing_behind_its_stop_sequence(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    write_decoder(DecoderShape(architecture="llama", vocabulary=WORDS), tmp_path, rng, end=END)
+    prompt = rng.integers(1, WORDS, 9)
+    whole = OwnAnswers(tmp_path).answer(prompt.tolist(), least=1, most=12, end=END)
+    heard = Heard(LIMIT)
+    sampling = Sampling(max_new_tokens=12, stop_sequences=(StopSequence("", tuple(whole[2:4])),))
+    generator = openvino_genai.load(make_plan(heard, tmp_path, sampling))
+    generator.place([prompt, prompt], [0, 1])
+    for row in range(2):
+        generator.submit(row, row)
+    found = heard.wait(2)
+    generator.close()
+    assert (found[0], found[1]) == (whole, whole[:4])
 
 
 def test_an_answer_does_not_end_before_it_may(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from harness.errors import HarnessError
-from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, Tokenized
+from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence, Tokenized
 from tests.processes import wait_for
 from tests.shared import need
 from tests.unit.harness.heard import Heard
@@ -114,6 +114,63 @@ def test_sampling_of_the_benchmark_is_said_to_the_server(load: Ask, serve: Calla
     }
     assert (asked["temperature"], asked["top_p"], asked["stop_token_ids"]) == (0.6, 0.9, [2, 5])
     assert asked["ignore_eos"] is True
+
+
+@pytest.mark.parametrize(
+    ("sampling", "said"),
+    [
+        (Sampling(temperature=1.0, top_k=-1, seed=-1), {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0}),
+        (Sampling(temperature=0.7, top_k=20, seed=-1), {"temperature": 0.7, "top_p": 1.0, "top_k": 20, "min_p": 0}),
+        (Sampling(), {"temperature": 0}),
+    ],
+)
+def test_no_default_of_a_server_narrows_what_is_drawn_from(
+    sampling: Sampling, said: dict[str, float], load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    """llama.cpp's server draws from the 40 likeliest tokens, and from none that is 20 times less likely than the first,
+    unless it is told otherwise. The likeliest one needs no words."""
+    server = serve()
+    load(server, sampling=sampling).submit(1, 0)
+    heard.wait(1)
+    (asked,) = server.asked
+    assert {name: asked[name] for name in ("temperature", "top_p", "top_k", "min_p", "seed") if name in asked} == said
+
+
+STOPS = (StopSequence("31 32", (31, 32)), StopSequence("52", (52,)))
+OF_PROMPTS = [0, 0, 1, 1, 2, 0, 0, 0]
+
+
+@pytest.mark.parametrize("mischief", ["", "goes on"])
+@pytest.mark.parametrize(("streaming", "processes"), [(True, 1), (False, 1), (True, 2)])
+def test_an_answer_ends_with_the_stop_sequence_of_its_prompt(
+    streaming: bool, processes: int, mischief: str, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    """Of a server that does not stop there, what comes behind it is neither logged nor counted."""
+    server = serve(mischief)
+    sampling = Sampling(max_new_tokens=TOKENS, stop_sequences=STOPS)
+    client = load(server, sampling=sampling, streaming=streaming, options={"client_processes": processes})
+    client.place(PROMPTS, OF_PROMPTS)
+    for row in range(len(PROMPTS)):
+        client.submit(row, row)
+    ended = {2: [30, 31, 32], 4: [50, 51, 52]}
+    assert heard.wait(len(PROMPTS)) == {row: ended.get(row, expected(row)) for row in range(len(PROMPTS))}
+    said = {document["prompt"][0]: document.get("stop") for document in server.asked}
+    assert said == {
+        10 * (row + 1): [STOPS[number - 1].text] if number else None for row, number in enumerate(OF_PROMPTS)
+    }
+
+
+def test_a_stop_sequence_is_a_part_of_the_text(
+    checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    server = serve()
+    sampling = Sampling(max_new_tokens=TOKENS, stop_sequences=STOPS)
+    client = load(server, source=checkpoint, sampling=sampling, options={"token_ids": False})
+    client.place(PROMPTS, OF_PROMPTS)
+    client.submit(1, 2)
+    assert heard.wait(1) == {1: [30, 31, 32]}
+    (asked,) = server.asked
+    assert (asked["stop"], asked["include_stop_str_in_output"]) == (["31 32"], True)
 
 
 def test_prompts_go_to_the_replica_with_the_fewest(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
@@ -385,7 +442,7 @@ def test_an_answer_of_any_length_has_no_bound() -> None:
     from harness.backends.openai.client import describe_sampling
 
     sampling = Sampling(max_new_tokens=0, temperature=0.7, top_p=0.8, top_k=20, seed=-1)
-    assert describe_sampling(sampling) == {"temperature": 0.7, "top_p": 0.8, "top_k": 20}
+    assert describe_sampling(sampling) == {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "min_p": 0}
 
 
 def test_a_text_whose_tokens_nobody_counts_is_refused(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:

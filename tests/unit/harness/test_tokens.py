@@ -20,7 +20,7 @@ from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
 from harness.generating import choose_sampling, load_generator
 from harness.sut import Guard
-from harness.tokens import MESSAGES, PROMPTS, Sampling, Spoken, TokenCompleter, Tokenized, TokenSut
+from harness.tokens import MESSAGES, PROMPTS, Sampling, Spoken, StopSequence, TokenCompleter, Tokenized, TokenSut
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.summary import find_differing, parse_summary
@@ -250,6 +250,29 @@ def test_spec_says_more_than_the_round_and_the_round_more_than_the_benchmark() -
         choose_sampling({"penalty": 4}, {}, {})
     with pytest.raises(HarnessError, match="from 5 to 4"):
         choose_sampling({}, {"min_new_tokens": 5, "max_new_tokens": 4}, {})
+
+
+@pytest.mark.parametrize(
+    ("answer", "cut"),
+    [
+        ([5, 13, 7, 7, 13, 9], [5, 13, 7, 7, 13]),
+        ([13, 7, 7, 13, 7, 7, 13], [13, 7, 7, 13]),
+        ([13, 13, 7, 7, 13, 1], [13, 13, 7, 7, 13]),
+        ([13, 7, 7], [13, 7, 7]),
+        ([], []),
+    ],
+)
+def test_an_answer_is_cut_behind_its_first_stop_sequence(answer: list[int], cut: list[int]) -> None:
+    assert StopSequence("?", (13, 7, 7, 13)).cut(answer) == cut
+
+
+def test_stop_sequences_of_a_benchmark_are_numbered_from_one() -> None:
+    sampling = choose_sampling({"stop_sequences": [["!", [5, 6]], ["?", [7]]]}, {}, {})
+    assert [sampling.find_stop_sequence(number) for number in range(3)] == [
+        None,
+        StopSequence("!", (5, 6)),
+        StopSequence("?", (7,)),
+    ]
 
 
 def test_a_text_is_logged_as_the_benchmark_writes_it_and_counted_by_its_tokens(tmp_path: Path) -> None:

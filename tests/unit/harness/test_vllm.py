@@ -16,7 +16,7 @@ import pytest
 
 from harness.backends import load_backend
 from harness.errors import HarnessError
-from harness.tokens import GenerationPlan, Sampling
+from harness.tokens import GenerationPlan, Sampling, StopSequence
 from tests.unit.harness import fake_vllm
 from tests.unit.harness.heard import Heard
 
@@ -101,6 +101,20 @@ def test_answers_are_the_tokens_that_the_engine_gave(streaming: bool, load: Load
     assert heard.wait(len(PROMPTS)) == {100 + row: expected(row) for row in range(len(PROMPTS))}
     firsts = {100 + row: expected(row)[:1] for row in range(len(PROMPTS))}
     assert heard.firsts == (firsts if streaming else {})
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_nothing_is_computed_behind_the_stop_sequence_of_an_answer(streaming: bool, load: Load, heard: Heard) -> None:
+    stops = (StopSequence("one", (31, 32)), StopSequence("two", (43,)))
+    engine = load(streaming=streaming, sampling=Sampling(max_new_tokens=TOKENS, stop_sequences=stops))
+    engine.place(PROMPTS, [0, 0, 1, 2, 1, 0])
+    for row in range(len(PROMPTS)):
+        engine.submit(row, row)
+    wanted = {row: expected(row) for row in range(len(PROMPTS))} | {2: [30, 31, 32]}
+    assert heard.wait(len(PROMPTS)) == wanted
+    made = fake_vllm.Engine.made
+    assert made.begun == len(PROMPTS)
+    assert made.ended == len(PROMPTS) - 2  # the last token of row 3 ends it, and the engine was not left to say so
 
 
 def test_nothing_is_shared_between_queries_and_nothing_looked_up_unless_declared(load: Load, checkpoint: Path) -> None:

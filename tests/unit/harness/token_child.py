@@ -34,7 +34,7 @@ class Echo:
         self._work: SimpleQueue[tuple[int, int] | None] = SimpleQueue()
         Thread(target=self._serve, daemon=True).start()
 
-    def place(self, prompts: Sequence[np.ndarray]) -> None:
+    def place(self, prompts: Sequence[np.ndarray], _stops: Sequence[int] = ()) -> None:
         self._prompts = prompts
 
     def submit(self, identity: int, row: int) -> None:

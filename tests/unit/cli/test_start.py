@@ -165,6 +165,16 @@ def test_each_round_has_a_release_or_none_that_can_be_had() -> None:
     assert sorted([*RELEASES, *UNAVAILABLE]) == sorted(list_rounds())
 
 
+@pytest.mark.parametrize(
+    ("round_name", "first"),
+    [("v5.0", (5, 0, 14)), ("v6.0", (6, 0, 10))],  # pointpainting; wan-2.2-t2v-a14b and gpt-oss-120b-interactive
+)
+def test_the_release_of_a_round_has_all_that_the_round_takes_from_mlperf_conf(
+    round_name: str, first: tuple[int, int, int]
+) -> None:
+    assert tuple(map(int, RELEASES[round_name].split("."))) >= first
+
+
 def make_loadgen(folder: Path, release: str, seeds: dict[str, int]) -> None:
     """A wheel like LoadGen's: the library, of which only the configuration that is built in counts here."""
     information = f"mlcommons_loadgen-{release}.dist-info"

@@ -30,9 +30,10 @@ spec:
 """
 
 
-def judge(bound: str, division: str) -> None:
+def judge(bound: str, division: str, *, round_name: str = "v6.1", benchmark: str = "llama3.1-8b") -> None:
     text = SPEC.replace("BOUND", bound).replace("DIVISION", division)
-    check(load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {}), load_ruleset("v6.1"))
+    text = text.replace("v6.1", round_name).replace("llama3.1-8b", benchmark)
+    check(load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {}), load_ruleset(round_name))
 
 
 @pytest.mark.parametrize("bound", ["max_new_tokens: 16", "min_new_tokens: 2"])
@@ -51,6 +52,24 @@ def test_other_bounds_are_refused_in_the_closed_division(bound: str) -> None:
 )
 def test_the_rounds_own_and_those_of_the_open_division_are_taken(bound: str, division: str) -> None:
     judge(bound, division)
+
+
+@pytest.mark.parametrize(
+    ("round_name", "benchmark", "bound", "ruled"),
+    [
+        ("v5.0", "gptj-99.9", "max_new_tokens: 64", "128"),
+        ("v5.0", "gptj-99", "min_new_tokens: 1", "30"),
+        ("v4.1", "mixtral-8x7b", "max_new_tokens: 512", "1024"),
+        ("v5.0", "mixtral-8x7b", "min_new_tokens: 1", "2"),
+        ("v6.1", "whisper", "max_new_tokens: 100", "200"),
+    ],
+)
+def test_lengths_are_those_of_the_round(round_name: str, benchmark: str, bound: str, ruled: str) -> None:
+    with pytest.raises(SpecError) as found:
+        judge(bound, "closed", round_name=round_name, benchmark=benchmark)
+    said = f"{bound.replace(':', ' is')}; round {round_name} rules {ruled}"
+    assert said in [problem.message for problem in found.value.problems]
+    judge(f"{bound.partition(':')[0]}: {ruled}", "closed", round_name=round_name, benchmark=benchmark)
 
 
 IMAGES = """\

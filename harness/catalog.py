@@ -1,5 +1,5 @@
-"""What planning must know of backends on a machine where none of their libraries is installed; and how slices of GPUs
-(MIG) are written, in specs as in records.
+"""What planning must know of backends on a machine where none of their libraries is installed: packages, precisions,
+options with their defaults; and how slices of GPUs (MIG) are written, in specs as in records.
 
 Standard library only, and named tuples, which cost a start less than dataclasses. ``harness.contract`` hands it on to
 ``reconciler``; what every plan loads imports it from here, without the requests of children.

@@ -1,4 +1,4 @@
-"""The one door to LoadGen: runs one test in this process and never lets an exception reach LoadGen.
+"""Runs one LoadGen test in this process, whose callbacks never let an exception reach it; nothing else imports LoadGen.
 
 A process runs one test only. LoadGen counts the files that were given as user.conf in a process-wide variable, and
 the second one silently gets no built-in mlperf.conf; an exception that escapes from a callback leaves its threads

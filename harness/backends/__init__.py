@@ -1,4 +1,5 @@
-"""Backends: what computes. One module or folder each, behind one asynchronous Protocol, listed in one dict.
+"""Backends, the libraries that compute: their table ``MODULES``, and the protocol of a session, which takes batches and
+completes them later. One module or folder each.
 
 A backend is a module with three functions (``Backend``); a loaded one is a ``Session``. The session owns streams,
 staging memory, devices and its own completion threads. It takes *rows* of the resident samples rather than arrays, so

@@ -1,4 +1,4 @@
-"""The one door to the CUDA driver: devices, memory, streams, events, graphs and the kernel that gathers.
+"""Calls of the CUDA driver, which nothing else makes: devices, memory, streams, events, graphs, a kernel that gathers.
 
 Every call is checked. Calls that take a while release the interpreter. The primary context of a device is used, which
 TensorRT and ONNX Runtime share; a thread must ``activate()`` the device before anything else.

@@ -1,4 +1,4 @@
-"""What a library must offer so that its engines run here."""
+"""The protocol of an engine in the CUDA pipeline: what a library (TensorRT, ONNX Runtime, PyTorch) must offer."""
 
 from __future__ import annotations
 

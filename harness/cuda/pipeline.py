@@ -1,4 +1,4 @@
-"""A session over one or several GPUs.
+"""A session over one or several GPUs: a batch goes to whichever lane is free.
 
 A worker per device holds lanes, streams and a completion thread for each compute stream, which stays on the processors
 beside the device. The thread that submits takes whichever lane is free, so that a faster device gets more.

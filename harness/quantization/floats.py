@@ -1,4 +1,4 @@
-"""The float type of a model."""
+"""Converts a model from fp32 to fp16 or bf16, and refuses one that does not compute in the declared precision."""
 
 from __future__ import annotations
 

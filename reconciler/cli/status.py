@@ -1,4 +1,4 @@
-"""`reconcile status`: cells x conditions."""
+"""`reconcile status`: cells x conditions with results, and what is in a queue."""
 
 from __future__ import annotations
 

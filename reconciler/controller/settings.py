@@ -1,4 +1,4 @@
-"""What watch mode was asked for."""
+"""Options of `watch` as one value: how long it waits, which cells and hours, whether it commits and pushes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Compares desired, recorded and observed state. One walk over the resources in pipeline order, then what that walk
-needs.
+"""Compares desired, recorded and observed state: which resources change and for which reason, what drifted, what is
+wrong. One walk over the resources in pipeline order, then what that walk needs.
 
 A resource is satisfied by a record with its key. Artifacts matter only where an action consumes them, so the second
 step adds what is missing for the actions of the first.

@@ -1,4 +1,5 @@
-"""Walks the steps of a plan. Each finished attempt is handed over to be recorded before the next step begins."""
+"""Walks the steps of a plan one after another: decides which is tried, again or not at all. Each finished attempt is
+handed over to be recorded before the next step begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which module knows which launcher. Pure.
+"""The table of launchers: the first word of a command (srun, docker, ssh, …) and the module that knows it. Pure.
 
 A launcher is a prefix. Whatever it is, the child gets its fixed environment from ``env``, its secrets and the end of
 the pass from standard input, and goes to the folder of its request by itself; what differs is in its adapter.

@@ -1,4 +1,5 @@
-"""docker-run(1), docker-exec(1) and podman-run(1)."""
+"""Commands in a container: what is added to `docker run`, `docker exec` and `podman run` (mounts, user, name), which of
+their options are identity, which are refused, and how a container is removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Slurm's srun(1), also with containers by pyxis."""
+"""Commands behind Slurm's `srun`: what is added to it, which of its options are identity; also with containers by
+pyxis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What comes with a built-in benchmark of MLPerf: names, data layout, model, licence, from its ``benchmark.yaml``.
+"""What comes with a built-in benchmark of MLPerf: names, data layout, model, licence, and the settings with which it is
+rehearsed, from its ``benchmark.yaml``.
 
 The files stand beside the code that children import (``harness/benchmarks/<name>/``); nothing of that is imported here.
 """

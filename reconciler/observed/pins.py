@@ -1,4 +1,5 @@
-"""Pins: what keys need of the world. This machine answers where it can, else the last record that knew."""
+"""Reads pins, what keys need of the world: digests of files, versions of libraries. This machine answers where it can,
+else the last record that knew."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The pipeline of one pass. It is level-based: it starts from the world as it is, whatever an earlier pass left."""
+"""One whole pass: look, plan, execute, record and render, under the lock of the repository. It is level-based: it
+starts from the world as it is, whatever an earlier pass left."""
 
 from __future__ import annotations
 

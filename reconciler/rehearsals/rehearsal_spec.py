@@ -1,5 +1,6 @@
 """The spec of a rehearsal: every scenario of the round, short enough for minutes, marked for ever.
 
+What a benchmark has of its own, such as its batch size and its streams in Offline, is in its ``benchmark.yaml``.
 Benchmarks that the round has no more are rehearsed in the open division, which takes them still.
 """
 

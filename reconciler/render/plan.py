@@ -1,4 +1,4 @@
-"""A plan as text."""
+"""A plan as text: steps by cell with reason and predicted time, what is blocked and why, drift, findings, the sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which servers are asked, for which model, with which key; and what a failure of one is called."""
+"""Which servers are asked, for which model, with which key and time limits; and what a failure of one is called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A built engine in the CUDA pipeline."""
+"""Runs a built engine in the CUDA pipeline: its contexts, profiles, shapes and addresses."""
 
 from __future__ import annotations
 

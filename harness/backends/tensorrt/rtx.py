@@ -1,4 +1,4 @@
-"""The backend "tensorrt-rtx": TensorRT for RTX."""
+"""The backend "tensorrt-rtx": builds and loads engines of TensorRT for RTX, by the code that ``tensorrt`` has, too."""
 
 from __future__ import annotations
 

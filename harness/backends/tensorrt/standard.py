@@ -1,4 +1,4 @@
-"""The backend "tensorrt": TensorRT."""
+"""The backend "tensorrt": builds and loads engines of TensorRT, by the code that ``tensorrt-rtx`` has, too."""
 
 from __future__ import annotations
 

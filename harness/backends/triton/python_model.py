@@ -1,4 +1,5 @@
-"""What Triton's Python backend loads. It runs inside the server, which alone has the module that it imports."""
+"""model.py of a model repository, which Triton's Python backend loads and asks. It runs inside the server, which alone
+has the module that it imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One look at the repository for many views: taken again when something changed, and not while a run is timed."""
+"""The plan behind all views of the page, kept for up to a minute and computed again when specs, records or the tree
+changed, but not while a run is timed."""
 
 from __future__ import annotations
 

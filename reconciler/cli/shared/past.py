@@ -1,4 +1,5 @@
-"""What `history` and `blame` look at: every committed result, and what is declared beside it."""
+"""Reads, for `history` and `blame`, every record that HEAD's history ever had, and the cells that the spec declares
+now."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Jobs of a queue. They outlive the pass that submitted them, which works in a folder that every node sees, or sends
-each attempt to the nodes and brings back what is left.
+"""The executor of every queue, Slurm or Ray: submits jobs, follows them, finds them again, cancels them. They outlive
+the pass that submitted them, which works in a folder that every node sees, or sends each attempt to the nodes and
+brings back what is left.
 
 What is alike for all queues: a result counts once it is there, whatever the queue says; one that does not answer says
 nothing; a job begins once, and never after its attempt is over.

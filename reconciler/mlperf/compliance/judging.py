@@ -1,4 +1,4 @@
-"""One door to the verdicts: every compliance test by its name."""
+"""The table ``TESTS`` of every compliance test by its name, and what a verdict is collected from and judged by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TEST04: no answers are cached. The same sample again and again must not be served faster than different ones."""
+"""TEST04: no answers are cached, so that the same sample again and again is not served faster than different ones."""
 
 from __future__ import annotations
 

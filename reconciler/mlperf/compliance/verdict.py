@@ -1,4 +1,5 @@
-"""What a compliance test proves."""
+"""The verdict of a compliance test as a value: reasons against it, notes, figures, and the texts of its verify
+files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which results may take another cell's runs, where the round does not say it by scenario and category alone.
+"""Why a cell may not take the runs of another (`infer_from`): of another scenario, or of a stricter variant.
 
 A scenario folder may hold the logs of another scenario (``Ruleset.inference``); the whole folder is then that of its
 source. A benchmark's variant with a laxer bar may take the runs of the stricter one.

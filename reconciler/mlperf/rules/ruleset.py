@@ -1,4 +1,5 @@
-"""A round's rules as frozen values. Nothing here knows a round or a benchmark by name: both are data.
+"""A round's rules as frozen values: which ruled value holds for a benchmark, scenario, division and category. Nothing
+here knows a round or a benchmark by name: both are data.
 
 ``rounds.py`` reads them from YAML; it is apart so that using a ruleset costs no YAML library.
 """

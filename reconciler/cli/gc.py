@@ -9,10 +9,12 @@ from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC
+from reconciler.execute.under_way import find_submitted
 from reconciler.files import Lock
 from reconciler.quantities import join_listing, show_count, show_size
 from reconciler.record.gc import GcReport, collect
 from reconciler.render.documents import render_document
+from reconciler.trial_paths import TrialPaths
 
 _DRY = click.Option(["--dry-run"], is_flag=True, help="Only say what would be removed.")
 _TRIALS = click.Option(["--trials"], is_flag=True, help="Also remove what `try`, `tune` and --quick recorded.")
@@ -23,12 +25,14 @@ _TRIALS = click.Option(["--trials"], is_flag=True, help="Also remove what `try`,
 def command(dry_run: bool, trials: bool, as_json: bool) -> int:
     """Remove stored files that no record names, in the work tree or at the tip of any local branch or tag.
 
-    Records and logs in state/ are never touched, and trials are kept with all that they name unless --trials is given.
+    Records and logs in state/ are never touched, nor is what a queue of a cluster was given, and trials are kept with
+    all that they name unless --trials is given.
     """
     paths = find_repository()
     with Lock(paths.pass_lock, purpose="collection of unnamed files").acquire():
         elsewhere = git.list_blobs_in_refs(paths.root, "state/records", ".json")
-        report = collect(paths, elsewhere, dry_run=dry_run, trials=trials)
+        spared = (*find_submitted(paths), *find_submitted(TrialPaths(paths.root)))
+        report = collect(paths, elsewhere, spared=spared, dry_run=dry_run, trials=trials)
     if as_json:
         say_json(render_document("gc", dry_run=dry_run, **_part(report)))
     else:

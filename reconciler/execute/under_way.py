@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from harness.contract import read_progress
 from reconciler.execute.attempt import read, read_placement
@@ -38,3 +39,10 @@ def list_under_way(paths: RepositoryPaths, open_executors: Callable[[], Executor
             )
         )
     return tuple(found)
+
+
+def find_submitted(paths: RepositoryPaths) -> tuple[Path, ...]:
+    """Folders of attempts that a queue was given, whatever has become of them since: the next pass asks the queue, and
+    removes those that were lost."""
+    handles = {folder: read_handle(folder) for folder in paths.attempts.glob("*")}
+    return tuple(folder for folder, handle in handles.items() if handle is not None and handle.executor in QUEUES)

@@ -1,11 +1,11 @@
 """Removes stored files that no record names, in the work tree or in any local branch or tag, and attempts that were
-lost."""
+lost; never one that a queue may still carry out."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -41,10 +41,16 @@ def list_named_objects(records: Iterable[bytes]) -> set[str]:
 
 
 def collect(
-    paths: RepositoryPaths, elsewhere: Iterable[bytes], *, dry_run: bool = False, trials: bool = False
+    paths: RepositoryPaths,
+    elsewhere: Iterable[bytes],
+    *,
+    spared: Collection[Path] = (),
+    dry_run: bool = False,
+    trials: bool = False,
 ) -> GcReport:
-    """``elsewhere``: the bytes of every record in local refs. ``trials``: trials go, with what only they name; else
-    they are kept like results. Run it under the pass lock. Raises RecordError for a damaged record."""
+    """``elsewhere``: the bytes of every record in local refs. ``spared``: folders of attempts that a queue may still
+    carry out. ``trials``: trials go, with what only they name; else they are kept like results. Run it under the pass
+    lock. Raises RecordError for a damaged record."""
     beside = TrialPaths(paths.root)
     tried = list(beside.records.glob("*/*.json"))
     try:
@@ -59,12 +65,20 @@ def collect(
     unnamed = [Path(e.path) for folder in _folders(paths.objects) for e in os.scandir(folder) if e.name not in named]
     size = sum(path.stat().st_size for path in unnamed)
     folders = [p for at in (paths.attempts, beside.attempts) for p in sorted(at.glob("*"))]
-    attempts = [p for p in folders if not (p / "result.json").exists()]
+    attempts = [p for p in folders if p not in spared and not (p / "result.json").exists()]
     if not dry_run:
-        for path in [*unnamed, *attempts, *([beside.trials] if trials and beside.trials.exists() else [])]:
+        for path in [*unnamed, *attempts, *(_list_trials(beside, spared) if trials else [])]:
             remove(path)
     made = sum(1 for path in tried if path.parent.name == Kind.RUN) if trials else 0
     return GcReport(len(unnamed), size, len(attempts), tuple(str(p) for p in unnamed), made)
+
+
+def _list_trials(beside: TrialPaths, spared: Collection[Path]) -> list[Path]:
+    """All that is there of trials, but for what a queue may still carry out."""
+    if not any(folder.parent == beside.attempts for folder in spared):
+        return [beside.trials] if beside.trials.exists() else []
+    ended = [folder for folder in beside.attempts.glob("*") if folder not in spared]
+    return [*(path for path in beside.trials.glob("*") if path != beside.attempts), *ended]
 
 
 def _read(path: Path) -> bytes:

@@ -11,6 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from reconciler.execute.executors.executor import Handle, write_handle
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.spec.shipped import read_shipped
 from tests.unit.cli.conftest import CELL, Reconcile, edit, git
@@ -187,6 +188,22 @@ def test_gc_removes_only_what_no_record_names(recorded: Path, reconcile: Reconci
     assert not stray.exists()
     assert reconcile("gc")[1].startswith("Nothing to remove")
     assert reconcile("plan", "--deep")[0] == 0
+
+
+def test_gc_leaves_alone_what_a_queue_was_given(recorded: Path, reconcile: Reconcile) -> None:
+    """A pass that was interrupted leaves its jobs to their queue, which need their folders for hours yet."""
+    attempts = [recorded / ".reconcile" / below for below in ("attempts", "trials/attempts")]
+    for folder in attempts:
+        for name, executor in (("queued", "slurm"), ("lost", "local")):
+            (folder / name).mkdir(parents=True)
+            (folder / name / "request.json").write_text("{}")
+            write_handle(Handle(executor, folder / name, name))
+    (recorded / ".reconcile/trials/notes").mkdir()
+    assert "2 lost attempts" in reconcile("gc")[1]
+    reconcile("gc", "--trials")
+    left = [sorted(path.name for path in folder.glob("*/*")) for folder in attempts]
+    assert left == [["handle.json", "request.json"]] * 2
+    assert [path.name for path in (recorded / ".reconcile/trials").iterdir()] == ["attempts"]
 
 
 def test_gc_keeps_what_another_branch_names(recorded: Path, reconcile: Reconcile) -> None:

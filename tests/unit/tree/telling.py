@@ -36,6 +36,7 @@ def _show(place: Place, root: Path) -> str:
     """A line of a detail log by its key: how many come before it is LoadGen's affair."""
     if not place.line or not place.file.endswith(DETAIL):
         return str(place)
-    line = (root / place.file).read_text(encoding="utf-8").splitlines()[place.line - 1]
-    key = re.search(r'"key": "([^"]+)"', line)
+    path = root / place.file
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    key = re.search(r'"key": "([^"]+)"', lines[place.line - 1]) if place.line <= len(lines) else None
     return f"{place.file}:{key[1] if key else place.line}"

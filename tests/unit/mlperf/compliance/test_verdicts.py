@@ -81,7 +81,9 @@ def test_verdict(case: Case, runs: Path, tmp_path: Path) -> None:
     assert verdict.passed is case.passes, verdict.reasons
     assert verdict.by_speed is (case.id in BY_SPEED)
     files = (f"{name}: {line}" for name, text in sorted(verdict.files.items()) for line in text.splitlines())
-    hold(SAID, case.id, [*(f"because {reason}" for reason in verdict.reasons), *islice(files, 40)])
+    said = [*(f"because {reason}" for reason in verdict.reasons), *(f"note: {note}" for note in verdict.notes)]
+    said += [f"{name} = {value}" for name, value in sorted(verdict.figures.items())]
+    hold(SAID, case.id, [*said, *islice(files, 40)])
     texts = "".join(verdict.files.values())
     if case.test == "TEST06":
         checks = [line for line in texts.splitlines() if " check pass: " in line]

@@ -20,7 +20,6 @@ class BuiltInBenchmark(NamedTuple):
     module: str
     revision: int
     help: str
-    synthetic: bool = False
     elsewhere: bool = False
     rehearsed: bool = False
     libraries: tuple[tuple[str, ...], ...] = ()

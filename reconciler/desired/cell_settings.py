@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from msgspec import Struct, field
 
-from harness.contract import BACKENDS, BENCHMARKS
+from harness.contract import BACKENDS
 from reconciler.desired.inputs import Reader
 from reconciler.desired.state import Pins
 from reconciler.mlperf.accuracy import WHOLE_SET
@@ -133,11 +133,9 @@ def is_trained(reader: Reader) -> bool:
 def collect_marks(declared: Declared, reader: Reader) -> tuple[str, ...]:
     """Marks that the record keeps forever; ``package`` refuses each of them."""
     backend = BACKENDS.get(reader.text("engine.backend"))
-    code = BENCHMARKS.get(reader.text("benchmark.code"))
-    synthetic = bool(backend and backend.synthetic) or bool(code and code.synthetic)
     held = (
         (REHEARSAL, bool(declared.rehearsal.value)),
-        ("synthetic", synthetic),
+        ("synthetic", bool(backend and backend.synthetic)),
         (TRIAL, bool(declared.trial)),
         (QUICK, declared.trial == QUICK),
     )

@@ -1,7 +1,7 @@
 """Stands in for the analyzer's licensed daemon, as the power kit's server speaks to it: 200 W, a sample each second.
 
 Started by the kit's server with the daemon's own options (-l LOG, -p PORT, ...). What only a real meter can show, such
-as its ranges and its uncertainty, is made up.
+as its ranges and its uncertainty, is made up. Answers have the fields of those in published sessions (v4.1, v5.1).
 """
 
 import argparse
@@ -31,13 +31,15 @@ class Client(socketserver.StreamRequestHandler):
 
     def handle(self):
         for line in self.rfile:
-            for reply in self.answer(line.decode().strip()):
+            for at, reply in enumerate(self.answer(line.decode().strip())):
                 self.wfile.write(f"{reply}\r\n".encode())
+                if at == 0:
+                    tell(f"Response to client sent: {reply}")
 
     def answer(self, command):
         words = command.split(",")
         if words[0] == "Go":
-            type(self).began, type(self).mark = time.time(), words[3]
+            type(self).began, type(self).ended, type(self).mark = time.time(), 0.0, words[3]
             tell(f"Go with mark '{words[3]}'")
             for entry in range(200):  # as talkative as the real one: the kit's server keeps its output by whole buffers
                 tell(f"the stand-in has nothing to say of entry {entry}")
@@ -51,18 +53,20 @@ class Client(socketserver.StreamRequestHandler):
         if words[0] == "RL":
             found = self.samples()
             return [f"Last {len(found)} samples", *found]
+        count = len(self.samples()) if self.began else 0
         said = {
             "Hello": "Hello, PTDaemon here!",
-            "Identify": "YokogawaWT310,49,0,stand-in,version=1.11.1-0",
-            "RR": "Ranges,0,1.0,0,300.0",
+            "Identify": "YokogawaWT310,1000,1,1,1,1,0,0,1,version=1.11.1-0,OS=Linux,mode=power,1,1,1,0,0,no_cal_date,-",
+            "RR": "Ranges,0,1.000000,0,300.000000",
             "SR": f"Range {words[1] if len(words) > 1 else ''} changed",
-            "Watts": f"Watts,{WATTS},{WATTS},{WATTS},10,0",
-            "Uncertainty": "Uncertainty,0.5,0.5,0.5,10,0",
+            "Watts": f"Watts,{f'{WATTS:.6f},' * 3}{count},0,{count}",
+            "Uncertainty": f"Uncertainty,{'0.005000,' * 3}{count},0,{count},0",
         }
         return [said.get(words[0], "Unknown command")]
 
     def samples(self):
-        count = int(self.ended - self.began) + 1
+        """So far, while it measures."""
+        count = int((self.ended or time.time()) - self.began) + 1
         stamps = (self.began + at for at in range(count))
         return [
             f"Time,{stamp(at)},Watts,{WATTS:.6f},Volts,{VOLTS:.6f},Amps,{AMPS:.6f},PF,{FACTOR:.6f}" for at in stamps

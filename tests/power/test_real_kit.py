@@ -5,6 +5,7 @@ The analyzer's licensed daemon is a stand-in, and so is the time server, which n
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.tree.findings import Severity
+from reconciler.tree.verify.engine import verify_tree
 from tests.passes.repository import SPEC, make_repository
 from tests.power.test_measured_passes import measured
 from tests.processes import find_free_ports
@@ -85,3 +88,17 @@ def test_kit_measures_a_run_and_its_own_check_passes(tmp_path: Path, director: s
     assert power["check"] == "passed", checked.read_text()
     assert power["watts"] == "200"
     assert repository.reconcile().outcomes == ()
+
+    (samples,) = repository.paths.tree.rglob("run_1/spl.txt")
+    assert found_of_power(repository.paths.tree) == set(), "what the kit and the daemon wrote is believed"
+    before, texts = hashlib.sha1(samples.read_bytes()).hexdigest(), samples.read_text(encoding="utf-8")
+    samples.write_text(texts.replace("Watts,200", "Watts,20"), encoding="utf-8")
+    after = hashlib.sha1(samples.read_bytes()).hexdigest()
+    for name in ("client.json", "server.json"):
+        session = samples.parents[1] / "power" / name
+        session.write_text(session.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
+    assert found_of_power(repository.paths.tree) == {("power.watts", Severity.ERROR)}
+
+
+def found_of_power(tree: Path) -> set[tuple[str, Severity]]:
+    return {(f.rule.id, f.severity) for f in verify_tree(tree).findings if f.rule.kind == "power"}

@@ -218,6 +218,9 @@ BACKENDS: dict[str, BackendFacts] = {
             "client_processes": Option(
                 "int", 0, "processes that read streams; 0: one for each 1,024 under way, of a quarter of the cores"
             ),
+            "prefix_caching": Option(
+                "flag", False, "the server may share what it computed of prompts that begin alike; false: it must not"
+            ),
             "timeout_s": Option("int", 1800, "seconds that an answer may take in all", identity=False),
             "idle_timeout_s": Option("int", 120, "seconds between two pieces of a streamed answer", identity=False),
             "extra": Option("text", "", "more fields of each request, as a JSON object"),

@@ -130,7 +130,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     if not (declared.rehearsal.value or declared.trial):
         problems += _too_lenient(cell, rules, ruleset)
         problems += _other_lengths(cell, rules, ruleset)
-        problems += _other_steps(cell, ruleset)
+        problems += _other_steps(cell, ruleset) + _shared_prompts(cell, ruleset)
     return problems
 
 
@@ -353,6 +353,15 @@ def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
         return []
     message = f"steps is {value.value}; in the {cell.cell.division} division they are the benchmark's"
     return [_problem(cell, value, message, "take steps out, or move the cell to the open division")]
+
+
+def _shared_prompts(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
+    """What was computed of one query may not serve another where the benchmark's accuracy binds."""
+    value = cell.settings.get("run.options.prefix_caching")
+    if value is None or not value.value or not ruleset.binds(cell.cell.division, "accuracy"):
+        return []
+    message = f"prefix_caching lets queries share what was computed; in the {cell.cell.division} division none may"
+    return [_problem(cell, value, message, "take prefix_caching out, or move the cell to the open division")]
 
 
 def load_ruleset_of(declared: Declared, load_ruleset: Callable[[str], Ruleset]) -> Ruleset:

@@ -112,7 +112,8 @@ def _benchmark(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
     yield f"  engine: {{backend: {backend}, precision: {precision}{batch}}}{fill}{why}"
     if BACKENDS[backend].serves:
         yield "  # A server of your own, which the runs ask: `reconcile explain spec.benchmarks.harness.service`."
-        yield "  # harness: {service: {command: [vllm, serve, MODEL, --port, '{port}'], ready: {url: '{url}/health'}}}"
+        yield "  # harness: {service: {command: [vllm, serve, MODEL, --port, '{port}', --no-enable-prefix-caching],"
+        yield "  #   ready: {url: '{url}/health'}}}"
 
 
 def _choose_backend(wanted: Wanted, facts: BenchmarkFacts | None) -> str | None:

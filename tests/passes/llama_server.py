@@ -18,7 +18,6 @@ def serve(path: Path, port: int) -> Any:
     asked.model.path, asked.port = str(path), port
     asked.model_alias = {"tiny"}
     asked.n_parallel, asked.n_ctx, asked.cpuparams.n_threads = SLOTS, SLOTS * CONTEXT, 1
-    asked.cache_prompt = False
     return xllamacpp.Server(asked)
 
 

@@ -230,6 +230,7 @@ options.add_argument("what", choices=["serve"])
 options.add_argument("model")
 options.add_argument("--port", type=int, required=True)
 options.add_argument("--tensor-parallel-size", type=int)
+options.add_argument("--no-enable-prefix-caching", action="store_true", required=True)
 given = options.parse_args()
 assert open(given.model + "/config.json").read() == "{}"
 

@@ -36,8 +36,15 @@ class Choice(msgspec.Struct, gc=False):
         return self.text or (piece.content if piece else None) or ""
 
 
+class PromptDetails(msgspec.Struct, gc=False):
+    """``cached_tokens``: those of a prompt that were computed for another one."""
+
+    cached_tokens: int | None = 0
+
+
 class Usage(msgspec.Struct, gc=False):
     completion_tokens: int | None = 0
+    prompt_tokens_details: PromptDetails | None = None
 
 
 class Event(msgspec.Struct, gc=False):
@@ -91,6 +98,7 @@ class Answer:
     texts: list[str] = field(default_factory=list)
     pieces: int = 0
     counted: int = 0
+    cached: int = 0
     ended: bool = False
     reason: str = ""
     model: str = ""
@@ -102,6 +110,8 @@ class Answer:
         self.model = self.model or event.model
         if event.usage is not None:
             self.counted = event.usage.completion_tokens or 0
+            if event.usage.prompt_tokens_details is not None:
+                self.cached = event.usage.prompt_tokens_details.cached_tokens or 0
         brought = False
         for choice in event.choices:
             more = bool(choice.token_ids or choice.said)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,13 +26,19 @@ from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSeque
 _CONNECT = 30.0  # seconds
 _LOOKING = 30.0  # seconds in which a server names its models
 _MOST = 1 << 20  # tokens after which an answer that may be of any length never ends
+_LLAMA, _SGLANG = "/props", "/get_server_info"
 _VERSIONS = {  # where a server tells its own: vLLM and trtllm-serve; llama.cpp's; SGLang
     "/version": "version",
-    "/props": "build_info",
-    "/get_server_info": "version",
+    _LLAMA: "build_info",
+    _SGLANG: "version",
 }
+_SHARED = re.compile(r'^vllm:cache_config_info\{.*enable_prefix_caching="True"', re.MULTILINE)
 _ALL = -1  # of the tokens, where the likeliest are counted
 _ENDED = ("stop", "length")  # else the server gave up: SGLang's abort, trtllm-serve's timeout and cancelled, …
+_UNSHARE = (
+    "start it with --no-enable-prefix-caching (vLLM), --disable-radix-cache (SGLang) or enable_block_reuse: false "
+    "(trtllm-serve); in the open division run.options.prefix_caching: true allows it"
+)
 _FIX = "see the server's log; the next pass starts it, or asks it, again"
 
 
@@ -68,7 +76,7 @@ class Client:
         self._waiting: deque[tuple[int, int]] = deque()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._failure: HarnessError | None = None
-        self._tokenized = 0
+        self._own: dict[str, Any] = {}  # fields that only this server knows
         self._loop = LoopThread("openai")
         self._session: aiohttp.ClientSession = self._loop.call(self._open())
         try:
@@ -131,7 +139,7 @@ class Client:
     def _write(self, asked: Mapping[str, Any]) -> bytes:
         """With the fields of ``extra``, which wins; one that is null there is not sent: trtllm-serve refuses a request
         with any that it does not know."""
-        said = {**self._say_how(), **asked, **self._server.extra}
+        said = {**self._say_how(), **self._own, **asked, **self._server.extra}
         return json.dumps({name: value for name, value in said.items() if value is not None}).encode()
 
     # From here on the event loop's.
@@ -177,7 +185,18 @@ class Client:
                 fix = "start it with that model, or correct run.options.model or url"
                 raise self._server.explain(url, problem, fix, "input")
             versions.append(await self._read_version(url))
+            if not self._server.shares and await self._find_sharing(url):
+                problem = "the server shares what it computed of prompts that begin alike, which the rules forbid"
+                raise self._server.explain(url, problem, _UNSHARE, "input")
         return served, versions
+
+    async def _find_sharing(self, url: str) -> bool:
+        """As far as it says so: vLLM among its metrics, SGLang among its arguments."""
+        if _SHARED.search(await self._peek(url, "/metrics")):
+            return True
+        with suppress(ValueError, AttributeError):
+            return json.loads(await self._peek(url, _SGLANG)).get("disable_radix_cache") is False
+        return False
 
     async def _list_models(self, url: str) -> list[str]:
         text = await self._get(url, "/v1/models")
@@ -191,10 +210,21 @@ class Client:
         """As the servers say it that are known to; "" where this one does not."""
         for path, name in _VERSIONS.items():
             try:
-                return str(json.loads(await self._get(url, path))[name])
-            except (HarnessError, ValueError, KeyError, TypeError):
+                found = str(json.loads(await self._peek(url, path))[name])
+            except (ValueError, KeyError, TypeError):
                 continue
+            if path == _LLAMA:  # it is told with each request
+                self._own = {"cache_prompt": self._server.shares}
+            return found
         return ""
+
+    async def _peek(self, url: str, path: str) -> str:
+        """What only some servers have; "" where there is nothing, which is no failure."""
+        try:
+            async with self._session.get(url + path, timeout=aiohttp.ClientTimeout(total=_LOOKING)) as response:
+                return await response.text() if response.status == 200 else ""
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return ""
 
     async def _get(self, url: str, path: str) -> str:
         timeout = aiohttp.ClientTimeout(total=_LOOKING)
@@ -271,6 +301,9 @@ class Client:
         if answer.model and answer.model != self._model:
             problem = f"the answer is of model {answer.model}, and not of {self._model}"
             raise self._server.explain(replica.url, problem, "find out who changed the server, then run again")
+        if answer.cached and not self._server.shares:
+            problem = f"the server took {answer.cached} tokens of a prompt from another one, which the rules forbid"
+            raise self._server.explain(replica.url, problem, _UNSHARE, "input")
         if not answer.ended:
             raise self._server.explain(replica.url, "the answer broke off before its end", _FIX, "resources")
         if answer.reason not in _ENDED:

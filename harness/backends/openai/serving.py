@@ -27,7 +27,8 @@ _HIDDEN = "[key]"
 class Server:
     """``urls``: one for each replica, without a closing slash. ``model``: "" for the only one that is served.
     ``token_ids``: answers have them; ``prompt_ids``: prompts are sent as such although answers are texts.
-    ``timeout``: seconds that an answer may take in all, ``idle``: between two pieces of one."""
+    ``timeout``: seconds that an answer may take in all, ``idle``: between two pieces of one. ``shares``: what was
+    computed of a prompt may serve others that begin alike."""
 
     urls: tuple[str, ...]
     model: str
@@ -38,6 +39,7 @@ class Server:
     concurrency: int
     timeout: float
     idle: float
+    shares: bool
     extra: Mapping[str, Any]
     log: str
 
@@ -120,6 +122,7 @@ def find_server(plan: GenerationPlan) -> Server:
         concurrency=int(options.get("concurrency") or 512),
         timeout=float(options.get("timeout_s") or 1800),
         idle=float(options.get("idle_timeout_s") or 120),
+        shares=bool(options.get("prefix_caching")),
         extra=_read_extra(str(options.get("extra") or "")),
         log=str(options.get("service_log") or ""),
     )

@@ -1,5 +1,5 @@
-"""How long answers are is the round's to say, and in how many steps images are made the benchmark's, where its accuracy
-binds."""
+"""How long answers are is the round's to say, in how many steps images are made the benchmark's, and no query may be
+answered with what another one computed, where the benchmark's accuracy binds."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ spec:
 """
 
 
-def judge(bound: str, division: str, *, round_name: str = "v6.1", benchmark: str = "llama3.1-8b") -> None:
-    text = SPEC.replace("BOUND", bound).replace("DIVISION", division)
+def judge(
+    bound: str, division: str, *, round_name: str = "v6.1", benchmark: str = "llama3.1-8b", spec: str = SPEC
+) -> None:
+    text = spec.replace("BOUND", bound).replace("DIVISION", division)
     text = text.replace("v6.1", round_name).replace("llama3.1-8b", benchmark)
     check(load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {}), load_ruleset(round_name))
 
@@ -70,6 +72,19 @@ def test_lengths_are_those_of_the_round(round_name: str, benchmark: str, bound: 
     said = f"{bound.replace(':', ' is')}; round {round_name} rules {ruled}"
     assert said in [problem.message for problem in found.value.problems]
     judge(f"{bound.partition(':')[0]}: {ruled}", "closed", round_name=round_name, benchmark=benchmark)
+
+
+@pytest.mark.parametrize("backend", ["openai", "vllm"])
+def test_queries_share_nothing_in_the_closed_division(backend: str) -> None:
+    asked = "BOUND" if backend == "openai" else 'url: "http://127.0.0.1:8000", model: llama, BOUND'
+    text = SPEC.replace("openai", backend)
+    text = text if backend == "openai" else text.replace(asked, "BOUND")
+    for division, bound in (("open", "true"), ("closed", "false")):
+        judge(f"prefix_caching: {bound}", division, spec=text)
+    with pytest.raises(SpecError) as found:
+        judge("prefix_caching: true", "closed", spec=text)
+    said = "prefix_caching lets queries share what was computed; in the closed division none may"
+    assert [problem.message for problem in found.value.problems] == [said]
 
 
 IMAGES = """\

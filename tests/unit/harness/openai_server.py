@@ -38,6 +38,12 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, {"version": "1.2"})
         elif self.path == "/props":
             self._send(200, {"build_info": "b7-0123456"})
+        elif self.path == "/metrics" and self.server.mischief in ("shares", "shares nothing"):
+            shared = self.server.mischief == "shares"
+            told = f'cache_config_info{{block_size="16",enable_prefix_caching="{shared}",engine="0"}} 1.0'
+            self._send(200, f"# TYPE vllm:cache_config_info gauge\nvllm:{told}\nvllm:num_requests_running 0.0\n")
+        elif self.path == "/get_server_info" and self.server.mischief == "shares in a tree":
+            self._send(200, {"version": "0.5.5", "disable_radix_cache": False})
         elif self.path == "/v1/models":
             name = "another-model" if self.server.mischief == "wrong model" else MODEL
             self._send(200, {"data": [{"id": name}]})
@@ -72,8 +78,14 @@ class Handler(BaseHTTPRequestHandler):
         else:
             choice = {**self._part(tokens, asked), "finish_reason": self._reason}
             choices = [choice, {**choice, "index": 1}] if mischief == "twice" else [choice]
-            usage = {} if mischief == "uncounted" else {"usage": {"completion_tokens": count}}
+            usage = {} if mischief == "uncounted" else {"usage": {"completion_tokens": count, **self._details}}
             self._send(200, {"model": MODEL, "choices": choices, **usage})
+
+    @property
+    def _details(self) -> dict[str, Any]:
+        """Nothing, or how much of a prompt was computed for another one."""
+        cached = {"computes all": 0, "takes from others": 2}.get(self.server.mischief)
+        return {} if cached is None else {"prompt_tokens_details": {"cached_tokens": cached}}
 
     @staticmethod
     def _stop(tokens: list[int], ends: list[str]) -> list[int]:
@@ -126,7 +138,7 @@ class Handler(BaseHTTPRequestHandler):
             self._event([self._part([7], asked)])
         if mischief == "twice":
             self._event([{**self._part([7], asked), "finish_reason": "length"}])
-        self._event([], usage={"completion_tokens": len(tokens) + (mischief == "counts the end")})
+        self._event([], usage={"completion_tokens": len(tokens) + (mischief == "counts the end"), **self._details})
         self.wfile.write(b"data: [DONE]\n\n")
 
     def _event(self, choices: list[dict[str, Any]], **more: Any) -> None:
@@ -134,7 +146,8 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: " + json.dumps({"model": model, "choices": choices, **more}).encode() + b"\n\n")
 
     def _send(self, status: int, document: Any) -> None:
-        data = b"<html>" if self.server.mischief == "no protocol" else json.dumps(document).encode()
+        text = document if isinstance(document, str) else json.dumps(document)
+        data = b"<html>" if self.server.mischief == "no protocol" else text.encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.send_header("Connection", "close")  # else a server that is gone goes on where it is connected

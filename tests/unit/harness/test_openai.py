@@ -404,6 +404,51 @@ def test_version_of_the_server_is_evidence_wherever_it_tells_it(
     assert load(serve(mischief)).evidence == {"server.version": version}
 
 
+@pytest.mark.parametrize("mischief", ["shares", "shares in a tree"])
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_server_that_shares_what_it_computed_is_refused_unless_declared(
+    mischief: str, processes: int, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    """As vLLM and SGLang do unless they are told not to, and say of themselves."""
+    server, options = serve(mischief), {"client_processes": processes}
+    with pytest.raises(HarnessError, match="shares what it computed of prompts that begin alike") as caught:
+        load(server, options=options)
+    assert caught.value.problem_class == "input"
+    assert server.asked == []
+    load(server, options={**options, "prefix_caching": True}).submit(1, 0)
+    assert heard.wait(1) == {1: expected(0)}
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_an_answer_that_took_from_another_prompt_fails_the_run(
+    streaming: bool, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    load(serve("takes from others"), streaming=streaming).submit(1, 0)
+    assert "the server took 2 tokens of a prompt from another one" in heard.failure().problem
+
+
+@pytest.mark.parametrize(("mischief", "declared"), [("computes all", False), ("takes from others", True)])
+def test_an_answer_may_take_from_another_prompt_where_that_is_declared(
+    mischief: str, declared: bool, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    load(serve(mischief), options={"prefix_caching": declared}).submit(1, 0)
+    assert heard.wait(1) == {1: expected(0)}
+
+
+@pytest.mark.parametrize(
+    ("mischief", "declared", "said"),
+    [("no version", False, False), ("no version", True, True), ("shares nothing", False, None)],
+)
+def test_llama_cpp_is_told_with_each_request(
+    mischief: str, declared: bool, said: bool | None, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    """Which it is by where it tells its version; other servers may refuse the field."""
+    server = serve(mischief)
+    load(server, options={"prefix_caching": declared}).submit(1, 0)
+    heard.wait(1)
+    assert server.asked[0].get("cache_prompt") is said
+
+
 def test_where_nobody_reads_tokens_the_server_counts_them(
     checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
 ) -> None:

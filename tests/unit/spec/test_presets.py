@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,20 @@ def test_preset_is_a_right_spec_with_its_source(name: str, tmp_path: Path) -> No
     assert len(taken) > 3
     assert {value.origin for value in taken.values()} == {Origin(f"preset {name}")}
     assert ("harness.service.command" in settings) is facts.serves
+
+
+def test_trtllm_serve_reads_what_it_is_told_in_a_file(tmp_path: Path) -> None:
+    """A stand-in of that name prints what it is given; the last word names the file."""
+    settings = load_with(tmp_path, "      use: [b200/trtllm-serve]\n")
+    program = tmp_path / "trtllm-serve"
+    program.write_text('#!/bin/bash\necho "$@"\ncat "${@: -1}"\n')
+    program.chmod(0o755)
+    words = [str(word) for word in settings["harness.service.command"].value]
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    said, *document = done.stdout.splitlines()
+    assert said.startswith("{model} --host=127.0.0.1 --port={port} --tp_size=1 ")
+    assert document == ["kv_cache_config:", "  free_gpu_memory_fraction: 0.9", "  enable_block_reuse: false"]
 
 
 def test_what_is_written_beside_it_wins(tmp_path: Path) -> None:

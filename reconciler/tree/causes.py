@@ -239,6 +239,7 @@ _OF_RULES: Mapping[str, str] = {
     "placement.measurements": "other-scenario",
     "placement.performance": "other-scenario",
     "power.digests": "power-of-another-session",
+    "power.products": "power-of-another-session",
     "power.session": "power-of-another-session",
     "power.times": "power-of-another-session",
     "power.watts": "power-of-another-session",

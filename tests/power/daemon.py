@@ -9,7 +9,8 @@ import socketserver
 import time
 from pathlib import Path
 
-WATTS, VOLTS, AMPS, FACTOR = 200.0, 230.0, 0.9, 0.95
+WATTS, VOLTS, FACTOR = 200.0, 230.0, 0.95
+AMPS = WATTS / VOLTS / FACTOR
 
 parser = argparse.ArgumentParser()
 parser.add_argument("-l", type=Path)

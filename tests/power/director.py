@@ -46,8 +46,8 @@ class Session(socketserver.StreamRequestHandler):
         begin, end = (when for words, when in self.state if words[-1] == mode)
         stamps = [begin + at * 0.1 for at in range(int((end - begin) * 10) + 1)]
         return "".join(
-            f"Time,{time.strftime('%m-%d-%Y %H:%M:%S', time.gmtime(at))}.000,Watts,{WATTS:.6f},Volts,230.0,Amps,1.0,"
-            f"PF,0.9,Mark,{self.name}_{mode}\n"
+            f"Time,{time.strftime('%m-%d-%Y %H:%M:%S', time.gmtime(at))}.000,Watts,{WATTS:.6f},Volts,230.0,Amps,"
+            f"{WATTS / 230 / 0.9:.6f},PF,0.9,Mark,{self.name}_{mode}\n"
             for at in stamps
         ).encode()
 

@@ -73,9 +73,10 @@ def logs_of_ranging(texts: dict[str, str]) -> None:
         texts[f"session/run_1/mlperf_log_{name}.txt"] = texts[f"session/ranging/mlperf_log_{name}.txt"]
 
 
+DENIED = {"published files: power.watts", "published files: power.products"}
 # The lie → what an audit contradicts, nothing where it sees none: a warning of `verify-tree` contradicts nothing.
 LIES: dict[str, tuple[Change, set[str]]] = {
-    "a tenth of the watts": (put(SAMPLES, tenth), {"published files: power.digests", "published files: power.watts"}),
+    "a tenth of the watts": (put(SAMPLES, tenth), {"published files: power.digests", *DENIED}),
     "samples of the ranging run": (of_ranging, {"published files: power.digests"}),
     "half of the samples": (put(SAMPLES, lambda text: text[: len(text) // 2]), {"published files: power.digests"}),
     "no samples": (put(SAMPLES, lambda _: ""), {"published files: power.digests"}),
@@ -95,9 +96,16 @@ LIES: dict[str, tuple[Change, set[str]]] = {
     ),
     "a tenth of the watts, and its digest": (
         put(SAMPLES, tenth, listed=True),
-        {"published files: power.watts"},
+        DENIED,
     ),
-    "a tenth of the watts, its digest, and no messages": (all_of(put(SAMPLES, tenth, listed=True), no_messages), set()),
+    "a tenth of the watts, its digest, and no messages": (
+        all_of(put(SAMPLES, tenth, listed=True), no_messages),
+        {"published files: power.products"},
+    ),
+    "a tenth of the watts and amperes, their digest, and no messages": (
+        all_of(put(SAMPLES, lambda text: tenth(text).replace("Amps,0.", "Amps,0.0"), listed=True), no_messages),
+        set(),
+    ),
 }
 
 

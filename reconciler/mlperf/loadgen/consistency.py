@@ -15,7 +15,11 @@ from itertools import pairwise
 from typing import Any
 
 from reconciler.errors import LogError
-from reconciler.mlperf.loadgen.derivations import find_wrong_derivations, find_wrong_release
+from reconciler.mlperf.loadgen.derivations import (
+    find_wrong_derivations,
+    find_wrong_release,
+    find_wrong_version,
+)
 from reconciler.mlperf.loadgen.early_stopping import compute_allowed_over, is_allowed_over
 from reconciler.mlperf.loadgen.inconsistency import (
     CLOCK,
@@ -359,6 +363,7 @@ _ANY: tuple[Check, ...] = (
     _samples,
     find_foreign_lines,
     find_wrong_release,
+    find_wrong_version,
 )
 _PERFORMANCE: tuple[Check, ...] = (
     find_unreadable_numbers,

@@ -3,6 +3,7 @@ none differs."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
@@ -37,6 +38,7 @@ _SINGLE = {
 }
 _OVERHEAD = Decimal("1.001")  # two clocks
 _HASH = 7  # digits of a commit at least
+_SOURCES, _NUMBERED, _LINE_ENDS = "loadgen_file_sha1", "/VERSION.txt", (b"\n", b"", b"\r\n")
 
 
 def find_wrong_derivations(log: DetailLog) -> Iterator[Inconsistency]:
@@ -85,6 +87,19 @@ def find_wrong_release(log: DetailLog) -> Iterator[Inconsistency]:
     if (dates[0] - dates[1]).days >= 1:
         derived = f"it was built on {dates[1]:%Y-%m-%d}"
         yield Inconsistency("loadgen_git_commit_date", show_value(made), derived, made.line, built.line)
+
+
+def find_wrong_version(log: DetailLog) -> Iterator[Inconsistency]:
+    """LoadGen's number stands in its VERSION.txt, whose SHA-1 is logged with those of the other sources: that of the
+    number and one line end, in all 3,200 published logs that list the file."""
+    version, sources = log.line("loadgen_version"), log.line(_SOURCES)
+    digest = sources.value.get(_NUMBERED) if sources is not None and isinstance(sources.value, dict) else None
+    if version is None or sources is None or not isinstance(digest, str) or not isinstance(version.value, str):
+        return
+    number = version.value.partition("@")[0].strip().encode()
+    if digest not in {hashlib.sha1(number + end, usedforsecurity=False).hexdigest() for end in _LINE_ENDS}:
+        derived = f"{_NUMBERED.lstrip('/')} of its sources states another"
+        yield Inconsistency("loadgen_version", show_value(version), derived, version.line, sources.line)
 
 
 def _is_hash(text: str) -> bool:

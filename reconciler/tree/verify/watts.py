@@ -1,5 +1,6 @@
 """The watts of a power session against what the analyzer's daemon counted of them: before the kit stops a phase it asks
-for the mean, the least and the most of the samples so far, and the director keeps the answers."""
+for the mean, the least and the most of the samples so far, and the director keeps the answers. And against the volts,
+amperes and power factor beside them: the analyzer takes all four of one interval, and the factor is P / (U * I)."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from reconciler.mlperf.documents import ResultDocument
+from reconciler.tree.check.cell_files import is_power
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import LOG_LIMIT
@@ -20,6 +22,13 @@ _FOLDERS = {"ranging": "ranging", "testing": "run_1"}  # by the phase that ends 
 _ANSWER = re.compile(r"Watts,(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}),(\d{1,9}),(\d{1,9})", re.ASCII)
 _SAMPLE = re.compile(rb"^Time,[^,\n]{1,40},Watts,(-?\d{1,9}(?:\.\d{1,9})?),", re.MULTILINE)
 _NEAR = 1e-5  # of a mean: six digits after the point are printed
+_NUMBER = rb"(-?\d{1,9}(?:\.\d{1,9})?)"
+_READING = re.compile(
+    rb"(?:^Time,[^,\n]{1,40}|,(?P<channel>Ch\d{1,2})),Watts,%b,Volts,%b,Amps,%b,PF,%b" % ((_NUMBER,) * 4), re.MULTILINE
+)
+_SEVERAL = b",Analyzer"  # the kit adds up the samples of several: those of one need not have channels
+# Of all samples: of 110 published files none is off by more than 0.001, though single samples are by 0.003.
+_PRODUCT_NEAR = 0.01
 # The last lines may be missing, which the daemon had not written yet when the kit copied its log.
 _SENT = re.compile(rb"Response to client sent: (Watts,[\d.]{1,20}(?:,[\d.]{1,20}){5})\r?$", re.MULTILINE)
 _DAEMON = "ptd_logs.txt"
@@ -79,6 +88,38 @@ def verify_watts(view: CellView) -> Complaints:
         )
 
 
+def verify_products(view: CellView) -> Complaints:
+    """Of all samples whose four values are valid; a sample of channels is their sum."""
+    performance = view.files.results / "performance"
+    for folder in _FOLDERS.values() if is_power(view) else ():
+        path = f"{folder}/spl.txt"
+        data = view.files.content(performance, path, LOG_LIMIT)
+        for found, wanted in _deny_products(data) if data and _SEVERAL not in data else ():
+            cause = "samples whose watts alone were edited"
+            yield Complaint(Place(f"{performance.shown}/{path}"), found, wanted, cause=cause)
+
+
+def _deny_products(data: bytes) -> Iterator[tuple[str, str]]:
+    samples: list[list[tuple[float, ...]]] = []
+    for found in _READING.finditer(data):
+        values = tuple(map(float, found.groups()[1:]))
+        if found["channel"] is None:
+            samples.append([values])
+        elif samples:
+            samples[-1].append(values)
+    stated = added = product = 0.0
+    for whole, *channels in samples:
+        parts = [part for part in channels or (whole,) if part[0] > 0]
+        if parts and whole[0] > 0 and min(map(min, parts)) > 0:
+            stated += whole[0]
+            added += sum(watts for watts, *_ in parts)
+            product += sum(volts * amps * factor for _, volts, amps, factor in parts)
+    if abs(stated - added) > added * _PRODUCT_NEAR:
+        yield f"{stated / added:.3g} times the watts of the channels", "their sum"
+    if abs(added - product) > product * _PRODUCT_NEAR:
+        yield f"{added / product:.3g} times what volts, amperes and power factor give", "their product"
+
+
 def _list_answers(session: ResultDocument) -> Iterator[tuple[str, _Counted]]:
     """With the phase whose samples it is of."""
     messages, phase = session.get("ptd_messages"), ""
@@ -115,4 +156,7 @@ def _deny(samples: list[float], counted: _Counted) -> tuple[str, str, Severity |
     return None
 
 
-WATTS_CONTRADICTIONS = ((Rule("power.watts", "watts that the analyzer counted", ("power kit", OURS)), verify_watts),)
+WATTS_CONTRADICTIONS = (
+    (Rule("power.watts", "watts that the analyzer counted", ("power kit", OURS)), verify_watts),
+    (Rule("power.products", "watts of the volts and amperes beside them", ("power kit", OURS)), verify_products),
+)

@@ -1017,6 +1017,13 @@ LIES = (
         listed=True,
     ),
     Lie(
+        "another version of LoadGen at the same commit",
+        "server-valid",
+        "loadgen_version",
+        (_substitute("loadgen_version", r'"\d+\.\d+\.\d+ @', lambda _: '"5.0.1 @'),),
+        listed=True,
+    ),
+    Lie(
         "a commit of LoadGen after it was built",
         "server-valid",
         "loadgen_git_commit_date",

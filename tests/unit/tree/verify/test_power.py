@@ -286,3 +286,58 @@ def test_a_session_of_which_one_side_is_not_there_is_named(session: Path, file: 
     ((rule, place, found),) = find(session)
     assert (rule, place) == ("power.session", f"power/{file}")
     assert found == "no such file" or left
+
+
+def measured(folder: Path, edit: Callable[[str], str] = str, channels: int = 0) -> list[tuple[str, str]]:
+    """What is said of samples whose watts are of the volts, amperes and factors beside them, then edited and signed."""
+    one = "Watts,210.500000,Volts,230.100000,Amps,0.963000,PF,0.949950"
+    several = "".join(f",Ch{n},{one}" for n in range(1, channels + 1))
+    own = one.replace("210.5", f"{210.5 * channels}") if channels else one
+    text = make_samples(folder).replace("Watts,210.5,Volts,230.1", f"{own},Mark,testing{several}")
+    (folder / "run_1/spl.txt").write_text(edit(text))
+    sign(folder)
+    found = verify_tree(folder.parents[6]).findings
+    return [(f.severity.value, f.complaint.found) for f in found if f.rule.id == "power.products"]
+
+
+@pytest.mark.parametrize("channels", [0, 3])
+def test_watts_of_the_volts_and_amperes_beside_them_are_believed(session: Path, channels: int) -> None:
+    assert measured(session, channels=channels) == []
+
+
+def without_a_third_channel(text: str) -> str:
+    head, third = f"Watts,{210.5 * 3}", "Ch3,Watts,210.500000,Volts,230.100000,Amps,0.963000,PF,0.949950"
+    assert head in text
+    assert third in text
+    return text.replace(third, f"Ch3{',-1.000000'.join((',Watts', ',Volts', ',Amps', ',PF', ''))}").replace(
+        head, "Watts,421.0"
+    )
+
+
+def test_a_channel_that_measured_nothing_is_left_out(session: Path) -> None:
+    assert measured(session, without_a_third_channel, channels=3) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "channels", "found"),
+    [
+        pytest.param("Watts,210.5", "Watts,21.05", 0, "0.1 times what volts, amperes and power factor give", id="own"),
+        pytest.param(
+            "Watts,210.5", "Watts,206.3", 0, "0.98 times what volts, amperes and power factor give", id="little"
+        ),
+        pytest.param("Watts,631.5", "Watts,63.15", 3, "0.1 times the watts of the channels", id="sum"),
+        pytest.param("Ch1,Watts,210.5", "Ch1,Watts,110.5", 3, "1.19 times the watts of the channels", id="channel"),
+    ],
+)
+def test_watts_that_were_edited_alone_are_denied_by_what_stands_beside_them(
+    session: Path, old: str, new: str, channels: int, found: str
+) -> None:
+    said = measured(session, lambda text: text.replace(old, new), channels)
+    assert ("error", found) in said
+
+
+def test_samples_that_the_kit_added_up_of_several_analyzers_are_passed_over(session: Path) -> None:
+    def several(text: str) -> str:
+        return text.replace("Watts,210.5", "Watts,421.0").replace(",Mark,testing", ",Mark,testing,Analyzer1,Time,x")
+
+    assert measured(session, several) == []

@@ -24,6 +24,7 @@ _SLACK = timedelta(hours=1)  # by which clocks may differ
 _LOGGED = rb'"key": "%b", "value": "(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d\.\d{3})"'
 _SHORT = 60.0  # seconds: a clock that is put right during a run is not yet another run
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
+_WAITING = ("machine.job", "machine.nodes")  # facts of a run that a queue or a launcher made
 _WHY = "a clock was wrong, or it was dated anew"
 
 
@@ -39,6 +40,24 @@ def verify_start(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[
     if lasted > record.seconds + _SHORT:
         detail = f"it took {record.seconds:g} s, and its log says that it lasted {lasted:.6g} s"
         yield Claim(str(cell), f"{name}: how long it took", Proof.MISSING, detail)
+
+
+def verify_order(cell: Cell, name: str, passed_over: Record, published: Record, logs: Good) -> Iterator[Claim]:
+    """The newest run counts, so that a worse one may be dated before it. A run begins as soon as its attempt, but where
+    a queue or a launcher may keep it waiting: its log ends within what the attempt took."""
+    if passed_over.started >= published.started or {IMPORTED, *_WAITING} & {*passed_over.marks, *passed_over.facts}:
+        return
+    one, other = (read_record_files(record, logs).get(DETAIL, b"") for record in (passed_over, published))
+    began, ended, before = _read_logged("power_begin", one), _read_logged("power_end", one), _read(passed_over.started)
+    published_ended = _read_logged("power_end", other)
+    if began is None or ended is None or before is None or published_ended is None or began < published_ended:
+        return
+    if (ended - before).total_seconds() > passed_over.seconds + _SHORT:
+        detail = (
+            f"it is dated {passed_over.started}, before the published run, and its log began at "
+            f"{began:%Y-%m-%d %H:%M:%S} UTC, after that one had ended: {_WHY}"
+        )
+        yield Claim(str(cell), f"{name}: when it was made", Proof.MISSING, detail)
 
 
 def find_wrong_dates(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:

@@ -9,6 +9,7 @@ from functools import partial
 from reconciler.desired.detail import Detail
 from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
+from reconciler.history.dates import verify_order
 from reconciler.history.logs import Good, Logs, read_record_files
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.log_files import DETAIL
@@ -40,10 +41,12 @@ def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -
         record = at.records[summary.id]
         if summary.id == own or record.address.kind is not Kind.RUN:
             continue
-        good = logs.read(a for a in record.artifacts if a.place == "logs")
-        for claim in verify_runs(cell, f"performance of {record.started}, not published", record, at, good):
+        good = logs.read(a for a in (*record.artifacts, *published.artifacts) if a.place == "logs")
+        name = f"performance of {record.started}, not published"
+        for claim in verify_runs(cell, name, record, at, good):
             if not claim.what.endswith(": settings"):
                 yield claim
+        yield from verify_order(cell, name, record, published, good)
 
 
 def verify_release(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:

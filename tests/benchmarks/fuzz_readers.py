@@ -16,7 +16,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.unit.harness import test_fuzz_datasets as datasets
@@ -77,7 +77,7 @@ def main() -> int:
             show(results[-1])
     failed = sum(len(item.failed) for item in results)
     if given.json:
-        print(json.dumps({"inputs": sum(item.inputs for item in results), "readers": [asdict(r) for r in results]}))
+        print(json.dumps({"inputs": sum(item.inputs for item in results), "readers": [vars(r) for r in results]}))
     else:
         print(f"{sum(item.inputs for item in results):,} inputs, {failed} seeds with an input that ended otherwise")
     return 1 if failed else 0

@@ -16,6 +16,7 @@ from reconciler.history.snapshot import read_snapshot
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.record.codec import decode
 from reconciler.record.decisions import write as write_decision
+from reconciler.record.store import write_record
 from reconciler.resource.decisions import Freeze
 from reconciler.resource.inputs import Role, digest_inputs
 from reconciler.resource.kinds import Cell, Kind
@@ -41,6 +42,31 @@ def test_a_run_that_was_dated_after_its_log_and_its_commit_is_not_proven(clone: 
     }
     assert "and its log began at 20" in found[CELL, "performance: when it was made"][1]
     assert "and a commit of 20" in found[CELL, "Run performance: when it was made"][1]
+
+
+@pytest.mark.parametrize("waited", ["", "machine.job", "seconds"])
+def test_a_later_run_that_was_dated_before_the_published_one_is_not_proven(clone: Repository, waited: str) -> None:
+    """A worse run is passed over so, unless it may have waited meanwhile."""
+    (path,) = clone.record_paths(PERFORMANCE)
+    record = decode(path.read_bytes(), str(path))
+
+    def next_year(text: str) -> str:
+        return re.sub(
+            r'("(?:test_datetime|power_\w+)", "value": ".*?)(20\d\d)', lambda m: m[1] + str(int(m[2]) + 1), text
+        )
+
+    worse = replace(edited(clone, record, DETAIL, next_year), started="2026-01-01T00:00:00.000000Z")
+    if waited == "seconds":
+        worse = replace(worse, seconds=10 * 365 * 86400.0)
+    elif waited:
+        worse = replace(worse, facts={**record.facts, waited: RecordedFact("slurm 7", Role.NOTE)})
+    write_record(clone.paths, worse)
+    clone.commit()
+    found = claims(clone)
+    name = f"performance of {worse.started}, not published: when it was made"
+    assert (name in of(found, Proof.MISSING)) is (not waited)
+    if not waited:
+        assert "before the published run, and its log began at 20" in found[CELL, name][1]
 
 
 def test_a_log_that_lasted_longer_than_its_record_says_is_not_proven(clone: Repository) -> None:

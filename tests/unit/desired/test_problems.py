@@ -113,6 +113,12 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
         (NET, "chat: {Offline: {}}"),
     ),
     "a command without code": ((COMMAND, COMMAND.replace(", code: .", "")), (NET, CHAT)),
+    "runs that are made elsewhere": (
+        ("code: resnet50", "code: external"),
+        (NET, "net: {Offline: {}, SingleStream: {}}"),
+    ),
+    "a command in the closed division, without a calibration document": ((NET, CHAT),),
+    "a command in the open division": ((NET, CHAT), ("closed:", "open:")),
     "an idle accelerator": ((BOX, "status: available, hardware: {accelerator: NVIDIA H100, count: 1}}"),),
     "no accelerator": ((ENGINE, "engine: {backend: tensorrt}"),),
     "another maker's accelerator": (

@@ -9,7 +9,12 @@ import pytest
 
 from harness.contract import BENCHMARKS
 from reconciler.errors import ReconcilerError, SpecError
-from reconciler.mlperf.benchmark_facts import find_benchmark_facts, load_benchmark_facts, parse_benchmark_facts
+from reconciler.mlperf.benchmark_facts import (
+    find_benchmark_facts,
+    load_benchmark_facts,
+    parse_benchmark_facts,
+    strip_variant,
+)
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from tests.unit.spec.writing import HEADER, load_texts
 
@@ -156,3 +161,17 @@ rehearsal: {samples: 64}
     with pytest.raises(ReconcilerError, match=re.escape("points/benchmark.yaml: ")) as raised:
         parse_benchmark_facts(path)
     assert said in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "common"),
+    [
+        ("bert-99", "bert"),
+        ("bert-99.9", "bert"),
+        ("yolo-95", "yolo"),
+        ("resnet", "resnet"),
+        ("llama2-70b", "llama2-70b"),
+    ],
+)
+def test_variants_of_a_benchmark_have_its_name_in_common(name: str, common: str) -> None:
+    assert strip_variant(name) == common

@@ -65,6 +65,9 @@ def test_generated_queries_are_those_of_the_real_loadgen(
             {"target_latency": 1_000_000_000, "min_duration": 1000, "min_query_count": 662},
             Prediction(662.0, 662, 5296, 662),
         ),
+        # What LoadGen takes where nothing is said: 10 s, 100 queries, 8 samples for each of MultiStream.
+        ("Server", "performance", {"target_qps": "1000"}, Prediction(10.0, 10_000, 10_000, 10_000)),
+        ("Server", "performance", {}, Prediction(100.0, 100, 100, 100)),
         ("Server", "accuracy", {"target_qps": "10", "accuracy_sample_count": 500}, Prediction(50.0, 500, 500, 500)),
         ("Offline", "accuracy", {"target_qps": "10"}, Prediction(36.0, 1, 360, 1)),
         ("SingleStream", "accuracy", {"target_latency": 500_000_000}, Prediction(180.0, 360, 360, 360)),

@@ -35,6 +35,19 @@ class Reason(StrEnum):
     FORCED = "Forced"
 
 
+REASON_WORDS = {
+    Reason.NOT_RECORDED: "not recorded yet",
+    Reason.INPUT_CHANGED: "an input changed",
+    Reason.UPSTREAM_REPLACED: "made from something replaced",
+    Reason.EVIDENCE_DIFFERS: "environment differs",
+    Reason.ARTIFACT_MISSING: "file missing",
+    Reason.ARTIFACT_CORRUPT: "file damaged",
+    Reason.PREVIOUS_ATTEMPT_FAILED: "last attempt failed",
+    Reason.NOT_DECLARED: "no longer declared",
+    Reason.FORCED: "asked for",
+}
+
+
 class Work(StrEnum):
     """The work behind an action: a child process, a server for the runs that are due, a copy from the store or git, or
     rendering."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from reconciler.collector import pause_collector
-from reconciler.diff.change import Chosen
+from reconciler.diff.change import REASON_WORDS, Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence
@@ -113,7 +113,7 @@ def audit_cell(cell: Cell, at: Snapshot, logs: Logs, *, published: bool) -> Iter
 
 def _why_missing(cell: Cell, at: Snapshot) -> str:
     findings = [f.message for f in at.difference.findings if f.where == str(cell)]
-    due = [f"{c.address.label}: {c.reason}" for c in at.difference.changes if c.address.cell == cell]
+    due = [f"{c.address.label}: {REASON_WORDS[c.reason]}" for c in at.difference.changes if c.address.cell == cell]
     return "; ".join([*findings, *due]) or "nothing is recorded for it"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from reconciler.diff.change import Action, InputChange, Reason, Work
+from reconciler.diff.change import REASON_WORDS, Action, InputChange, Reason, Work
 from reconciler.plan.plan import Step
 from reconciler.quantities import join_listing, show_count
 from reconciler.resource.inputs import Origin
@@ -13,17 +13,6 @@ from reconciler.resource.kinds import Address
 from reconciler.resource.wording import show_change
 
 _LABELS = {"Run performance": "Run perf"}
-_REASONS = {
-    Reason.NOT_RECORDED: "not recorded yet",
-    Reason.INPUT_CHANGED: "an input changed",
-    Reason.UPSTREAM_REPLACED: "made from something replaced",
-    Reason.EVIDENCE_DIFFERS: "environment differs",
-    Reason.ARTIFACT_MISSING: "file missing",
-    Reason.ARTIFACT_CORRUPT: "file damaged",
-    Reason.PREVIOUS_ATTEMPT_FAILED: "last attempt failed",
-    Reason.NOT_DECLARED: "no longer declared",
-    Reason.FORCED: "asked for",
-}
 _MADE = {Action.CREATE: "created", Action.REPLACE: "replaced"}
 
 
@@ -41,7 +30,7 @@ def choose_action_word(step: Step) -> str:
 
 def word_reason(name: str) -> str:
     """A reason by its name in JSON, in words."""
-    return _REASONS[Reason(name)]
+    return REASON_WORDS[Reason(name)]
 
 
 def describe_cause(step: Step, actions: Mapping[Address, Action] = MappingProxyType({})) -> str:
@@ -61,7 +50,7 @@ def describe_cause(step: Step, actions: Mapping[Address, Action] = MappingProxyT
         made = {actions.get(address, Action.REPLACE) for address in step.because}
         return f"{names} {_MADE.get(made.pop(), 'changed') if len(made) == 1 else 'changed'}"
     unrendered = change.how is Work.RENDER and change.reason is Reason.NOT_RECORDED
-    text = "not rendered yet" if unrendered else _REASONS[change.reason]
+    text = "not rendered yet" if unrendered else REASON_WORDS[change.reason]
     if change.note:
         return f"{text}: {change.note}"
     return text

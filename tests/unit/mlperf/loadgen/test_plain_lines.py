@@ -55,6 +55,10 @@ def test_the_process_of_every_line_counts(value: str, error: str) -> None:
         assert not parse_detail(text).index.one_process
 
 
+def test_a_log_whose_lines_name_no_process_is_of_one() -> None:
+    assert parse_detail(line("1").replace(b'"pid": 1,', b"") * 2).index.one_process
+
+
 def test_texts_of_lines_are_whole_and_of_plain_values_alone() -> None:
     plain, listed = line("1"), line("[1,2,3]").replace(b'"k"', b'"kept"')
     index = parse_detail(plain + listed + plain.replace(b'"k"', b'"known"')).index

@@ -388,6 +388,14 @@ def test_a_contradiction_is_found(case: Case, tree: Path) -> None:
     hold(SAID, case.name, told)
 
 
+@pytest.mark.parametrize(("entries", "believed"), [(49_999, False), (50_000, True), (50_343, True), (50_344, False)])
+def test_a_multistream_run_fills_the_last_query_of_each_set(entries: int, believed: bool, tree: Path) -> None:
+    """50,000 samples are 49 sets of 1,024 that it loads, in queries of 8."""
+    write(cell(tree, "MultiStream") / "TEST01/verify_accuracy.txt", f"num_acc_log_entries = {entries}\nTEST PASS\n")
+    counted = [finding for finding in verify_tree(tree).findings if finding.rule.id == "compliance.counts"]
+    assert bool(counted) is not believed
+
+
 def test_every_text_is_of_a_contradiction() -> None:
     assert list(read_sections(SAID)) == [case.name for case in CASES]
 

@@ -21,6 +21,7 @@ from reconciler.mlperf.loadgen.log_line import NAMES, VALUES, WRITER, LogLine, m
 from reconciler.mlperf.log_files import DETAIL
 
 MARKER = b":::MLLOG"
+_HIDDEN = b"\r" + MARKER
 TEXT_MARKER = b'"pid": '  # how a log of before v1.0 begins
 AUDIT_TEXT = "Found Audit Config file"
 _CLOCK = re.compile(rb', "time_ms": (\d{1,15}\.\d{1,9})')
@@ -270,6 +271,12 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
         raise LogError(
             f"{file}:1: the first line does not begin with {MARKER.decode()}",
             fix="this is not a LoadGen detail log, or it was edited; import the log that LoadGen wrote",
+        )
+    if b"\r" in data and (hidden := data.find(_HIDDEN)) >= 0:
+        number = data.count(b"\n", 0, hidden) + 1
+        raise LogError(
+            f"{file}:{number}: a carriage return alone is before an entry",
+            fix="it ends a line for the official checker and not for LoadGen, which writes none: import the log again",
         )
     rows: list[_Row] = []
     writers, at, exactly = set[bytes | None](), 0, False

@@ -1,5 +1,6 @@
 """One line of ``mlperf_log_detail.txt``: a JSON object behind ``:::MLLOG``. Nearly all have a plain value and are
-matched as they stand; the others are read as JSON, long lists of samples only when they are asked for."""
+matched as they stand; the others are read as JSON, lists of samples (megabytes for some benchmarks) only when they are
+asked for."""
 
 from __future__ import annotations
 
@@ -11,10 +12,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from reconciler.errors import LogError
-
-_KEY = b'{"key": "'
-# A longer line is a list of loaded samples (megabytes for some benchmarks); its JSON is read only when asked for.
-_LONG = 1 << 16
 
 # A line as LoadGen itself writes it, with a plain value: it needs no JSON reader. Lists, escaped text and numbers of
 # hundreds of digits do. The process is that of a line which is neither error nor warning.
@@ -39,7 +36,6 @@ VALUES, WRITER = (2, 3, 4, 5), 6  # the groups of a value, of the process; those
 # What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
 _LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
 _LIST_END = re.compile(_STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE + rb'\d++, "tid": \d++\}\}')
-_NO_FLAGS, _TAIL = b'"metadata": {"is_error": false, "is_warning": false, ', 256
 _LARGEST_EXPONENT = 400  # beyond what LoadGen's doubles hold; an integer of a million digits would take minutes
 
 
@@ -59,7 +55,7 @@ _DECODER = json.JSONDecoder(parse_float=_parse_double, strict=False)
 
 
 class LogLine(NamedTuple):
-    """One entry: ``line`` is 1-based. ``raw`` holds the JSON of a long line, whose ``value`` is then None."""
+    """One entry: ``line`` is 1-based. ``raw`` holds the JSON of a list, whose ``value`` is then None."""
 
     key: str
     value: Any
@@ -78,11 +74,10 @@ class LogLine(NamedTuple):
             return None
 
     def find_list(self) -> tuple[int, int]:
-        """Where the text of a list, on which alone its value depends, is in ``raw``; (0, 0) in no line of LoadGen's."""
-        if (begin := self.raw.find(b"[")) < 0 or _LIST.match(self.raw, 0, begin + 1) is None:
-            return 0, 0
-        end = self.raw.find(b"]", begin) + 1
-        return (begin, end) if end and _LIST_END.fullmatch(self.raw, end) else (0, 0)
+        """Where the text of a list, on which alone its value depends, is in ``raw``; (0, 0) where that is none."""
+        found = _LIST.match(self.raw)
+        end = _find_list_end(self.raw, found.end()) if found is not None else 0
+        return (found.end() - 1, end) if found is not None and end else (0, 0)
 
     def read_integers(self) -> list[int]:
         """The integers of a list, whatever else it has; of a list of thousands in a fraction of the time."""
@@ -93,6 +88,12 @@ class LogLine(NamedTuple):
                 pass
         value = self.read()
         return [item for item in value if isinstance(item, int)] if isinstance(value, list) else []
+
+
+def _find_list_end(raw: bytes, begin: int) -> int:
+    """Of the list that begins before ``begin``; 0 where more follows than LoadGen writes behind it."""
+    end = raw.find(b"]", begin) + 1
+    return end if end and _LIST_END.fullmatch(raw, end) else 0
 
 
 class _IntegerList(msgspec.Struct):
@@ -137,10 +138,9 @@ def _match_each(shape: re.Pattern[bytes], data: bytes, begin: int) -> list[re.Ma
 def parse_line(raw: bytes, file: str, number: int) -> LogLine:
     raw = raw.strip()
     try:
-        if (found := _LIST.match(raw)) is not None and _NO_FLAGS in raw[-_TAIL:] and raw.endswith(b"}}"):
+        # As LoadGen writes it, to the end: of an object that names its key twice, readers of JSON take the last.
+        if (found := _LIST.match(raw)) is not None and _find_list_end(raw, found.end()):
             return LogLine(found[1].decode("utf-8", "replace"), None, number, raw=raw)
-        if len(raw) > _LONG and raw.startswith(_KEY) and raw.endswith(b"}}"):
-            return LogLine(raw[len(_KEY) : raw.index(b'"', len(_KEY))].decode(), None, number, raw=raw)
         entry = _decode(raw)
         metadata = entry.get("metadata", {})
         return LogLine(

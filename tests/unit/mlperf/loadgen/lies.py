@@ -39,7 +39,7 @@ def _substitute(key: str, shape: str, change: Callable[[re.Match[str]], str], *,
 
 def setting(key: str, value: str) -> Edit:
     """Another value on the line of a key."""
-    shape = rf'("key": "{re.escape(key)}", "value": )("(?:[^"\\]|\\.)*"|[^,]+)'
+    shape = rf'("key": "{re.escape(key)}", "value": )("(?:[^"\\]|\\.)*"|\[[^\]]*\]|[^,]+)'
     return _substitute(key, shape, lambda found: f"{found[1]}{value}")
 
 
@@ -107,6 +107,26 @@ def doubled(key: str, more: str) -> Edit:
     """A line that says a second thing behind its value: readers of JSON take the last."""
     shape = rf'("key": "{re.escape(key)}", "value": (?:"[^"]*"|[^,]+))'
     return _substitute(key, shape, lambda found: f"{found[1]}, {more}")
+
+
+def hidden(key: str, *forms: tuple[str, str]) -> Edit:
+    """Another line before LoadGen's own, rewritten by each pattern and its replacement: some readers take the first."""
+
+    def edit(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        at = next(number for number, line in enumerate(lines) if f'"key": "{key}"' in line)
+        line = lines[at]
+        for shape, form in forms:
+            line, count = re.subn(shape, lambda _, form=form: form, line)  # type: ignore[misc]
+            assert count, f"no {shape}"
+        return "".join((*lines[:at], line, *lines[at:]))
+
+    return edit
+
+
+_RATE_LINE = r'"key": "result_samples_per_second", "value": [\d.e+]+'
+_BETTER = '"key": "result_samples_per_second", "value": 99999999'
+_LONG = (r'"metadata": ', f'"more": "{"x" * 70_000}", "metadata": ')
 
 
 def hundredth(text: str) -> str:
@@ -723,6 +743,27 @@ LIES = (
         "offline-valid",
         "result_samples_per_second",
         (doubled("num_errors", '"key": "result_samples_per_second", "value": 9999999'),),
+    ),
+    Lie(
+        "a rate behind the list of another key",
+        "offline-valid",
+        "result_samples_per_second",
+        (hidden("result_samples_per_second", (_RATE_LINE, f'"key": "more", "value": [1], {_BETTER}')),),
+        listed=True,
+    ),
+    Lie(
+        "a rate on a long line of another key",
+        "offline-valid",
+        "result_samples_per_second",
+        (hidden("result_samples_per_second", (_RATE_LINE, f'"key": "more", "value": 1, {_BETTER}'), _LONG),),
+        listed=True,
+    ),
+    Lie(
+        "a rate on a long line whose key is written otherwise",
+        "offline-valid",
+        "result_samples_per_second",
+        (hidden("result_samples_per_second", (_RATE_LINE, _BETTER.replace("second", "se\\u0063ond")), _LONG),),
+        listed=True,
     ),
     Lie("two logs in one file", "offline-valid", "result_samples_per_second", (twice,)),
     Lie(

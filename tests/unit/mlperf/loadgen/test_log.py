@@ -25,6 +25,12 @@ def entry(key: str, value: object, **metadata: object) -> bytes:
     return b":::MLLOG " + json.dumps({"key": key, "value": value, "metadata": metadata}).encode() + b"\n"
 
 
+STAMP = (
+    ', "time_ms": 1.5, "namespace": "mlperf::logging", "event_type": "POINT_IN_TIME", "metadata": {"is_error": false, '
+    '"is_warning": false, "file": "loadgen.cc", "line_no": 7, "pid": 1, "tid": 2}}'
+)
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_real_logs_say_what_ran(loadgen_run: Runs, name: str) -> None:
     run = loadgen_run(name)
@@ -60,13 +66,27 @@ def test_line_numbers_and_errors_of_a_real_log(loadgen_run: Runs) -> None:
 
 def test_loaded_samples_are_read_on_demand_when_the_line_is_long() -> None:
     samples = list(range(20_000))
-    long_line = entry("loaded_qsl_set", samples)
+    long_line = f':::MLLOG {{"key": "loaded_qsl_set", "value": {json.dumps(samples)}{STAMP}\n'.encode()
     log = parse_detail(entry("a", 1) + long_line)
     found = log.line("loaded_qsl_set")
     assert found is not None
     assert found.value is None
     assert found.raw
     assert log.get("loaded_qsl_set") == samples
+
+
+@pytest.mark.parametrize("value", ["[1]", f'"{"x" * 70_000}"'])
+def test_a_key_that_a_line_names_again_counts_as_readers_of_json_take_it(value: str) -> None:
+    text = f':::MLLOG {{"key": "a", "value": {value}{STAMP[:-1]}, "key": "b", "value": 2}}\n'
+    log = parse_detail(text.encode())
+    assert (log.line("a"), log.get("b")) == (None, 2)
+
+
+@pytest.mark.parametrize("before", [b"noise", entry("a", 1).rstrip()])
+def test_an_entry_behind_a_carriage_return_alone_is_refused_with_its_line(before: bytes) -> None:
+    with pytest.raises(LogError, match=r"log:2: a carriage return alone is before an entry"):
+        parse_detail(entry("a", 1) + before + b"\r" + entry("b", 2), "log")
+    assert parse_detail(entry("a", 1) + b"100 %\r200 %\r\n" + entry("b", 2)).get("b") == 2
 
 
 def test_the_first_of_several_lines_counts_and_other_lines_are_skipped() -> None:

@@ -2,8 +2,7 @@
 another result.
 
 Its latencies and the clock of LoadGen's logger give an edited one away. Runs with one result, and runs of one address,
-are compared; a log that two records of one cell share byte for byte is one run that was recorded twice, and says so
-itself.
+are compared. A run that was recorded twice would be the newest again, or weigh twice where the median is published.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from reconciler.diff.claims import Claim, Proof
+from reconciler.diff.run_selection import select_valid
 from reconciler.errors import LogError
 from reconciler.history.logs import Logs
 from reconciler.history.snapshot import Snapshot
@@ -20,7 +20,7 @@ from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import Ended, Summary
+from reconciler.resource.records import IMPORTED, Ended, Summary
 
 _OWN = "a run of its own"
 
@@ -29,6 +29,7 @@ def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
     """Of records that count, and of what else the commit holds; nothing where every run is one of its own."""
     counting = {i: str(cell) for cell in sorted(at.difference.chosen) for i in at.difference.chosen[cell].all}
     yield from _find_shared_logs(at, counting)
+    yield from _find_recorded_twice(at)
     for group in _group_candidates(at):
         if counting.keys().isdisjoint(group):
             continue
@@ -57,6 +58,20 @@ def _find_shared_logs(at: Snapshot, counting: Mapping[str, str]) -> Iterator[Cla
             for i, run, copy in ((one, earlier, later), (identity, later, earlier)):
                 detail = f"its log is, byte for byte, that of {copy.id}, the run of {copy.address.cell}"
                 yield Claim(counting[i], f"{run.address.label}: {_OWN}", Proof.CONTRADICTED, detail)
+
+
+def _find_recorded_twice(at: Snapshot) -> Iterator[Claim]:
+    """Among the runs that a policy chooses from. What was imported may have come twice."""
+    for cell, chosen in sorted(at.difference.chosen.items(), key=lambda item: str(item[0])):
+        published = at.committed.summaries.get(chosen.performance)
+        first: dict[str, Summary] = {}
+        for summary in select_valid(at.recorded.done(published.key)) if published is not None else ():
+            digest = next((a.sha256 for a in summary.artifacts if a.name == DETAIL), "")
+            one = first.setdefault(digest, summary) if digest and IMPORTED not in summary.marks else summary
+            if one is not summary:
+                detail = f"its log is, byte for byte, that of {one.id}: one run, recorded twice"
+                what = f"{summary.address.label} of {summary.started}: {_OWN}"
+                yield Claim(str(cell), what, Proof.CONTRADICTED, detail)
 
 
 def _may_share(at: Snapshot, one: Cell | None, other: Cell | None) -> bool:

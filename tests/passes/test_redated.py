@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
@@ -67,6 +68,20 @@ def test_a_later_run_that_was_dated_before_the_published_one_is_not_proven(clone
     assert (name in of(found, Proof.MISSING)) is (not waited)
     if not waited:
         assert "before the published run, and its log began at 20" in found[CELL, name][1]
+
+
+@pytest.mark.parametrize("minutes", [-20, 20])
+def test_a_run_that_was_recorded_again_with_another_date_is_contradicted(clone: Repository, minutes: int) -> None:
+    """It would be the newest again after a worse one, or count twice for the median."""
+    (path,) = clone.record_paths(PERFORMANCE)
+    record = decode(path.read_bytes(), str(path))
+    started = datetime.fromisoformat(record.started) + timedelta(minutes=minutes)
+    other = replace(record, started=f"{started:%Y-%m-%dT%H:%M:%S.%fZ}")
+    write_record(clone.paths, other)
+    clone.commit()
+    found = claims(clone)
+    later = max(record.started, other.started)
+    assert f"Run performance of {later}: a run of its own" in of(found, Proof.CONTRADICTED)
 
 
 def test_a_log_that_lasted_longer_than_its_record_says_is_not_proven(clone: Repository) -> None:

@@ -108,7 +108,9 @@ def _submitters(path: Path, shown: str, divisions: list[str]) -> Iterator[Submit
     for division in divisions:
         for name in list_if_open(list_folders, path / division):
             folder = path / division / name
-            if not name.startswith(".") and (layout := read_if_open("", _layout, folder)):
+            if name.startswith(".") and not read_if_open(False, _is_submitter, folder):
+                continue  # of an editor or of git; one with results is a submitter to the official checkers
+            if layout := read_if_open("", _layout, folder):
                 yield SubmitterPlace(division, name, folder, f"{shown}{division}/{name}", layout)
 
 

@@ -122,3 +122,12 @@ def test_a_log_that_does_not_say_its_limits_is_not_of_server(tmp_path: Path) -> 
     open_cell(tmp_path, "llama3.1-8b", "Interactive", {**silent, "requested_server_tpot_latency": 100_000_000})
     found = [f for f in verify_tree(tmp_path, round_name="v6.1").findings if f.rule.id == "placement.performance"]
     assert [f.complaint.found for f in found] == ["LoadGen's TPOT limit was 100 ms"]
+
+
+def test_a_submitter_with_a_dot_in_front_is_judged(tree: Path) -> None:
+    """To the official checkers it is one; folders of git and editors are none."""
+    (submitter,) = (tree / "closed").iterdir()
+    (tree / "closed/.git/objects").mkdir(parents=True)
+    assert {facts.submitter for facts in verify_tree(tree).facts} == {submitter.name}
+    submitter.rename(tree / "closed/.hidden")
+    assert {facts.submitter for facts in verify_tree(tree).facts} == {".hidden"}

@@ -45,9 +45,10 @@ def _summary(path: Path, log: DetailLog) -> Iterator[str]:
     summary = parse_summary(path.read_bytes())
     if summary.errors is None or (log.validity and not summary.validity):
         yield f"summary: expected that of the run, {SUMMARY} is {'cut short' if path.stat().st_size else 'empty'}"
-    for name, key in find_differing(summary, log):
-        where = f"{SUMMARY} says {summary.get(name)} (line {summary.number(name)})"
-        yield f"summary: {name}: {where}, {DETAIL} {log.get(key)} (line {log.number(key)})"
+    for reading in summary.list_readings(log):
+        for name, key in find_differing(reading, log):
+            where = f"{SUMMARY} says {reading.get(name)} (line {reading.number(name)})"
+            yield f"summary: {name}: {where}, {DETAIL} {log.get(key)} (line {log.number(key)})"
 
 
 def _answers(path: Path, log: DetailLog) -> Iterator[str]:

@@ -120,13 +120,19 @@ class SummaryLine(NamedTuple):
 
 
 class SummaryLog(Struct, frozen=True):
-    """``values``: the first line of each key. ``warnings`` and ``errors`` are None when the closing counts are missing,
-    which is so when the run did not end."""
+    """``values``: the first line of each key; ``others``: the first that says otherwise. ``warnings`` and ``errors``
+    are None when the closing counts are missing, which is so when the run did not end."""
 
     file: str
     values: Mapping[str, SummaryLine]
     warnings: int | None
     errors: int | None
+    others: Mapping[str, SummaryLine] = {}
+
+    def list_readings(self, log: DetailLog) -> tuple[SummaryLog, ...]:
+        """As who reads its first lines takes it, and who reads others. Releases before 4 wrote some names twice."""
+        other = SummaryLog(self.file, self.others, self.warnings, self.errors)
+        return (self, other) if self.others and log.release >= _FIRST_ONCE else (self,)
 
     def get(self, key: str, default: str = "") -> str:
         found = self.values.get(key)
@@ -143,21 +149,25 @@ class SummaryLog(Struct, frozen=True):
         return self.get("Result is")
 
 
+_FIRST_ONCE = 4  # LoadGen's release
 _DIGITS = 18  # of a count of errors: more is more than any run has
 
 
 def parse_summary(data: bytes, file: str = SUMMARY) -> SummaryLog:
     """Parse the bytes of a summary; lines that are no ``key : value`` are passed over."""
     values: dict[str, SummaryLine] = {}
+    others: dict[str, SummaryLine] = {}
     counts: dict[str, int] = {}
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
         key, colon, value = line.partition(":")
         if colon:
             key, value = key.strip(), value.strip()
-            values.setdefault(key, SummaryLine(_OLD_VALUES.get((key, value), value), number))
+            said = SummaryLine(_OLD_VALUES.get((key, value), value), number)
+            if values.setdefault(key, said).value != said.value:
+                others.setdefault(key, said)
         elif found := _COUNT.match(line):
             counts[found["kind"].lower()] = 0 if found["count"] == "No" else int(found["count"][:_DIGITS])
-    return SummaryLog(file, values, counts.get("warning"), counts.get("error"))
+    return SummaryLog(file, values, counts.get("warning"), counts.get("error"), others)
 
 
 def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, str]]:

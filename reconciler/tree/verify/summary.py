@@ -38,8 +38,9 @@ def verify_summaries(view: CellView) -> Complaints:
 
 
 def _differences(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
-    for name, key in find_differing(summary, log):
-        yield _complaint(summary, log, name, key, summary.get(name))
+    for reading in summary.list_readings(log):
+        for name, key in find_differing(reading, log):
+            yield _complaint(reading, log, name, key, reading.get(name))
     yield from _errors(summary, log)
 
 

@@ -43,3 +43,18 @@ def test_errors_that_are_nowhere_are_named_where_loadgen_counts_them(tree: Path)
 
 def test_errors_that_are_counted_alike_are_no_contradiction(tree: Path) -> None:
     assert uncounted(tree, "2 ERRORS", 2) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "wrong"), [("Samples per second : 99999999", True), ("Result is: INVALID", True), ("", False)]
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_second_line_that_says_otherwise_is_named(tree: Path, more: str, wrong: bool, first: bool) -> None:
+    """Who looks for a name finds either."""
+    path = tree / FOLDER / "mlperf_log_summary.txt"
+    lines = path.read_text().splitlines()
+    more = more or next(line for line in lines if line.startswith("Samples per second"))
+    at = 0 if first else len(lines)
+    path.write_text("\n".join((*lines[:at], more, *lines[at:], "")))
+    found = [f.complaint.place.line for f in verify_tree(tree).findings if f.rule.id == "summary.contradicts"]
+    assert found == [at + 1] * wrong

@@ -15,6 +15,7 @@ from ruamel.yaml.error import YAMLError
 from reconciler.json_files import parse_json
 
 _JSON_KEY = re.compile(r'"([^"\\]{1,80})"\s*:')
+_COLON = re.compile(r'"\s*+:')  # behind each key of JSON
 _LONG = re.compile(rb"[0-9A-Fa-f_]{300}")
 _MOST_BITS = 1200
 _YAML_KEY = re.compile(r"([\w.-]{1,80})\s*:")
@@ -77,7 +78,7 @@ def _find_repeated(content: str, document: Any) -> tuple[tuple[str, Any, Any], .
             left += found.values()
         elif isinstance(found, list):
             left += found
-    if content.count('":') + content.count('" :') <= count:
+    if sum(1 for _ in _COLON.finditer(content)) <= count:
         return ()
     repeated: list[tuple[str, Any, Any]] = []
 

@@ -114,6 +114,20 @@ def check_stray(view: BenchmarkView) -> Complaints:
         )
 
 
+def check_twice(view: BenchmarkView) -> Complaints:
+    """Names of scenarios are read in whatever case: the official checkers count both folders."""
+    first: dict[str, str] = {}
+    for place in view.scenarios:
+        other = first.setdefault(place.cell.scenario, place.folder)
+        if other != place.folder:
+            yield Complaint(
+                Place(f"{view.place.file}/{place.folder}"),
+                f"a second folder of {place.cell.scenario}, beside {other}",
+                "one result of a scenario",
+                fix="remove one of them",
+            )
+
+
 _CHECK = f"{NEW}: scenarios check"
 BENCHMARK_RULES: tuple[tuple[Rule, BenchmarkRule], ...] = (
     (Rule("benchmark.known", "a benchmark of the round", (NEW, OLD)), check_known),
@@ -122,4 +136,5 @@ BENCHMARK_RULES: tuple[tuple[Rule, BenchmarkRule], ...] = (
     (Rule("benchmark.scenarios", "every required scenario", (_CHECK, OLD)), check_required),
     (Rule("benchmark.forbidden", "no other scenario", (_CHECK, OLD)), check_forbidden),
     (Rule("benchmark.stray", "nothing beside the scenarios", (_CHECK, OLD)), check_stray),
+    (Rule("benchmark.twice", "one folder of a scenario", (OURS,)), check_twice),
 )

@@ -311,6 +311,12 @@ MUTATIONS = (
     expect("no MultiStream", lambda root: shutil.rmtree(cell(root, "MultiStream")), "benchmark.scenarios"),
     expect("Server on edge", partial(copied, SMALL, "Server"), "benchmark.forbidden", "run.scenario"),
     expect("stray folder", added("notes/x.md", top=_RESNET), "benchmark.stray"),
+    expect(
+        "a scenario twice",
+        lambda root: shutil.copytree(cell(root), cell(root).with_name("SINGLEstream")),
+        "benchmark.twice",
+        "files.scenario-name",
+    ),
     expect("unknown benchmark", moved(_RESNET, "closed/Acme/results/sys1/resnext"), "benchmark.known"),
     expect("benchmark by its alias", moved(_RESNET, "closed/Acme/results/sys1/resnet50"), "benchmark.name"),
     expect("resnet on a datacenter", described(system_type="datacenter"), "benchmark.category"),

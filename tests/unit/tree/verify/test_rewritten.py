@@ -186,3 +186,12 @@ def test_a_pass_of_test05_without_its_scores_is_asked_about(tree: Path) -> None:
     assert found.complaint.found == "TEST PASS without the scores of both runs"
     write(file, "reference score = 10\ntest score = 10\nTEST PASS\n")
     assert not find(tree, "compliance.figures")
+
+
+def test_a_second_value_is_seen_wherever_its_colon_stands(tree: Path) -> None:
+    (path,) = (tree / "closed/Acme/systems").glob("*.json")
+    text = path.read_text()
+    name = '"number_of_nodes":'
+    assert name in text
+    path.write_text(text.replace(name, f'"number_of_nodes"\t: "7", "number_of_nodes"\n{" " * 40}:', 1))
+    assert [item.complaint.found for item in find(tree, "files.repeated")] == ["number_of_nodes 7"]

@@ -4,9 +4,11 @@ amperes and power factor beside them: the analyzer takes all four of one interva
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from operator import mul
 
 from msgspec import Struct
 
@@ -23,9 +25,9 @@ _ANSWER = re.compile(r"Watts,(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,
 _SAMPLE = re.compile(rb"^Time,[^,\n]{1,40},Watts,(-?\d{1,9}(?:\.\d{1,9})?),", re.MULTILINE)
 _NEAR = 1e-5  # of a mean: six digits after the point are printed
 _NUMBER = rb"(-?\d{1,9}(?:\.\d{1,9})?)"
-_READING = re.compile(
-    rb"(?:^Time,[^,\n]{1,40}|,(?P<channel>Ch\d{1,2})),Watts,%b,Volts,%b,Amps,%b,PF,%b" % ((_NUMBER,) * 4), re.MULTILINE
-)
+_WATTS = b",Watts,"
+_VALUES = rb",Watts,%b,Volts,%b,Amps,%b,PF,%b" % ((_NUMBER,) * 4)
+_MOST_CHANNELS, _IDLE = 16, (0.0,) * 4  # no analyzer has more than 7
 _SEVERAL = b",Analyzer"  # the kit adds up the samples of several: those of one need not have channels
 # Of all samples: of 110 published files none is off by more than 0.001, though single samples are by 0.003.
 _PRODUCT_NEAR = 0.01
@@ -100,24 +102,41 @@ def verify_products(view: CellView) -> Complaints:
 
 
 def _deny_products(data: bytes) -> Iterator[tuple[str, str]]:
-    samples: list[list[tuple[float, ...]]] = []
-    for found in _READING.finditer(data):
-        values = tuple(map(float, found.groups()[1:]))
-        if found["channel"] is None:
-            samples.append([values])
-        elif samples:
-            samples[-1].append(values)
     stated = added = product = 0.0
-    for whole, *channels in samples:
-        parts = [part for part in channels or (whole,) if part[0] > 0]
-        if parts and whole[0] > 0 and min(map(min, parts)) > 0:
-            stated += whole[0]
-            added += sum(watts for watts, *_ in parts)
-            product += sum(volts * amps * factor for _, volts, amps, factor in parts)
+    counts = {line.count(_WATTS) for line in data.splitlines()}
+    for channels in sorted(count - 1 for count in counts if 0 < count <= _MOST_CHANNELS + 1):
+        samples = _shape_sample(channels).findall(data)
+        columns = [list(map(float, column)) for column in zip(*samples, strict=True)]
+        if columns and min(map(min, columns)) <= 0:
+            rows = (row if min(row) > 0 else _choose_valid(row) for row in zip(*columns, strict=True))
+            columns = [list(column) for column in zip(*filter(None, rows), strict=True)]
+        if columns:
+            parts = columns[4:] or columns
+            stated += sum(columns[0])
+            added += sum(map(sum, parts[::4]))
+            for volts, amps, factors in zip(parts[1::4], parts[2::4], parts[3::4], strict=True):
+                product += sum(map(mul, map(mul, volts, amps), factors))
     if abs(stated - added) > added * _PRODUCT_NEAR:
         yield f"{stated / added:.3g} times the watts of the channels", "their sum"
     if abs(added - product) > product * _PRODUCT_NEAR:
         yield f"{added / product:.3g} times what volts, amperes and power factor give", "their product"
+
+
+@functools.lru_cache
+def _shape_sample(channels: int) -> re.Pattern[bytes]:
+    """A line of so many channels, the four values of the whole and of each as groups."""
+    each = rb"(?>[^\n]*?,Ch\d{1,2})" + _VALUES
+    return re.compile(rb"^Time,[^,\n]{1,40}+" + _VALUES + each * channels + rb"(?![^\n]*,Watts,)", re.MULTILINE)
+
+
+def _choose_valid(sample: tuple[float, ...]) -> tuple[float, ...]:
+    """With zeros for a channel that measured nothing; () where another value is not valid, or nothing was measured."""
+    parts = [sample[at : at + 4] for at in range(0, len(sample), 4)]
+    whole, channels = parts[0], parts[1:] or parts
+    measured = [part for part in channels if part[0] > 0]
+    if not measured or whole[0] <= 0 or min(map(min, measured)) <= 0:
+        return ()
+    return (*whole, *(value for part in parts[1:] for value in (part if part[0] > 0 else _IDLE)))
 
 
 def _list_answers(session: ResultDocument) -> Iterator[tuple[str, _Counted]]:

@@ -318,6 +318,40 @@ def test_a_channel_that_measured_nothing_is_left_out(session: Path) -> None:
     assert measured(session, without_a_third_channel, channels=3) == []
 
 
+def without_one_value(text: str) -> str:
+    """Every second sample: its watts are not those of what is left."""
+    lines = text.splitlines(keepends=True)
+    return "".join(
+        line.replace("Ch2,Watts,210.500000,Volts,230.100000", "Ch2,Watts,9.000000,Volts,-1.000000") if at % 2 else line
+        for at, line in enumerate(lines)
+    )
+
+
+def test_a_sample_with_a_value_that_is_not_valid_is_left_out(session: Path) -> None:
+    assert measured(session, without_one_value, channels=3) == []
+
+
+@pytest.mark.parametrize(
+    ("shorter", "watts", "found"),
+    [
+        pytest.param(0, "421.0", [], id="first"),
+        pytest.param(1, "421.0", [], id="second"),
+        pytest.param(0, "42.1", ["0.576 times the watts of the channels"], id="first-edited"),
+        pytest.param(1, "42.1", ["0.7 times the watts of the channels"], id="second-edited"),
+    ],
+)
+def test_samples_of_other_numbers_of_channels_are_judged_too(
+    session: Path, shorter: int, watts: str, found: list[str]
+) -> None:
+    def without_a_channel_in_some_of_them(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        for at, line in list(enumerate(lines))[shorter::2]:
+            lines[at] = line.partition(",Ch3,")[0].replace("Watts,631.5", f"Watts,{watts}") + "\n"
+        return "".join(lines)
+
+    assert [text for _, text in measured(session, without_a_channel_in_some_of_them, channels=3)] == found
+
+
 @pytest.mark.parametrize(
     ("old", "new", "channels", "found"),
     [

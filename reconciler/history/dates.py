@@ -21,7 +21,7 @@ from reconciler.resource.kinds import Cell
 from reconciler.resource.records import IMPORTED, Record
 
 _SLACK = timedelta(hours=1)  # by which clocks may differ
-_LOGGED = rb'"key": "%b", "value": "(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d\.\d{3})"'
+_LOGGED = rb'^:::MLLOG \{"key": "%b", "value": "(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d\.\d{3})"'
 _SHORT = 60.0  # seconds: a clock that is put right during a run is not yet another run
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
 _WAITING = ("machine.job", "machine.nodes")  # facts of a run that a queue or a launcher made
@@ -115,7 +115,7 @@ def _read(text: str) -> datetime | None:
 
 def _read_logged(key: str, log: bytes) -> datetime | None:
     """The first of that name, in UTC."""
-    found = re.search(_LOGGED % key.encode(), log)
+    found = re.search(_LOGGED % key.encode(), log, re.MULTILINE)
     try:
         return datetime.strptime(found[1].decode(), _TIME).replace(tzinfo=UTC) if found else None
     except ValueError:

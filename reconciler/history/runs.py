@@ -18,7 +18,7 @@ from reconciler.resource.records import IMPORTED, REHEARSAL, Record
 from reconciler.result_formats.table import find_recorded_format
 
 Files = Mapping[str, bytes]
-_RELEASE = re.compile(rb'"key": "loadgen_version", "value": "([^"\\]{1,80})"')
+_RELEASE = re.compile(rb'^:::MLLOG \{"key": "loadgen_version", "value": "([^"\\]{1,80})"', re.MULTILINE)
 
 
 def verify_runs(cell: Cell, name: str, record: Record, at: Snapshot, logs: Good) -> Iterator[Claim]:

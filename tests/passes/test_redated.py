@@ -95,7 +95,7 @@ def test_a_log_that_lasted_longer_than_its_record_says_is_not_proven(clone: Repo
     assert "accuracy: how long it took" in of(claims(clone), Proof.MISSING)
 
 
-@pytest.mark.parametrize("where", ["fact", "value", "log"])
+@pytest.mark.parametrize("where", ["fact", "value", "log", "noise"])
 def test_another_loadgen_than_wrote_the_log_is_contradicted(clone: Repository, where: str) -> None:
     def other(record: Record) -> Record:
         if where == "fact":
@@ -103,6 +103,10 @@ def test_another_loadgen_than_wrote_the_log_is_contradicted(clone: Repository, w
             return replace(record, facts={**record.facts, "loadgen.version": fact})
         if where == "value":
             return replace(record, values={**record.values, "loadgen_version": "9.9.9 @ 0123456789"})
+        if where == "noise":  # a line that LoadGen's logger did not write, and no reader of the log takes for one
+            record = replace(record, values={**record.values, "loadgen_version": "9.9.9 @ 0123456789"})
+            noise = '\nof "key": "loadgen_version", "value": "9.9.9 @ 0123456789"\n'
+            return edited(clone, record, DETAIL, lambda text: text.replace("\n", noise, 1))
         stated = partial(re.sub, r'("loadgen_version", "value": ")\S+ @', r"\g<1>9.9.9 @")
         return edited(clone, record, DETAIL, stated)
 

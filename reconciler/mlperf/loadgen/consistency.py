@@ -53,7 +53,10 @@ _FLAGS = ("result_perf_constraints_met", "result_min_duration_met", "result_min_
 _ESTIMATE = re.compile(r"(?P<rank>[\d.]+)th percentile estimate: (?P<value>\d+)", re.ASCII)
 # Keys that a run logs once, by how they begin; an accuracy run logs its clock and what it loads for each part of its
 # samples.
-_ONCE = ("effective_", "requested_", "qsl_reported_", "result_", "early_stopping_", "num_errors", "test_datetime")
+_ONCE = (
+    *("effective_", "requested_", "qsl_reported_", "result_", "early_stopping_", "loadgen_"),
+    *("num_errors", "test_datetime", "sut_name", "qsl_name"),
+)
 _ONCE_TIMED = ("power_begin", "power_end", "loaded_qsl_set")
 # Keys of every run, of every performance run and of every one of a scenario, in each of 6,447 published logs.
 _FIRST_KNOWN = 4  # LoadGen's release

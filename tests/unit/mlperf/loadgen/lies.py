@@ -1058,6 +1058,13 @@ LIES = (
         listed=True,
     ),
     Lie(
+        "a second version of LoadGen on a line before",
+        "server-valid",
+        "loadgen_version",
+        (prepended("loadgen_version", '"9.9.9 @ 0123456789"'),),
+        listed=True,
+    ),
+    Lie(
         "another version of LoadGen at the same commit",
         "server-valid",
         "loadgen_version",

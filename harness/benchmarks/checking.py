@@ -10,18 +10,34 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from harness.errors import HarnessError
 
 SUMS = {"SHA256SUMS": "sha256", "sha256sums.txt": "sha256", "MD5SUMS": "md5", "md5sums.txt": "md5"}
+
+
+class FileProblem(NamedTuple):
+    """What is wrong, as one says it of one file and of several."""
+
+    one: str
+    several: str
+
+
 _LISTED = 5  # names in a message
 _TAIL = 4096  # some programs write a few bytes behind the end of their format
 _LONGEST_NAME, _LONGEST_PATH = 255, 2048  # bytes; what file systems take, with room for the folder
 _SUM = re.compile(r"([0-9a-fA-F]{32,64}) [ *](.+)")
+# What browsers, file managers and wget name a second copy; what is left beside, or of, a file that is not whole.
+_COPY = re.compile(r"(.+?) ?(?:\((?:\d+|copy)\)| - Copy)((?:\.[^.]+)*)", re.DOTALL)
+_PIECE = re.compile(r"(.+)\.(?:\d+|aria2|crdownload|download|part|partial|tmp)", re.DOTALL)
+_DIGEST = FileProblem("has another digest than it should", "have another digest than they should")
+_EXTRA = FileProblem("belongs to nothing", "belong to nothing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +62,38 @@ def is_below(name: object) -> bool:
     return fits and not path.is_absolute() and ".." not in path.parts and bool(path.parts)
 
 
-def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str = "") -> None:
-    """Raises HarnessError naming the first few files of each problem. ``only``: files of this pattern below the
-    folder must be listed; "" leaves others alone."""
+def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str | Iterable[str] = ()) -> None:
+    """Raises HarnessError naming the first few files of each problem. ``only``: files of these patterns below the
+    folder must be listed. Others are left alone, but for second copies and unfinished downloads of those listed."""
     sums = read_sums(folder)
-    problems: dict[str, list[str]] = {}
+    problems: dict[FileProblem, list[str]] = {}
     # Hashing and reading let go of the interpreter.
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         found = pool.map(lambda rule: _find_problem(folder, rule, sums), rules)
         for rule, problem in zip(rules, found, strict=True):
             if problem:
                 problems.setdefault(problem, []).append(rule.name)
-    if only and (extra := find_extra(folder, (rule.name for rule in rules), only)):
-        problems["belong to nothing"] = extra
+    names = {rule.name for rule in rules}
+    extra = find_leftovers(folder, names)
+    for pattern in [only] if isinstance(only, str) else only:
+        extra.update(find_extra(folder, names, pattern) if pattern else ())
+    if extra:
+        problems[_EXTRA] = sorted(extra)
+        fix = f"{fix}; remove what belongs to nothing"
     if problems:
-        raise HarnessError(f"{folder}: of {len(rules)} files {_tell(problems)}", "input", fix)
+        raise HarnessError(f"{folder}: {_tell(problems, len(rules))}", "input", fix)
 
 
-def _tell(problems: Mapping[str, Sequence[str]]) -> str:
-    return "; ".join(
-        f"{len(names)} {problem}: {', '.join(names[:_LISTED])}{', …' if len(names) > _LISTED else ''}"
+def tell_state(state: str, names: Sequence[str], total: int) -> str:
+    """Such as "of 2 files 1 is cut off: a.npy"."""
+    return _tell({_be(state): names}, total)
+
+
+def _tell(problems: Mapping[FileProblem, Sequence[str]], total: int) -> str:
+    files = "1 file" if total == 1 else f"{total} files"
+    return f"of {files} " + "; ".join(
+        f"{len(names)} {problem.one if len(names) == 1 else problem.several}: "
+        f"{', '.join(names[:_LISTED])}{', …' if len(names) > _LISTED else ''}"
         for problem, names in problems.items()
     )
 
@@ -73,6 +101,20 @@ def _tell(problems: Mapping[str, Sequence[str]]) -> str:
 def find_extra(folder: Path, names: Iterable[str], pattern: str) -> list[str]:
     """What fits the pattern below the folder and is not among the names."""
     return sorted({path.relative_to(folder).as_posix() for path in folder.glob(pattern)}.difference(names))
+
+
+def find_leftovers(folder: Path, names: Collection[str]) -> set[str]:
+    """Second copies and unfinished downloads beside the files of these names: one may be the file that was meant."""
+    listed = set(names)
+    found = set()
+    for parent in {PurePosixPath(name).parent for name in listed}:
+        with suppress(OSError):  # a folder that is missing is told with its files
+            for entry in [path.name for path in (folder / parent).iterdir()]:
+                if (match := _COPY.fullmatch(entry) or _PIECE.fullmatch(entry)) is None:
+                    continue
+                if (parent / "".join(match.groups())).as_posix() in listed:
+                    found.add((parent / entry).as_posix())
+    return found - listed
 
 
 def read_sums(folder: Path) -> dict[str, str]:
@@ -91,7 +133,7 @@ def read_sums(folder: Path) -> dict[str, str]:
     return found
 
 
-def _find_problem(folder: Path, rule: FileRule, sums: Mapping[str, str]) -> str:
+def _find_problem(folder: Path, rule: FileRule, sums: Mapping[str, str]) -> FileProblem | None:
     path = folder / rule.name
     try:
         with path.open("rb") as stream:
@@ -100,19 +142,27 @@ def _find_problem(folder: Path, rule: FileRule, sums: Mapping[str, str]) -> str:
             stream.seek(max(0, size - _TAIL))
             tail = stream.read()
     except FileNotFoundError:
-        return "are missing"
+        return _be("missing")
     except OSError as error:
-        return f"cannot be read ({error.strerror})"
+        return FileProblem(*(f"cannot be read ({error.strerror})",) * 2)
     if not size:
-        return "are empty"
+        return _be("empty")
     if start != rule.start:
-        return f"are not {rule.kind}s" if rule.kind != "file" else "are of another format"
+        return (
+            _be("of another format")
+            if rule.kind == "file"
+            else FileProblem(f"is no {rule.kind}", f"are not {rule.kind}s")
+        )
     if rule.end not in tail or (rule.size and size < rule.size):
-        return "are cut off"
+        return _be("cut off")
     if rule.size and size > rule.size:
-        return "are longer than they should be"
+        return FileProblem("is longer than it should be", "are longer than they should be")
     digest = rule.digest or sums.get(rule.name, "")
-    return "have another digest than they should" if digest and hash_like(path, digest) != digest else ""
+    return _DIGEST if digest and hash_like(path, digest) != digest else None
+
+
+def _be(state: str) -> FileProblem:
+    return FileProblem(f"is {state}", f"are {state}")
 
 
 def hash_like(path: Path, digest: str) -> str:

@@ -69,8 +69,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     published = not is_rehearsal(source) and not settings.get("unpublished")
     for path in (source / QUESTIONS, vocabulary):
         digest = f"md5:{MD5[path.name]}" if published else read_sums(path.parent).get(path.name, "")
-        if digest:
-            check_files(path.parent, [FileRule(path.name, digest=digest)], fix=_FIX)
+        check_files(path.parent, [FileRule(path.name, digest=digest)], fix=_FIX)
     articles = read_articles(source / QUESTIONS)
     tokenizer = load_tokenizer(vocabulary)
     texts, asked = _read_texts(articles, tokenizer, counter)

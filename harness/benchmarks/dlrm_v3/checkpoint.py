@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import is_below
+from harness.benchmarks.checking import is_below, tell_state
 from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
 from harness.errors import HarnessError
 
@@ -129,7 +129,7 @@ def _check_files(folder: Path, parts: Iterable[TablePart]) -> None:
         "cut off": [file for file, size in sizes.items() if 0 <= size < ends[file]],
     }.items():
         if files:
-            told = f"{folder}: of {len(ends)} files {len(files)} are {problem}: {', '.join(sorted(files)[:3])}"
+            told = f"{folder}: {tell_state(problem, sorted(files), len(ends))}"
             raise HarnessError(told, "input", FIX)
 
 

@@ -6,6 +6,7 @@ Volumes get one spacing, one range of intensities, and sides that a window can s
 
 from __future__ import annotations
 
+import glob
 import gzip
 import json
 import math
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.checking import FileRule, check_files, tell_state
 from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
 from harness.benchmarks.unet3d.sliding import SIDE, STRIDE, list_windows
 from harness.contract import Counter
@@ -112,10 +113,11 @@ def check_cases(source: Path, names: Sequence[str]) -> None:
     """Raises HarnessError naming the first few files that are missing, empty, not gzip or cut off."""
     folders = dict.fromkeys(_find_folder(source, name) for name in names)
     paths = [f"{folder}/{file}" for folder in folders for file in (IMAGE, LABELS)]
-    check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], fix=_FIX)
+    volumes = [f"{glob.escape(folder)}/*.nii.gz" for folder in folders]
+    check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], only=volumes, fix=_FIX)
     cut = [path for path in paths if not is_whole(source / path)]
     if cut:
-        raise HarnessError(f"{source}: {len(cut)} are cut off: {', '.join(cut[:5])}", "input", _FIX)
+        raise HarnessError(f"{source}: {tell_state('cut off', cut, len(paths))}", "input", _FIX)
 
 
 def is_whole(path: Path) -> bool:

@@ -7,6 +7,7 @@ with nnU-Net. Axes are depth, height, width.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.checking import FileRule, check_files, tell_state
 from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
 from harness.benchmarks.unet3d.kits19 import is_whole
 from harness.contract import Counter
@@ -137,10 +138,11 @@ def find_file(name: str, part: str) -> str:
 def check_cases(source: Path, names: Sequence[str]) -> None:
     """Raises HarnessError naming the first few files that are missing, empty, not gzip or cut off."""
     paths = [find_file(name, part) for name in dict.fromkeys(names) for part in (*IMAGES, LABELS)]
-    check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], fix=_FIX)
+    volumes = [f"{glob.escape(find_folder(name))}/*.nii.gz" for name in dict.fromkeys(names)]
+    check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], only=volumes, fix=_FIX)
     cut = [path for path in paths if not is_whole(source / path)]
     if cut:
-        raise HarnessError(f"{source}: {len(cut)} are cut off: {', '.join(cut[:5])}", "input", _FIX)
+        raise HarnessError(f"{source}: {tell_state('cut off', cut, len(paths))}", "input", _FIX)
 
 
 def prepare_case(source: Path, name: str) -> tuple[NDArray[np.float32], Case]:

@@ -81,7 +81,9 @@ def test_windows_of_a_long_passage_overlap_and_each_token_is_widest_in_one() -> 
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        pytest.param(lambda data: (data / squad.QUESTIONS).unlink(), "dev-v1.1.json: No such file", id="missing"),
+        pytest.param(
+            lambda data: (data / squad.QUESTIONS).unlink(), "of 1 file 1 is missing: dev-v1.1.json", id="missing"
+        ),
         pytest.param(lambda data: (data / squad.VOCABULARY).unlink(), "vocab.txt: No such file", id="no-vocabulary"),
         pytest.param(
             lambda data: (data / squad.QUESTIONS).write_bytes((data / squad.QUESTIONS).read_bytes()[:-90]),
@@ -96,13 +98,18 @@ def test_windows_of_a_long_passage_overlap_and_each_token_is_widest_in_one() -> 
         ),
         pytest.param(
             lambda data: (data / REHEARSAL).unlink(),
-            "1 have another digest than they should: dev-v1.1.json",
+            "1 has another digest than it should: dev-v1.1.json",
             id="digest",
         ),
         pytest.param(
             lambda data: (data / "SHA256SUMS").write_text(f"{'0' * 64}  {squad.VOCABULARY}\n"),
-            "1 have another digest than they should: vocab.txt",
+            "1 has another digest than it should: vocab.txt",
             id="own-digest",
+        ),
+        pytest.param(
+            lambda data: (data / "dev-v1.1 (1).json").write_text("{}"),
+            r"of 1 file 1 belongs to nothing: dev-v1\.1 \(1\)\.json",
+            id="second-copy",
         ),
         pytest.param(
             lambda data: (data / squad.VOCABULARY).write_text("[PAD]\nword\n"), r"vocab.txt has no \[UNK\]", id="marks"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def write_folder(folder: Path) -> list[FileRule]:
 def find_problem(folder: Path, rules: list[FileRule], only: str = "") -> str:
     with pytest.raises(HarnessError) as caught:
         check_files(folder, rules, fix="unpack it again", only=only)
-    assert caught.value.fix == "unpack it again"
+    assert caught.value.fix.startswith("unpack it again")
     return str(caught.value)
 
 
@@ -35,12 +36,12 @@ def test_a_folder_that_is_as_it_should_be_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (None, "1 are missing: deep/b.bin"),
-        (b"", "1 are empty: deep/b.bin"),
-        (b"HEAD", "1 are cut off: deep/b.bin"),
-        (b"HEADbbbTAIL", "1 are cut off: deep/b.bin"),
-        (b"<html>", "1 are not samples: deep/b.bin"),
-        (DATA["deep/b.bin"] + b"TAIL", "1 are longer than they should be: deep/b.bin"),
+        (None, "1 is missing: deep/b.bin"),
+        (b"", "1 is empty: deep/b.bin"),
+        (b"HEAD", "1 is cut off: deep/b.bin"),
+        (b"HEADbbbTAIL", "1 is cut off: deep/b.bin"),
+        (b"<html>", "1 is no sample: deep/b.bin"),
+        (DATA["deep/b.bin"] + b"TAIL", "1 is longer than it should be: deep/b.bin"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, data: bytes | None, problem: str) -> None:
@@ -58,8 +59,42 @@ def test_a_file_that_belongs_to_nothing_is_named(tmp_path: Path) -> None:
     (tmp_path / "a (1).bin").write_bytes(b"again")
     (tmp_path / "notes.txt").write_bytes(b"of somebody")
     (tmp_path / "deep/c.bin").write_bytes(b"more")
-    assert "1 belong to nothing: a (1).bin" in find_problem(tmp_path, rules, only="*.bin")
-    assert "1 belong to nothing: deep/c.bin" in find_problem(tmp_path, rules, only="deep/*.bin")
+    assert "1 belongs to nothing: a (1).bin" in find_problem(tmp_path, rules, only="*.bin")
+    assert "2 belong to nothing: a (1).bin, deep/c.bin" in find_problem(tmp_path, rules, only="deep/*.bin")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "deep/b (1).bin",
+        "deep/b(2).bin",
+        "deep/b (copy).bin",
+        "deep/b - Copy.bin",
+        "deep/b.bin.1",
+        "a.bin.aria2",
+        "a.bin.crdownload",
+        "a.bin.part",
+    ],
+)
+def test_second_copies_and_unfinished_downloads_are_named_without_a_pattern(tmp_path: Path, name: str) -> None:
+    rules = write_folder(tmp_path)
+    (tmp_path / name).write_bytes(b"again")
+    with pytest.raises(HarnessError, match=rf"of 2 files 1 belongs to nothing: {re.escape(name)}") as caught:
+        check_files(tmp_path, rules, fix="fetch it again")
+    assert caught.value.fix == "fetch it again; remove what belongs to nothing"
+
+
+def test_files_of_other_uses_are_left_alone_without_a_pattern(tmp_path: Path) -> None:
+    rules = write_folder(tmp_path)
+    for name in ("c.bin", "c (1).bin", "a.bin.md5", "a.bin.1.gz", "deep/a.bin.part", "b (1).bin", "a_1.bin"):
+        (tmp_path / name).write_bytes(b"other")
+    check_files(tmp_path, rules, fix="")
+
+
+def test_files_that_are_listed_are_no_copies_of_each_other(tmp_path: Path) -> None:
+    for name in ("a.bin", "a (1).bin", "a.bin.1"):
+        (tmp_path / name).write_bytes(b"data")
+    check_files(tmp_path, [FileRule(name) for name in ("a.bin", "a (1).bin", "a.bin.1")], fix="")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +118,7 @@ def test_a_listed_digest_must_be_that_of_the_file(tmp_path: Path, algorithm: str
     right = hashlib.new(algorithm, DATA["a.bin"]).hexdigest()
     check_files(tmp_path, [FileRule("a.bin", digest=f"{algorithm}:{right}")], fix="")
     wrong = [FileRule("a.bin", digest=f"{algorithm}:{'0' * len(right)}")]
-    assert "1 have another digest than they should: a.bin" in find_problem(tmp_path, wrong)
+    assert "1 has another digest than it should: a.bin" in find_problem(tmp_path, wrong)
 
 
 def test_digests_beside_the_data_are_read(tmp_path: Path) -> None:
@@ -93,7 +128,7 @@ def test_digests_beside_the_data_are_read(tmp_path: Path) -> None:
     check_files(tmp_path, rules, fix="")
     data = DATA["a.bin"]
     (tmp_path / "a.bin").write_bytes(data.replace(b"aa", b"ax", 1))
-    assert "1 have another digest than they should: a.bin" in find_problem(tmp_path, rules)
+    assert "1 has another digest than it should: a.bin" in find_problem(tmp_path, rules)
 
 
 def test_a_list_of_digests_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_samples_are_in_the_order_of_the_annotations_and_of_the_declared_type(
         (lambda d: d["images"][1].update(file_name="../../x.jpg"), "is not a path below the images' folder"),
         (lambda d: d.pop("annotations"), "does not list images, annotations and categories"),
         (lambda d: d["images"].clear(), "does not list images, annotations and categories"),
-        (lambda d: d["images"][2].update(file_name="gone.jpg"), "1 are missing: val2017/gone.jpg"),
+        (lambda d: d["images"][2].update(file_name="gone.jpg"), "1 is missing: val2017/gone.jpg"),
     ],
 )
 def test_annotations_that_cannot_be_used_are_refused_before_anything_is_prepared(
@@ -140,14 +140,14 @@ def test_a_damaged_image_one_too_many_and_a_cut_off_file_are_named_with_the_fix(
     first = sorted((data / layout.images).iterdir())[0]
     whole = first.read_bytes()
     first.write_bytes(whole[:-5000])
-    with pytest.raises(HarnessError, match=f"1 are cut off: {layout.images}/{first.name}") as caught:
+    with pytest.raises(HarnessError, match=f"1 is cut off: {layout.images}/{first.name}") as caught:
         build(module, data)
     assert "reconcile fetch" in caught.value.fix
     first.write_bytes(whole)
     (tmp_path / "output").rmdir()
     extra = first.with_name("again.jpg")
     extra.write_bytes(whole)
-    with pytest.raises(HarnessError, match=f"1 belong to nothing: {layout.images}/again.jpg"):
+    with pytest.raises(HarnessError, match=f"1 belongs to nothing: {layout.images}/again.jpg"):
         build(module, data)
     extra.unlink()
     annotations = data / layout.annotations
@@ -163,7 +163,7 @@ def test_a_digest_of_the_annotations_must_be_theirs(
 ) -> None:
     data = copy_data(rehearsals, module, tmp_path)
     (data / "SHA256SUMS").write_text(f"{'0' * 64}  {layout.annotations}\n")
-    with pytest.raises(HarnessError, match=f"1 have another digest than they should: {layout.annotations}") as caught:
+    with pytest.raises(HarnessError, match=f"1 has another digest than it should: {layout.annotations}") as caught:
         build(module, data)
     assert "reconcile fetch" in caught.value.fix
     assert not list((tmp_path / "output").iterdir())

@@ -114,8 +114,14 @@ def lose_member(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "damage", "problem"),
     [
-        pytest.param(criteo.DENSE_FILE, Path.unlink, "1 are missing: day_23_dense.npy", id="missing"),
-        pytest.param(criteo.LABELS_FILE, lambda path: path.write_bytes(b"<html>"), "1 are not npy files", id="html"),
+        pytest.param(criteo.DENSE_FILE, Path.unlink, "1 is missing: day_23_dense.npy", id="missing"),
+        pytest.param(criteo.LABELS_FILE, lambda path: path.write_bytes(b"<html>"), "1 is no npy file", id="html"),
+        pytest.param(
+            criteo.SPARSE_FILE,
+            lambda path: path.with_name(f"{path.name}.aria2").touch(),
+            "of 3 files 1 belongs to nothing: day_23_sparse_multi_hot.npz.aria2",
+            id="unfinished",
+        ),
         pytest.param(criteo.DENSE_FILE, cut, "day_23_dense.npy is cut off", id="cut-array"),
         pytest.param(criteo.DENSE_FILE, lengthen, "day_23_dense.npy is longer than its header", id="longer"),
         pytest.param(criteo.SPARSE_FILE, cut, "day_23_sparse_multi_hot.npz is cut off", id="cut-archive"),
@@ -191,8 +197,8 @@ def test_a_checkpoint_of_an_older_version_has_its_metadata_in_yaml(folder: Path)
     [
         pytest.param(METADATA, Path.unlink, "No such file", id="no-metadata"),
         pytest.param(METADATA, lambda path: path.write_text("{"), "cut off, or not of a checkpoint", id="metadata"),
-        pytest.param("batched/0", cut, "are cut off: batched/0", id="cut"),
-        pytest.param("batched/0", Path.unlink, "1 are missing: batched/0", id="missing"),
+        pytest.param("batched/0", cut, "1 is cut off: batched/0", id="cut"),
+        pytest.param("batched/0", Path.unlink, "1 is missing: batched/0", id="missing"),
     ],
 )
 def test_a_damaged_checkpoint_is_named_and_nothing_is_written(

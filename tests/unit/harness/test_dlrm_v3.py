@@ -136,9 +136,9 @@ def copy_beside(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "damage", "problem"),
     [
-        pytest.param("offset.csv", Path.unlink, "of 5 files 1 are missing: offset.csv", id="missing"),
-        pytest.param("0.csv", lambda path: path.write_bytes(b""), "1 are empty: 0.csv", id="empty"),
-        pytest.param("0.csv", copy_beside, "1 belong to nothing: 1.csv", id="extra"),
+        pytest.param("offset.csv", Path.unlink, "of 5 files 1 is missing: offset.csv", id="missing"),
+        pytest.param("0.csv", lambda path: path.write_bytes(b""), "1 is empty: 0.csv", id="empty"),
+        pytest.param("0.csv", copy_beside, "1 belongs to nothing: 1.csv", id="extra"),
         pytest.param("0.csv", cut, "0.csv is cut off", id="cut"),
         pytest.param("0.csv", lengthen, r"0.csv is longer than the 4 lines of offset.csv", id="longer"),
         pytest.param("offset.csv", shift, "0.csv has no line at byte", id="offset"),

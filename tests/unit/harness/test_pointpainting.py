@@ -108,11 +108,11 @@ class Evil:
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        pytest.param(lambda data: (data / CLOUD).unlink(), f"1 are missing: {CLOUD}", id="cloud"),
-        pytest.param(lambda data: (data / PICTURE).unlink(), f"1 are missing: {PICTURE}", id="picture"),
-        pytest.param(cut(CLOUD, 3), f"1 are cut off: {CLOUD}", id="cloud cut off"),
-        pytest.param(cut(PICTURE, 9), f"1 are cut off: {PICTURE}", id="picture cut off"),
-        pytest.param(lambda data: (data / CLOUD).write_bytes(b""), "1 are empty", id="empty"),
+        pytest.param(lambda data: (data / CLOUD).unlink(), f"1 is missing: {CLOUD}", id="cloud"),
+        pytest.param(lambda data: (data / PICTURE).unlink(), f"1 is missing: {PICTURE}", id="picture"),
+        pytest.param(cut(CLOUD, 3), f"1 is cut off: {CLOUD}", id="cloud cut off"),
+        pytest.param(cut(PICTURE, 9), f"1 is cut off: {PICTURE}", id="picture cut off"),
+        pytest.param(lambda data: (data / CLOUD).write_bytes(b""), "1 is empty", id="empty"),
         pytest.param(
             lambda data: shutil.copyfile(data / f"training/image_0/{FIRST}.jpg", data / PICTURE),
             r"is \[48, 72\], the list of frames says \[32, 72\]",

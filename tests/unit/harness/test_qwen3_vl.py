@@ -162,13 +162,13 @@ def spoil_picture(table: Any) -> Any:
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        pytest.param(lambda data: (data / FIRST).unlink(), f"1 are missing: {FIRST}", id="missing"),
+        pytest.param(lambda data: (data / FIRST).unlink(), f"1 is missing: {FIRST}", id="missing"),
         pytest.param(
             lambda data: (data / FIRST).write_bytes((data / FIRST).read_bytes()[:-9]),
-            f"1 are cut off: {FIRST}",
+            f"1 is cut off: {FIRST}",
             id="cut",
         ),
-        pytest.param(lambda data: (data / FIRST).write_bytes(b"<html>"), "1 are not Parquet files", id="a page"),
+        pytest.param(lambda data: (data / FIRST).write_bytes(b"<html>"), "1 is no Parquet file", id="a page"),
         pytest.param(
             lambda data: (data / "train-00000-of-00003.parquet").write_bytes(b"PAR1"),
             "train-…-of-00002 and train-…-of-00003: shards of two editions",
@@ -176,7 +176,7 @@ def spoil_picture(table: Any) -> Any:
         ),
         pytest.param(
             lambda data: (data / "products.parquet").write_bytes(b"PAR1"),
-            "belong to nothing: products.parquet",
+            "belongs to nothing: products.parquet",
             id="more",
         ),
         pytest.param(

@@ -94,10 +94,10 @@ def test_calibration_images_are_those_of_the_official_list_that_are_there(data: 
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        pytest.param(lambda path: path.unlink(), "1 are missing", id="missing"),
-        pytest.param(lambda path: path.write_bytes(b""), "1 are empty", id="empty"),
-        pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-5000]), "1 are cut off", id="truncated"),
-        pytest.param(lambda path: path.write_bytes(b"<html>not found</html>"), "1 are not JPEG files", id="not-jpeg"),
+        pytest.param(lambda path: path.unlink(), "1 is missing", id="missing"),
+        pytest.param(lambda path: path.write_bytes(b""), "1 is empty", id="empty"),
+        pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-5000]), "1 is cut off", id="truncated"),
+        pytest.param(lambda path: path.write_bytes(b"<html>not found</html>"), "1 is no JPEG file", id="not-jpeg"),
     ],
 )
 def test_a_damaged_image_is_named_and_nothing_is_prepared(
@@ -115,13 +115,13 @@ def test_a_damaged_image_is_named_and_nothing_is_prepared(
 def test_a_digest_beside_the_images_must_be_theirs(data: Path, counter: Counter) -> None:
     path = first_image(data)
     (data / "SHA256SUMS").write_text(f"{'0' * 64}  {path.name}\n")
-    with pytest.raises(HarnessError, match=rf"1 have another digest than they should: {path.name}"):
+    with pytest.raises(HarnessError, match=rf"1 has another digest than it should: {path.name}"):
         build(data, counter)
 
 
 def test_a_digest_of_the_map_must_be_its_own(data: Path, counter: Counter) -> None:
     (data / "SHA256SUMS").write_text(f"{'0' * 64}  {imagenet.MAP}\n")
-    with pytest.raises(HarnessError, match=r"1 have another digest than they should: val_map\.txt") as caught:
+    with pytest.raises(HarnessError, match=r"1 has another digest than it should: val_map\.txt") as caught:
         build(data, counter)
     assert "reconcile fetch resnet50" in caught.value.fix
     assert not list((data.parent / "output").iterdir())
@@ -134,7 +134,7 @@ def test_an_image_that_the_whole_map_does_not_name_is_told(
     shutil.copyfile(first_image(data), data / "ILSVRC2012_val_00000001 (1).JPEG")
     with pytest.raises(HarnessError) as caught:
         build(data, counter)
-    assert "1 belong to nothing: ILSVRC2012_val_00000001 (1).JPEG" in str(caught.value)
+    assert "1 belongs to nothing: ILSVRC2012_val_00000001 (1).JPEG" in str(caught.value)
     assert not list((data.parent / "output").iterdir())
 
 

@@ -245,8 +245,8 @@ def change(path: Path, wrong: Callable[[np.ndarray], np.ndarray]) -> None:
 @pytest.mark.parametrize(
     ("name", "damage", "problem"),
     [
-        pytest.param(EDGES, Path.unlink, "1 are missing: paper__cites__paper/edge_index.npy", id="missing"),
-        pytest.param(EDGES, lambda path: path.write_bytes(b"<html>"), "1 are not npy files", id="html"),
+        pytest.param(EDGES, Path.unlink, "1 is missing: paper__cites__paper/edge_index.npy", id="missing"),
+        pytest.param(EDGES, lambda path: path.write_bytes(b"<html>"), "1 is no npy file", id="html"),
         pytest.param(EDGES, cut, "edge_index.npy is cut off", id="cut-edges"),
         pytest.param(EDGES, lambda path: change(path, np.transpose), r"edge_index.npy holds int64 \[2, ", id="sides"),
         pytest.param(

@@ -84,14 +84,14 @@ def cut(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "damage", "problem"),
     [
-        pytest.param(FIRST, Path.unlink, f"1 are missing: {FIRST}", id="missing"),
-        pytest.param(FIRST, lambda path: path.write_bytes(b""), f"1 are empty: {FIRST}", id="empty"),
-        pytest.param(FIRST, lambda path: path.write_bytes(b"<html>"), "1 are not FLAC files", id="html"),
+        pytest.param(FIRST, Path.unlink, f"1 is missing: {FIRST}", id="missing"),
+        pytest.param(FIRST, lambda path: path.write_bytes(b""), f"1 is empty: {FIRST}", id="empty"),
+        pytest.param(FIRST, lambda path: path.write_bytes(b"<html>"), "1 is no FLAC file", id="html"),
         pytest.param(FIRST, cut, "0000.flac is cut off", id="cut"),
         pytest.param(
             FIRST.replace(".flac", " (1).flac"),
             lambda path: path.write_bytes(b"fLaC"),
-            r"1 belong to nothing: \S+0000 \(1\).flac",
+            r"1 belongs to nothing: \S+0000 \(1\).flac",
             id="extra",
         ),
         pytest.param(
@@ -100,7 +100,7 @@ def cut(path: Path) -> None:
             "one channels? of 8000|1 channels of",
             id="rate",
         ),
-        pytest.param(TRANSCRIPTS, Path.unlink, "are missing: .*trans.txt", id="no-transcripts"),
+        pytest.param(TRANSCRIPTS, Path.unlink, "is missing: .*trans.txt", id="no-transcripts"),
         pytest.param(
             TRANSCRIPTS, lambda path: path.write_text("2277-149896-0000 AT 8:00\n"), "trans.txt:1 has '0'", id="sign"
         ),

@@ -74,10 +74,20 @@ def test_sides_are_cut_or_filled_to_multiples_of_the_stride(tmp_path: Path, side
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        pytest.param(lambda path: path.unlink(), "1 are missing: case_00185/imaging", id="missing"),
-        pytest.param(lambda path: path.write_bytes(b""), "1 are empty: case_00185/imaging", id="empty"),
-        pytest.param(lambda path: path.write_bytes(b"<html>"), "1 are not gzip files: case_00185/imaging", id="html"),
-        pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-999]), "1 are cut off: case_00185", id="cut"),
+        pytest.param(lambda path: path.unlink(), "1 is missing: case_00185/imaging", id="missing"),
+        pytest.param(lambda path: path.write_bytes(b""), "1 is empty: case_00185/imaging", id="empty"),
+        pytest.param(lambda path: path.write_bytes(b"<html>"), "1 is no gzip file: case_00185/imaging", id="html"),
+        pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-999]), "1 is cut off: case_00185", id="cut"),
+        pytest.param(
+            lambda path: path.with_name("prediction.nii.gz").write_bytes(path.read_bytes()),
+            "of 2 files 1 belongs to nothing: case_00185/prediction.nii.gz",
+            id="extra",
+        ),
+        pytest.param(
+            lambda path: path.with_name("imaging.nii(1).gz").touch(),
+            r"1 belongs to nothing: case_00185/imaging\.nii\(1\)\.gz",
+            id="second-copy",
+        ),
     ],
 )
 def test_a_damaged_case_is_named_and_nothing_is_prepared(data: Path, damage: Any, problem: str) -> None:

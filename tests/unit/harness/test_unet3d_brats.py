@@ -92,10 +92,11 @@ def test_labels_are_those_on_disk_as_classes(data: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "damage", "problem"),
     [
-        ("flair", Path.unlink, "1 are missing: HGG/BraTS19_2013_13_1/BraTS19_2013_13_1_flair.nii.gz"),
-        ("t1", lambda path: path.write_bytes(b""), "1 are empty: .*_t1.nii.gz"),
-        ("t1ce", lambda path: path.write_bytes(b"<html>"), "1 are not gzip files: .*_t1ce.nii.gz"),
-        ("seg", lambda path: path.write_bytes(path.read_bytes()[:-60]), "1 are cut off: .*_seg.nii.gz"),
+        ("flair", Path.unlink, "1 is missing: HGG/BraTS19_2013_13_1/BraTS19_2013_13_1_flair.nii.gz"),
+        ("t1", lambda path: path.write_bytes(b""), "1 is empty: .*_t1.nii.gz"),
+        ("t1ce", lambda path: path.write_bytes(b"<html>"), "1 is no gzip file: .*_t1ce.nii.gz"),
+        ("seg", lambda path: path.write_bytes(path.read_bytes()[:-60]), "1 is cut off: .*_seg.nii.gz"),
+        ("seg", lambda path: path.with_name("again.nii.gz").touch(), "1 belongs to nothing: .*/again.nii.gz"),
         ("seg", lambda path: write(path, np.full(DISK, 3, np.int16)), r"_seg.nii.gz has labels \[3.*\]"),
     ],
 )

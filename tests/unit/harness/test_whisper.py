@@ -79,7 +79,7 @@ def test_the_manifest_may_name_files_where_the_reference_had_them(folder: Path) 
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        pytest.param(lambda data: (data / FIRST).unlink(), "1 are missing: dev-all-repack/0-0_0.wav", id="missing"),
+        pytest.param(lambda data: (data / FIRST).unlink(), "1 is missing: dev-all-repack/0-0_0.wav", id="missing"),
         pytest.param(
             lambda data: (data / FIRST).write_bytes((data / FIRST).read_bytes()[:-4000]), "0-0_0.wav", id="cut off"
         ),

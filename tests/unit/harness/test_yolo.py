@@ -131,7 +131,7 @@ def test_boxes_are_parts_of_the_image_that_was_placed() -> None:
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        pytest.param(lambda data: (data / "val2017_safe/000000000001.jpg").unlink(), "are missing", id="image"),
+        pytest.param(lambda data: (data / "val2017_safe/000000000001.jpg").unlink(), "is missing", id="image"),
         pytest.param(lambda data: (data / REHEARSAL).unlink(), "8 images, the benchmark has 1525", id="too few"),
         pytest.param(lambda data: (data / coco_safe.LAYOUT.annotations).unlink(), "No such file", id="annotations"),
     ],

@@ -6,7 +6,7 @@ import hashlib
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -15,7 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Behaviour:
     """``ranges``: whether parts are sent; ``tagged``: whether files have an entity tag. ``cut``: request number → bytes
     after which the connection ends; ``stall``: bytes after which nothing more comes. ``answers``: path → statuses with
-    their headers to give first, one a request. ``redirects``: path → where to."""
+    their headers to give first, one a request. ``redirects``: path → where to. ``drip``: seconds between two bytes.
+    ``shift``: how far behind the byte that was asked for a part begins; ``total``: the size that parts tell of all."""
 
     files: dict[str, bytes]
     ranges: bool = True
@@ -23,6 +24,9 @@ class Behaviour:
     sized: bool = True
     cut: dict[int, int] = field(default_factory=dict)
     stall: dict[int, int] = field(default_factory=dict)
+    drip: dict[int, float] = field(default_factory=dict)
+    shift: int = 0
+    total: int | None = None
     answers: dict[str, list[tuple[int, dict[str, str]]]] = field(default_factory=dict)
     redirects: dict[str, str] = field(default_factory=dict)
     asked: list[tuple[str, str, str]] = field(default_factory=list)  # path, Range, If-Range
@@ -66,9 +70,21 @@ class _Handler(BaseHTTPRequestHandler):
             if start >= len(data):
                 self._send(416, {"Content-Range": f"bytes */{len(data)}"}, b"")
                 return
-            status, headers["Content-Range"] = 206, f"bytes {start}-{len(data) - 1}/{len(data)}"
+            start, total = start + told.shift, len(data) if told.total is None else told.total
+            status, headers["Content-Range"] = 206, f"bytes {start}-{len(data) - 1}/{total}"
             data = data[start:]
-        self._send(status, headers, data, told.cut.get(number), told.stall.get(number))
+        if number in told.drip:
+            self._drip(status, headers, data, told.drip[number])
+        else:
+            self._send(status, headers, data, told.cut.get(number), told.stall.get(number))
+
+    def _drip(self, status: int, headers: dict[str, str], data: bytes, pause: float) -> None:
+        self._send(status, {**headers, "Content-Length": str(len(data))}, b"")
+        with suppress(OSError):  # who asked has given up
+            for byte in data:
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                self.behaviour.released.wait(pause)
 
     def _send(
         self, status: int, headers: dict[str, str], data: bytes, cut: int | None = None, stall: int | None = None
@@ -76,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        if self.behaviour.sized:
+        if self.behaviour.sized and "Content-Length" not in headers:
             self.send_header("Content-Length", str(len(data)))
         self.send_header("Connection", "close")
         self.end_headers()

@@ -23,7 +23,7 @@ from reconciler.fetching.download import (
     DownloadStoppedError,
     download,
 )
-from reconciler.fetching.sources import Redirects, TransientError, parse_retry_after
+from reconciler.fetching.sources import AddressError, Redirects, TransientError, parse_retry_after
 from reconciler.files import Lock
 from reconciler.mlperf.benchmark_files import FileDigest
 from tests.unit.fetching.serving import Behaviour, serve
@@ -188,6 +188,30 @@ def test_a_server_that_stalls_is_given_up_and_gone_on_with(tmp_path: Path) -> No
     assert (tmp_path / "data/file.bin").read_bytes() == DATA
 
 
+def test_a_server_that_hardly_sends_anything_is_asked_anew(tmp_path: Path) -> None:
+    behaviour = Behaviour({"/f": DATA[:100]}, drip={0: 0.02})
+    with serve(behaviour) as address:
+        limits = DownloadLimits(timeout=5.0, attempts=3, backoff=0.01, patience=0.1)
+        fetch(plan(tmp_path, f"{address}/f", digest=None), limits)
+    assert len(behaviour.asked) == 2
+    assert behaviour.asked[1][1].startswith("bytes=")
+    assert (tmp_path / "data/file.bin").read_bytes() == DATA[:100]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "said"),
+    [
+        pytest.param(Behaviour({"/f": DATA}, shift=1), "sent another part than was asked for", id="other part"),
+        pytest.param(Behaviour({"/f": DATA}, total=5000), "after 1,048,576 of 5,000 bytes", id="more than it told"),
+    ],
+)
+def test_a_part_that_does_not_fit_is_refused(tmp_path: Path, behaviour: Behaviour, said: str) -> None:
+    behaviour.cut[0] = 1000
+    with serve(behaviour) as address, pytest.raises(AddressError, match=said):
+        fetch(plan(tmp_path, f"{address}/f", digest=None))
+    assert not (tmp_path / "data/file.bin").exists()
+
+
 def test_a_server_that_never_answers_is_told_by_name(tmp_path: Path) -> None:
     with socket.socket() as taken:  # bound, and nobody listens
         taken.bind(("127.0.0.1", 0))
@@ -253,6 +277,22 @@ def test_a_file_of_a_folder_is_copied(tmp_path: Path) -> None:
     source.write_bytes(DATA)
     fetch(plan(tmp_path, source.as_uri(), digest=make_digest(DATA)))
     assert (tmp_path / "data/file.bin").read_bytes() == DATA
+
+
+@pytest.mark.parametrize(
+    ("part", "there"),
+    [
+        pytest.param(DATA[:5000], b"x" * 5000 + DATA[5000:], id="gone on with"),
+        pytest.param(DATA + b"more", DATA, id="too long"),
+    ],
+)
+def test_a_part_is_completed_from_a_folder(tmp_path: Path, part: bytes, there: bytes) -> None:
+    (tmp_path / "f.bin").write_bytes(there)
+    item = plan(tmp_path, (tmp_path / "f.bin").as_uri(), digest=make_digest(DATA))
+    item.folder.mkdir()
+    item.part.write_bytes(part)
+    fetch(item)
+    assert item.target.read_bytes() == DATA
 
 
 def test_two_at_once_are_told_of_each_other(tmp_path: Path) -> None:

@@ -149,6 +149,8 @@ def test_summary_of_an_invalid_run_has_its_margin_and_what_to_try() -> None:
     problem = summarize(run(values), "Run/x").problem
     assert problem == "too slow; p99 latency 3.1 ms, limit 1 ms (-210.0%); try target_qps: 40 queries/s"
     assert summarize(run({**values, "validity": "VALID"}), "Run/x").problem == ""
+    failed = replace(run(values), problem="the server ended")
+    assert summarize(failed, "Run/x").problem == "the server ended"
 
 
 def test_suggestion_to_leave_a_setting_out_is_said_in_words() -> None:

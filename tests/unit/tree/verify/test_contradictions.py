@@ -14,6 +14,7 @@ import pytest
 
 from reconciler.tree.findings import Place, Severity, TreeFinding
 from reconciler.tree.verify.engine import ALL_RULES, verify_tree
+from reconciler.tree.verify.sources import LoadGenBuild, verify_sources
 from tests.said import hold, read_sections
 from tests.unit.tree.check.made import change_system, detail, set_log, write
 from tests.unit.tree.telling import SOURCES, tell
@@ -614,3 +615,23 @@ def test_another_loadgen_of_the_same_commit_is_asked_about(tree: Path) -> None:
     assert asked[0].complaint.wanted == "the sources of 2 other results of this commit"
     shutil.rmtree(cell(tree, "SingleStream"))
     assert "runs.sources" not in {item.rule.id for item in findings(tree)}
+
+
+@pytest.mark.parametrize(
+    ("names", "listed"),
+    [
+        (["/a.cc"], "a.cc"),
+        (["/c.cc", "/b.h", "/a.cc"], "a.cc, b.h, c.cc"),
+        (["/d.cc", "/c.cc", "/b.h", "/a.cc"], "a.cc, b.h, c.cc and 1 more"),
+        (["/e.h", "/d.cc", "/c.cc", "/b.h", "/a.cc"], "a.cc, b.h, c.cc and 2 more"),
+    ],
+    ids=["one", "three", "four", "five"],
+)
+def test_three_of_the_sources_that_differ_are_listed(names: list[str], listed: str) -> None:
+    def build(cell: str, digest: str) -> LoadGenBuild:
+        sources = frozenset((name, digest) for name in names) | {("/same.cc", "0")}
+        return LoadGenBuild("Acme", cell, "5.1", sources, Place(f"{cell}.txt", 7))
+
+    (asked,) = verify_sources([build("other", "2"), build("first", "1"), build("second", "1")])
+    assert (asked.cell, asked.complaint.found) == ("other", f"LoadGen 5.1 with another {listed}")
+    assert (asked.complaint.place, asked.complaint.other) == (Place("other.txt", 7), Place("first.txt", 7))

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from reconciler.diff.change import Action, Drift, Finding, Reason, Work
+from reconciler.diff.change import REASON_WORDS, Action, Drift, Finding, Reason, Work
 from reconciler.escaping import escape_output
+from reconciler.render.causes import describe_cause
 from reconciler.render.colour import show_coloured
 from reconciler.render.plan import collect_shown_origins, render_plan_text
 from reconciler.resource.kinds import PERFORMANCE as TIMED
@@ -106,6 +107,15 @@ def test_the_cause_names_the_rest_and_skips_keys_of_what_is_replaced_too() -> No
 def test_what_is_new_is_not_called_replaced() -> None:
     new = step(ENGINE, action=Action.CREATE, reason=Reason.NOT_RECORDED)
     assert "engine created" in render_plan_text(plan(new, step(PERFORMANCE, because=(ENGINE,))))
+
+
+def test_only_what_has_never_been_rendered_is_said_to_be_not_rendered_yet() -> None:
+    new = step(RESULT, action=Action.CREATE, reason=Reason.NOT_RECORDED, how=Work.RENDER)
+    assert describe_cause(new) == "not rendered yet"
+    assert describe_cause(replace(new, change=replace(new.change, note="of 5.1"))) == "not rendered yet: of 5.1"
+    assert describe_cause(step(ENGINE, reason=Reason.NOT_RECORDED)) == REASON_WORDS[Reason.NOT_RECORDED]
+    lost = step(RESULT, reason=Reason.INPUT_CHANGED, how=Work.RENDER)
+    assert describe_cause(lost) == REASON_WORDS[Reason.INPUT_CHANGED]
 
 
 def test_a_huge_plan_is_cut_unless_all_is_asked() -> None:

@@ -19,6 +19,7 @@ from reconciler.files import remove
 from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.reconcile import PassReport
+from reconciler.record.store import write_record
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended, Record
 from reconciler.result_formats import loadgen_logs
@@ -408,6 +409,20 @@ def test_failing_verdict_repeats_its_test_while_attempts_last(tmp_path: Path) ->
     assert last.message == f"TEST FAIL: {finding.message.removeprefix('TEST01: ')}"
     assert not any("/results/" in path for path in repository.tree())
     assert made(repository.reconcile()) == {}
+
+
+def test_failure_of_older_code_repeats_what_newer_tests_cannot_stand_beside(tmp_path: Path) -> None:
+    """Each further test would be made by the newer code as well, and be as unlike the performance run."""
+    repository = make(tmp_path / "repository", DRIFTING, ", compliance: {TEST01: {attempts: 2}}")
+    repository.reconcile()
+    newest = max((r for r in records_of(repository, "ComplianceTest") if r.address.label == "TEST01"), key=_started)
+    code = replace(newest.facts["harness.code"], value="0" * 64)
+    newer = replace(newest, facts={**newest.facts, "harness.code": code}, started="2999-01-01T00:00:00.000000Z")
+    write_record(repository.paths, newer)
+    repository.edit(SPEC, "attempts: 2", "attempts: 3")
+    due = {str(step.change.address): step.change.note for step in repository.look().plan.steps}
+    assert due[f"Run:{CELL}/performance"] == "harness.code is not that of TEST01"
+    assert f"ComplianceTest:{CELL}/TEST01" not in due
 
 
 def test_outlying_performance_run_is_repeated_where_tests_fail_by_speed_alone(tmp_path: Path) -> None:

@@ -100,7 +100,11 @@ def _tell(problems: Mapping[FileProblem, Sequence[str]], total: int) -> str:
 
 def find_extra(folder: Path, names: Iterable[str], pattern: str) -> list[str]:
     """What fits the pattern below the folder and is not among the names."""
-    return sorted({path.relative_to(folder).as_posix() for path in folder.glob(pattern)}.difference(names))
+    return sorted(
+        {path.relative_to(folder).as_posix() for path in folder.glob(pattern)}.difference(
+            str(PurePosixPath(name)) for name in names
+        )
+    )
 
 
 def find_leftovers(folder: Path, names: Collection[str]) -> set[str]:

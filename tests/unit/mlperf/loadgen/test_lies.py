@@ -19,7 +19,10 @@ from tests.unit.mlperf.loadgen.lies import LIES, Lie, setting, show_table
 
 DOCUMENT = Path(__file__).parents[4] / "reconciler/docs/lies.md"
 SAID = Path(__file__).with_name("said_of_lies.txt")
-UNSTEADY = {f"a tenth of every latency in {name}" for name in ("SingleStream", "MultiStream")}  # found in two ways
+UNSTEADY = {
+    *(f"a tenth of every latency in {name}" for name in ("SingleStream", "MultiStream")),  # found in two ways
+    "half the estimate of MultiStream",  # which percentiles deny it depends on what was measured
+}
 Runs = Callable[[str], Run]
 _AUDITED = {"accuracy_log_sampling_target": 64}
 

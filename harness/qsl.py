@@ -115,11 +115,7 @@ class SampleLibrary:
         if count == 1:
             row = int(self._position[indices[0]])
             return slice(row, row + 1)
-        rows = self._position[np.fromiter(indices, np.intp, count)]
-        first = int(rows[0])
-        if rows[-1] - first == count - 1 and bool((np.diff(rows) == 1).all()):
-            return slice(first, first + count)
-        return rows
+        return _find_slice(self._position[np.fromiter(indices, np.intp, count)])
 
 
 class IssueOrder:
@@ -135,6 +131,27 @@ class IssueOrder:
 
     def rows(self, indices: list[int]) -> Rows:
         return self._library.rows(list(islice(self._order, len(indices))))
+
+
+def split_rows(rows: Rows, size: int) -> Iterator[Rows]:
+    """In parts of ``size``, the last of them perhaps smaller."""
+    if isinstance(rows, slice):
+        for first in range(rows.start, rows.stop, size):
+            yield slice(first, min(first + size, rows.stop))
+    elif size == 1:
+        for row in rows.tolist():
+            yield slice(row, row + 1)
+    else:
+        for first in range(0, len(rows), size):
+            yield _find_slice(rows[first : first + size])
+
+
+def _find_slice(rows: NDArray[np.intp]) -> Rows:
+    """A slice where they follow each other."""
+    first, count = int(rows[0]), len(rows)
+    if rows[-1] - first == count - 1 and bool((np.diff(rows) == 1).all()):
+        return slice(first, first + count)
+    return rows
 
 
 def gather(array: np.ndarray, rows: Rows, staging: np.ndarray) -> np.ndarray:

@@ -34,6 +34,7 @@ from harness.telemetry import Telemetry, find_flags
 RANDOM_WEIGHTS = "random_weights"  # an option of backends that can draw a model's weights
 _GRACE = 2.0  # seconds that LoadGen gets to end by itself after a failure
 _WARM_UP_BATCHES = 3
+_HANDED_OVER = 0.002  # seconds of computing that a stream is given at once where its batches take less
 
 
 def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Result:
@@ -117,12 +118,12 @@ def load_session(
         session = benchmark.open_session(backend.load, plan)
     library = SampleLibrary(arrays, session.place, guard.record, performance_count=request.performance_sample_count)
     counter.stage("warming up")
-    warm_up(session, arrays, benchmark)
+    seconds = warm_up(session, arrays, benchmark)
     samples: Indexed = library
     if benchmark.list_in_order is not None:
         expected = prepared.expected_samples(library.total_count)
         samples = IssueOrder(library, benchmark.list_in_order(arrays, expected))
-    sut = make_sut(request, session, samples, completer, guard)
+    sut = make_sut(request, session, samples, completer, guard, seconds)
 
     def close() -> None:
         sut.close()
@@ -155,24 +156,31 @@ def _require_different(audit_config: str, loaded: int) -> None:
         raise HarnessError(f"the test issues {asked} different samples, and {loaded} are in memory", "input", fix)
 
 
-def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> None:
+def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> float:
     """Compute a few batches of the smallest and the largest size, so that no run pays for first-time work. A session
-    whose batches take long says by an attribute ``warm_up_batches`` how many are enough."""
+    whose batches take long says by an attribute ``warm_up_batches`` how many are enough. The seconds of the last
+    batch, one of the largest."""
     count = min(session.batch_size, len(next(iter(arrays.values()))))
     session.place(warm_rows(arrays, count))
-    for size in {1, count}:
+    began = time.perf_counter()
+    for size in sorted({1, count}):
         for _ in range(getattr(session, "warm_up_batches", 1 if benchmark.loops else _WARM_UP_BATCHES)):
+            began = time.perf_counter()
             benchmark.postprocess(session.compute(slice(0, size)), range(size))
+    return time.perf_counter() - began
 
 
 def make_sut(
-    request: RunRequest, session: Session, samples: Indexed, completer: Completer, guard: Guard
+    request: RunRequest, session: Session, samples: Indexed, completer: Completer, guard: Guard, seconds: float
 ) -> StreamSut | OfflineSut | ServerSut:
+    """``seconds``: that a batch takes."""
     if request.scenario == "Server":
         delay = int(request.settings.get("queue_delay_us", 0)) / 1e6
         return ServerSut(session, samples, completer, guard, delay=delay)
-    kind = OfflineSut if request.scenario == "Offline" else StreamSut
-    return kind(session, samples, completer, guard)
+    if request.scenario == "Offline":
+        at_once = max(1, int(_HANDED_OVER / seconds)) if getattr(session, "takes_several", False) else 1
+        return OfflineSut(session, samples, completer, guard, at_once=at_once)
+    return StreamSut(session, samples, completer, guard)
 
 
 def _test(request: RunRequest) -> Test:

@@ -26,6 +26,7 @@ Responses = np.ndarray | Sequence[np.ndarray]
 Postprocess = Callable[[Outputs, Sequence[int]], Responses]
 """The outputs of a batch and the indices of its samples -> their responses."""
 _NEVER = sys.maxsize
+_SHARES = 1000
 
 
 class Indexed(Protocol):
@@ -84,6 +85,7 @@ class Completer:
 
     def __init__(self, respond: Respond, postprocess: Postprocess, counter: Counter, guard: Guard) -> None:
         self.samples = self.batches = 0
+        self.batch_size = sys.maxsize  # of the session, which may be handed several batches at once
         self._respond, self._postprocess, self._counter, self._guard = respond, postprocess, counter, guard
         self._in_flight: dict[int, tuple[Token, Sequence[int]]] = {}
         self._lock = threading.Lock()
@@ -123,7 +125,7 @@ class Completer:
             return
         with self._lock:
             self.samples += len(ids)
-            self.batches += 1
+            self.batches += -(-len(ids) // self.batch_size)
             self._counter.bump(len(ids))
 
     def give_up(self, ids: Token) -> None:
@@ -136,7 +138,7 @@ class _Base:
 
     def __init__(self, session: Session, samples: Indexed, completer: Completer, guard: Guard) -> None:
         self._session, self._samples, self._completer, self._guard = session, samples, completer, guard
-        self._batch_size = session.batch_size
+        self._batch_size = completer.batch_size = session.batch_size
         self._count: Callable[[Rows], int] | None = getattr(session, "fit", None)
 
     def flush(self) -> None:
@@ -151,9 +153,9 @@ class _Base:
         except Exception as error:
             self._completer.fail_all(error)
 
-    def _submit(self, ids: list[int], indices: list[int]) -> None:
-        """Cut into batches and submit each; waits while every stream is busy."""
-        size, start = self._batch_size, 0
+    def _submit(self, ids: list[int], indices: list[int], at_once: int = 1) -> None:
+        """Cut into batches and submit each, or so many together; waits while every stream is busy."""
+        size, start = self._batch_size * at_once, 0
         while start < len(ids):
             count = self._fit(indices[start : start + size])
             self._submit_batch(ids[start : start + count], indices[start : start + count])
@@ -200,10 +202,21 @@ class StreamSut(_Base):
 
 
 class OfflineSut(_Base):
-    """Offline: one query with everything, cut into full batches."""
+    """Offline: one query with everything, cut into full batches.
+
+    ``at_once``: so many batches are handed over together, where that is less than a thousandth of the query: what
+    Python does for each is then done once for all of them, and the streams still end at the same time.
+    """
+
+    def __init__(
+        self, session: Session, samples: Indexed, completer: Completer, guard: Guard, *, at_once: int = 1
+    ) -> None:
+        super().__init__(session, samples, completer, guard)
+        self._at_once = at_once
 
     def issue(self, ids: list[int], indices: list[int]) -> None:
-        self._submit(ids, indices)
+        most = len(ids) // (_SHARES * self._batch_size)
+        self._submit(ids, indices, max(1, min(self._at_once, most)))
 
 
 class ServerSut(_Base):

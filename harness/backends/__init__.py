@@ -204,7 +204,11 @@ class Session(Protocol):
         """
 
     def submit(self, rows: Rows, token: Token) -> None:
-        """Start a batch of at most ``batch_size`` rows. Waits while ``depth`` are in flight; one thread calls it."""
+        """Start a batch of at most ``batch_size`` rows. Waits while ``depth`` are in flight; one thread calls it.
+
+        A session that takes the rows of several batches, computes one after the other and completes them together, says
+        so by an attribute ``takes_several``.
+        """
 
     def ready(self) -> None:
         """Wait until a submit would not wait. Called on the thread that submits."""

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from harness.backends.staging import Staging
 from harness.numa import stay_beside
 from harness.placement import place_workers
 from harness.pool import BatchRoom
-from harness.qsl import Arrays, Rows
+from harness.qsl import Arrays, Rows, count_rows, split_rows
 
 _AHEAD = 1024  # batches of an Offline query that wait for a stream, at most
 
@@ -32,12 +32,16 @@ class StreamSession(ABC):
     """The threads start with the first batch, each beside its NUMA node where there are several (``_places``). A
     backend says how one of them computes: ``_run``, over the staging of its stream."""
 
+    makes_new_outputs: ClassVar[bool] = False
+
     def __init__(self, plan: LoadPlan, engine: BackendEngine, *, workers: int = 0) -> None:
         """``workers``: threads, where there are more than streams, as for several devices."""
         self._plan, self._engine = plan, engine
         self._workers = workers or plan.streams
         self.batch_size = min(plan.batch_size, engine.batch_size)
         self.sizes: Sequence[int] = engine.batch_sizes
+        whole = all(size >= 0 for tensor in engine.outputs for size in tensor.shape)
+        self.takes_several = self.makes_new_outputs and whole
         self._places = place_workers(self._workers, plan.threads)
         self.notes: Mapping[str, Any] = {
             "threads": max(place.threads for place in self._places),
@@ -85,6 +89,15 @@ class StreamSession(ABC):
     @abstractmethod
     def _run(self, stream: int, rows: Rows) -> Outputs: ...
 
+    def _run_all(self, stream: int, rows: Rows) -> Outputs:
+        if count_rows(rows) <= self.batch_size:
+            return self._run(stream, rows)
+        computed = [
+            [output[: count_rows(batch)] for output in self._run(stream, batch)]
+            for batch in split_rows(rows, self.batch_size)
+        ]
+        return [np.concatenate(parts) for parts in zip(*computed, strict=True)]
+
     def _begin(self, stream: int) -> None:  # noqa: B027 - most have nothing to do
         """On the thread of each stream, before its first batch."""
 
@@ -101,7 +114,7 @@ class StreamSession(ABC):
         while (item := self._work.get()) is not None:
             rows, token = item
             try:
-                outputs = self._run(stream, rows)
+                outputs = self._run_all(stream, rows)
             except Exception as error:  # whatever the library raises belongs to this batch
                 self._plan.failed(token, error)
             else:

@@ -205,6 +205,10 @@ def test_rows_are_index_ymin_xmin_ymax_xmax_score_label_and_weak_ones_are_left_o
     assert make_response(5, found, 800).tolist() == [[5, *np.float32([0.2, 0.1, 1.0, 0.5, 0.9]).tolist(), 3]]
     first, second = make_responses(np.stack([found, np.zeros_like(found)]), [7, 2], 800)
     assert (first[0, 0], second.size) == (7, 0)
+    several = np.stack([found, np.zeros_like(found), found[::-1], found * np.float32(0.9)])
+    assert [rows.tolist() for rows in make_responses(several, [3, 9, 0, 4], 800)] == [
+        make_response(index, rows, 800).tolist() for index, rows in zip([3, 9, 0, 4], several, strict=True)
+    ]
     with pytest.raises(HarnessError, match=r"the model gives \[3, 5\] for an image"):
         make_responses(np.zeros((1, 3, 5), np.float32), [0], 1)
 

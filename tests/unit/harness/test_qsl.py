@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.backends.staging import Staging
 from harness.errors import HarnessError
-from harness.qsl import Arrays, SampleLibrary, count_rows, gather
+from harness.qsl import Arrays, Rows, SampleLibrary, count_rows, gather, split_rows
 
 DATA = np.arange(120, dtype=np.float32).reshape(40, 3)
 
@@ -51,6 +51,21 @@ def test_neighbours_in_load_order_are_read_in_place() -> None:
     assert np.shares_memory(gather(resident.arrays["x"], rows, np.empty((3, 3))), resident.arrays["x"])
     assert isinstance(samples.rows([9, 7]), np.ndarray)
     assert isinstance(samples.rows([7, 2, 2]), np.ndarray)
+
+
+@given(
+    st.lists(st.integers(0, 39), min_size=1, max_size=60).map(lambda rows: np.array(rows, np.intp))
+    | st.tuples(st.integers(0, 20), st.integers(1, 20)).map(lambda part: slice(part[0], sum(part))),
+    st.integers(1, 9),
+)
+def test_parts_of_rows_are_all_of_them_in_order(rows: Rows, size: int) -> None:
+    parts = list(split_rows(rows, size))
+    sizes = [count_rows(part) for part in parts]
+    assert sizes[:-1] == [size] * (len(parts) - 1)
+    assert 0 < sizes[-1] <= size
+    assert np.array_equal(np.concatenate([DATA[part] for part in parts]), DATA[rows])
+    if isinstance(rows, slice) or size == 1:
+        assert all(isinstance(part, slice) for part in parts)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ class FakeSession:
         self.notes: dict[str, int] = {}
         self.sizes: Sequence[int] = ()
         self.submitted: list[int] = []
+        self.most_batches = 1
         self.hold = threading.Event()
         self.hold.set()
         self._order = order
@@ -42,7 +43,7 @@ class FakeSession:
         return [self._values[rows]]
 
     def submit(self, rows: Rows, token: Token) -> None:
-        assert len(token) <= self.batch_size
+        assert len(token) <= self.batch_size * self.most_batches
         self.submitted.append(len(token))
         self._held.append((rows, token))
 
@@ -101,6 +102,31 @@ def test_offline_completes_each_sample_once_in_any_order(
     assert bench.completer.samples == len(indices)
     assert bench.completer.batches == -(-len(indices) // batch_size)
     assert bench.guard.failure is None
+
+
+@pytest.mark.parametrize(
+    ("samples", "submitted"),
+    [
+        (1_999 * 4, [4] * 1_999),
+        (2_000 * 4, [8] * 1_000),
+        (2_999 * 4 + 3, [8] * 1_499 + [7]),
+        (3_000 * 4, [12] * 1_000),
+        (9_000 * 4 + 1, [12] * 3_000 + [1]),
+    ],
+    ids=["a-small-query", "a-thousand-times-two", "a-shorter-end", "a-thousand-times-three", "no-more-than-asked-for"],
+)
+def test_offline_hands_over_several_batches_at_once(tmp_path: Path, samples: int, submitted: list[int]) -> None:
+    session = FakeSession(4)
+    session.most_batches = 3
+    bench = Bench(tmp_path, session)
+    sut = OfflineSut(*bench.parts, at_once=3)
+    ids, indices = list(range(5, samples + 5)), [(7 * number) % 40 for number in range(samples)]
+    sut.issue(ids, indices)
+    sut.flush()
+    assert session.submitted == submitted
+    assert bench.answers.given == [(i, int(VALUES[index])) for i, index in zip(ids, indices, strict=True)]
+    assert bench.completer.samples == samples
+    assert bench.completer.batches == -(-samples // 4)
 
 
 @pytest.mark.parametrize("batch_size", [8, 3])

@@ -26,7 +26,7 @@ Responses = np.ndarray | Sequence[np.ndarray]
 Postprocess = Callable[[Outputs, Sequence[int]], Responses]
 """The outputs of a batch and the indices of its samples -> their responses."""
 _NEVER = sys.maxsize
-_SHARES = 1000
+_SHARES = 500
 
 
 class Indexed(Protocol):
@@ -204,7 +204,7 @@ class StreamSut(_Base):
 class OfflineSut(_Base):
     """Offline: one query with everything, cut into full batches.
 
-    ``at_once``: so many batches are handed over together, where that is less than a thousandth of the query: what
+    ``at_once``: so many batches are handed over together, where that is no more than a part in 500 of the query: what
     Python does for each is then done once for all of them, and the streams still end at the same time.
     """
 

@@ -34,11 +34,12 @@ class Staging:
 
         What pads is whatever the staging memory held: those rows of the output are never read.
         """
-        padded = self.padded(count_rows(rows))
-        if padded == count_rows(rows):
+        count = count_rows(rows)
+        padded = self.padded(count)
+        if padded == count:
             return [gather(array, rows, memory) for array, memory in zip(self._arrays, self._memory, strict=True)]
         for array, memory in zip(self._arrays, self._memory, strict=True):
-            head = memory[: count_rows(rows)]
+            head = memory[:count]
             taken = gather(array, rows, memory)
             if isinstance(rows, slice):
                 head[...] = taken

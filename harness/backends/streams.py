@@ -87,15 +87,13 @@ class StreamSession(ABC):
             thread.join()
 
     @abstractmethod
-    def _run(self, stream: int, rows: Rows) -> Outputs: ...
+    def _run(self, stream: int, rows: Rows) -> Outputs:
+        """One batch. Where a backend ``makes_new_outputs``, as many rows as there are in ``rows``."""
 
     def _run_all(self, stream: int, rows: Rows) -> Outputs:
         if count_rows(rows) <= self.batch_size:
             return self._run(stream, rows)
-        computed = [
-            [output[: count_rows(batch)] for output in self._run(stream, batch)]
-            for batch in split_rows(rows, self.batch_size)
-        ]
+        computed = [self._run(stream, batch) for batch in split_rows(rows, self.batch_size)]
         return [np.concatenate(parts) for parts in zip(*computed, strict=True)]
 
     def _begin(self, stream: int) -> None:  # noqa: B027 - most have nothing to do

@@ -1,4 +1,4 @@
-"""Sends prompts and reads answers: one thread with an event loop, each prompt to the replica with the fewest."""
+"""Sends prompts and reads answers, on one thread; each prompt goes to the replica with the fewest in flight."""
 
 from __future__ import annotations
 

@@ -1,8 +1,13 @@
-"""Which process runs which tests, and when: the long ones first, so that none is left alone with one at the end."""
+"""Which process runs which tests, and when: the long ones first, so that none is left alone with one at the end.
+
+Some processes begin with tests that mostly wait (for a run's least duration, for a process to end), the others with
+those that compute: together they keep the cores busy, one kind after the other does not.
+"""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
@@ -44,15 +49,39 @@ LONG = (
 )
 # Made of long tests; what their modules begin with is made once for all processes.
 _APART = ("tests/passes/", "tests/acceptance/", "tests/unit/controller/")
+# Seconds pass in them in which nothing is computed.
+WAITING = (
+    "tests/passes",
+    "tests/acceptance",
+    "tests/crash",
+    "tests/mig",
+    "tests/power",
+    "tests/unit/controller",
+    "tests/unit/execute/test_child.py",
+    "tests/unit/execute/test_ray_jobs.py",
+    "tests/unit/execute/test_slurm_jobs.py",
+    "tests/unit/cli/test_audit_again.py",
+    "tests/unit/cli/test_rehearse.py",
+    "tests/unit/cli/test_transfer.py",
+    "tests/unit/harness/test_failures.py",
+    "tests/unit/harness/test_openai.py",
+    "tests/unit/harness/test_scenarios.py",
+    "tests/unit/record/test_transfer.py",
+)
 
 
 def rank(nodeid: str) -> int:
-    return _rank_module(nodeid.partition("::")[0])
+    return _find(nodeid.partition("::")[0], LONG)
+
+
+def waits(nodeid: str) -> bool:
+    return _find(nodeid.partition("::")[0].partition("[")[0], WAITING) < len(WAITING)
 
 
 @cache
-def _rank_module(path: str) -> int:
-    return next((number for number, name in enumerate(LONG) if f"{path}/".startswith(f"{name}/")), len(LONG))
+def _find(path: str, names: tuple[str, ...]) -> int:
+    """The place of the first name that is this file or a folder above it; the number of names where none is."""
+    return next((number for number, name in enumerate(names) if f"{path}/".startswith(f"{name}/")), len(names))
 
 
 class LongFirst(LoadScopeScheduling):
@@ -63,3 +92,11 @@ class LongFirst(LoadScopeScheduling):
         if not module.startswith(_APART):
             return module
         return f"{module}{test[test.index('[') :]}" if "[" in test else nodeid
+
+    def _assign_work_unit(self, node: Any) -> None:
+        """Three of five processes take what waits as long as there is any, the others what computes."""
+        wanted = int(node.gateway.id.removeprefix("gw")) % 2 == 0
+        first = next((scope for scope in self.workqueue if waits(scope) == wanted), None)
+        if first is not None:
+            self.workqueue.move_to_end(first, last=False)
+        super()._assign_work_unit(node)

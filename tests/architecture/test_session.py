@@ -59,3 +59,13 @@ def test_what_is_named_as_long_is_there_and_comes_first() -> None:
         for name in ("tests/passes/test_tutorial.py::a", "tests/passes/test_new.py::a", "tests/x.py")
     )
     assert first < folder < other == len(schedule.LONG)
+
+
+def test_what_is_named_as_waiting_is_there() -> None:
+    assert [name for name in schedule.WAITING if not (ROOT / name).exists()] == []
+    waiting = (
+        "tests/passes/test_new.py::test_it[a]",
+        "tests/passes/test_new.py[a]",
+        "tests/unit/execute/test_child.py::a",
+    )
+    assert [schedule.waits(name) for name in (*waiting, "tests/unit/execute/test_other.py::a")] == [True] * 3 + [False]

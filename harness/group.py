@@ -1,4 +1,4 @@
-"""Runs a command so that nothing it starts outlives this process, however this one ends.
+"""Runs a command, to its time limit at most, so that nothing it starts outlives this process, however this one ends.
 
 Between this process and the command stands a keeper. It owns whatever the command starts, also what leaves the
 command's group for a session of its own (orphans become its children), and waits for two things: the end of the command

@@ -1,4 +1,4 @@
-"""``serve``: starts a user's server, says when it is ready, and keeps it until its end is asked for, or comes."""
+"""``serve``: starts a user's server, asks it until it is ready and while runs use it, and keeps it until its end."""
 
 from __future__ import annotations
 

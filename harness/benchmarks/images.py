@@ -1,4 +1,4 @@
-"""Images of a dataset into one array, several at a time; and made-up ones for rehearsals."""
+"""Images of a dataset into one array, several at a time, or refused; and made-up ones for rehearsals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NVML says of the devices during a run: power, clocks, heat, throttling, energy, errors."""
+"""What NVML says of the devices during a run: name and driver, power, clocks, heat, throttling, energy, errors."""
 
 from __future__ import annotations
 

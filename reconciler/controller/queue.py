@@ -1,4 +1,4 @@
-"""A queue of topics, not of events: a thousand changes of one kind are one reason to look."""
+"""A queue of topics, not of events: a thousand changes of one kind are one reason to look, once it is quiet."""
 
 from __future__ import annotations
 

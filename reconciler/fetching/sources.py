@@ -1,4 +1,4 @@
-"""Opens an address for reading from some byte on: http and https, and files of a mirror on this machine.
+"""Opens an address for reading from some byte on: http and https with redirects, and files of a mirror on this machine.
 
 The only module that speaks HTTP. The standard library does: it knows proxies and certificates of the machine, and a
 base install fetches without another package.

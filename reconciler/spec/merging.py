@@ -1,4 +1,4 @@
-"""Several files made one tree. Groups merge by their names; a value, a list or an empty group may be set only once."""
+"""Several files made one tree: groups merge by their names; a value, a list or an empty group may be set only once."""
 
 from __future__ import annotations
 

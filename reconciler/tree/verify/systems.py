@@ -1,4 +1,4 @@
-"""The system description and measurements.json against the folders they describe and the logs beside them."""
+"""The system description and measurements.json against the folders that they describe. Against logs: ``runs``."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import json
 import os
@@ -50,6 +51,7 @@ class Forks:
                 start_new_session=True,
             )
         self._socket = ours
+        atexit.register(self.end)  # or the interpreter complains of what is still open
 
     def use(self, asked: socket.socket) -> None:
         """A server that is there already, behind this socket."""

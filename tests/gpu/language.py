@@ -164,6 +164,7 @@ class LanguageCase:
             "passes": 2,
         }
         rates: list[float] = bare("vllm", told, self.folder)["rates"]
+        print(json.dumps({"bare": rates}), flush=True)
         return rates
 
     def measure(self, backend: str, scenario: Any, conf: dict[str, int | float], **options: Any) -> Figures:
@@ -258,13 +259,16 @@ def measure_offline(case: LanguageCase, known: Figures) -> Figures:
 
 
 def measure_http(case: LanguageCase, known: Figures, *, searching: bool = True) -> Figures:
-    bare = known["bare"] or case.bare()[-1]
+    bare = known["bare"] or fmean(case.bare())
+    offline = []
     with case.server() as url:
         options = {"url": url, "concurrency": case.shape.engine["sequences"]}
-        offline = case.offline("openai", **options)
-        print(json.dumps(offline), flush=True)
-        found = search(case, offline["rate"], known, "openai", **options) if searching else None
-    return {"bare": bare, "offline": offline, "over_bare": round(offline["rate"] / bare, 4), "server": found}
+        for _ in range(known["repeats"]):
+            offline.append(case.offline("openai", **options))
+            print(json.dumps(offline[-1]), flush=True)
+        rate = fmean(each["rate"] for each in offline)
+        found = search(case, rate, known, "openai", **options) if searching else None
+    return {"bare": bare, "offline": offline, "over_bare": round(rate / bare, 4), "server": found}
 
 
 def measure_whole(case: LanguageCase, known: Figures) -> Figures:
@@ -292,6 +296,7 @@ def main() -> int:
     parser.add_argument("--shape", choices=SHAPES, default="llama3.1-8b-bf16")
     parser.add_argument("--bare", type=float, default=0.0, help="samples/s of LLM.generate, where it is known")
     parser.add_argument("--whole", type=float, default=0.0, help="samples/s of Offline in the process, where known")
+    parser.add_argument("--repeats", type=int, default=1, help="runs of Offline through HTTP")
     parser.add_argument("--first", type=float, default=FIRST_SHARE, help="share of Offline that Server tries first")
     parser.add_argument("--step", type=float, default=SHARE_STEP, help="to the next share, and as near as is searched")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of each run of Server")
@@ -299,7 +304,7 @@ def main() -> int:
     add_options(parser, PARTS, ("offline", "http", "server"))
     options = parser.parse_args()
     case = LanguageCase(options.shape)
-    told = ("bare", "whole", "first", "step", "seconds", "confirming")
+    told = ("bare", "whole", "repeats", "first", "step", "seconds", "confirming")
     known: Figures = {name: getattr(options, name) for name in told}
     parts = {name: partial(part, case, known) for name, part in PARTS.items()}
     measure_parts("tests.gpu.language", options.shape, parts, options)

@@ -9,7 +9,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.contract import BACKENDS
+from harness.catalog import BACKENDS
 from reconciler.desired.cell_settings import (
     CellReaders,
     collect_locations,

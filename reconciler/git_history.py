@@ -56,6 +56,13 @@ def find_commit_times(root: Path, commits: Iterable[str]) -> dict[str, datetime]
     return found
 
 
+def find_tree(root: Path, commit_id: str, folder: str) -> str:
+    """Git's name for a folder of a commit, which is that of all files below it; "" where there is none."""
+    asked = f"{commit_id}:./{folder}"
+    answer = ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", asked, fetch=True)
+    return answer.out.decode().strip() if answer.status == 0 else ""
+
+
 def clone_at(root: Path, commit: str, folder: Path) -> Path:
     """A clone of the repository with this commit checked out; gives where ``root`` is in it. It shares git's objects
     with the repository, whose refs and work tree stay as they are."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +21,11 @@ from reconciler.codec import CodecError, decode_packed, encode_packed
 from reconciler.errors import RecordError
 from reconciler.files import hash_bytes, read_checked, stamp_sources, write_cache
 from reconciler.foreign import LARGEST_RECORD
+from reconciler.git_history import find_tree
 from reconciler.quantities import parse_decimal
 from reconciler.record.codec import compose_record_id, decode, summarize
-from reconciler.record.index import SUMMARY_SOURCES
-from reconciler.resource.records import Record, Summary
+from reconciler.record.index import SUMMARY_SOURCES, group_records
+from reconciler.resource.records import Record, Recorded, Summary
 
 RECORDS = "state/records"
 THIN = Decimal(2)  # per cent of headroom below which a margin is called thin
@@ -71,13 +73,17 @@ class CommitRecords(Mapping[str, Record]):
         return len(self._files)
 
 
-class Committed(Struct, frozen=True):
+class Committed(Struct, frozen=True, dict=True):
     """``records``, ``summaries`` and ``thin`` by id; ``damaged``: path of a record file → what is wrong."""
 
     records: CommitRecords
     summaries: Mapping[str, Summary]
     thin: Mapping[str, tuple[str, ...]]
     damaged: Mapping[str, str]
+
+    @cached_property
+    def recorded(self) -> Recorded:
+        return group_records(self.summaries.values())
 
 
 class RecordReader(Struct):
@@ -87,9 +93,17 @@ class RecordReader(Struct):
     _known: dict[tuple[str, str], KnownRecord] | None = None
     _records: dict[tuple[str, str], Record] = field(default_factory=dict)
     _new: bool = False
+    _last: tuple[object, Committed] | None = None
 
     def read(self, root: Path, commit: str) -> Committed:
-        """Every record of a commit, and those that are not what their names say."""
+        """Every record of a commit, and those that are not what their names say. Most changes of a spec come without a
+        record: what the commit before had is the same then."""
+        folder = root, find_tree(root, commit, RECORDS)
+        if self._last is None or self._last[0] != folder or not folder[1]:
+            self._last = folder, self._read(root, commit)
+        return self._last[1]
+
+    def _read(self, root: Path, commit: str) -> Committed:
         if self._known is None:
             self._known = _load(self.index)
         files = {path: at for path, at in git.list_files_at(root, commit, [RECORDS]).items() if path.endswith(".json")}

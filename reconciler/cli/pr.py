@@ -14,6 +14,7 @@ from reconciler import git
 from reconciler.cli.shared.options import complete_refs, reporting_options, takes
 from reconciler.cli.shared.output import choose_paint, say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository
+from reconciler.collector import pause_collector
 from reconciler.diff.impact import Impact, Remark
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
 from reconciler.files import RepositoryPaths
@@ -71,7 +72,8 @@ def command(
     embargo that does not allow the repository's address, comment, annotations and workflow pages hold nothing measured.
     """
     paths = find_repository(())
-    compared = compare_commits(paths, base, head)
+    with pause_collector():
+        compared = compare_commits(paths, base, head)
     # What is printed in a workflow is on its page, too.
     found = compared.outside if os.environ.get("CI") else compared.impact
     if markdown is not None:

@@ -87,9 +87,11 @@ class Committed(Struct, frozen=True, dict=True):
 
 
 class RecordReader(Struct, dict=True):
-    """``index``: the folder of what other processes know; None to believe nobody."""
+    """``index``: the folder of what other processes know; None to believe nobody. ``keep``: the records themselves,
+    and not only what comparing needs, since most will be asked for."""
 
     index: Path | None = None
+    keep: bool = True
     _records: dict[tuple[str, str], Record] = field(default_factory=dict)
     _new: bool = False
     _last: tuple[object, Committed] | None = None
@@ -147,7 +149,9 @@ class RecordReader(Struct, dict=True):
         except RecordError as error:
             wrong[path] = error.message
             return
-        self._known[path, blob], self._records[path, blob], self._new = known, record, True
+        self._known[path, blob], self._new = known, True
+        if self.keep:
+            self._records[path, blob] = record
 
     def save(self) -> None:
         """For the next process, where there is anything new."""

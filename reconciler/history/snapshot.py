@@ -77,14 +77,15 @@ class Snapshot(Struct, frozen=True, dict=True):
 
 class Shared(Struct, dict=True):
     """What snapshots of one repository have in common, which the second need not make again: most records, and cells.
-    ``index``: the folder of this machine's caches; None to believe none."""
+    ``index``: the folder of this machine's caches; None to believe none. ``keep``: whole records, too."""
 
     index: Path | None = None
+    keep: bool = True
     compiled: DesiredCache = field(default_factory=DesiredCache)
 
     @cached_property
     def reader(self) -> RecordReader:
-        return RecordReader(self.index)
+        return RecordReader(self.index, self.keep)
 
 
 def read_snapshot(

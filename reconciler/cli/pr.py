@@ -144,8 +144,8 @@ def check_embargo_of_page(root: Path, *commits: Snapshot) -> str:
     """Why no measured figure may be on the pull request's page; "" when it may. An embargo that either commit declares
     counts: merging may end it, proposing to may not."""
     embargoes = [make_embargo(at.desired.submission) for at in commits]
-    today = datetime.now(UTC).date()
-    return next(filter(None, (explain_refusal(e, page, today) for e in embargoes for page in render_pages(root))), "")
+    today, pages = datetime.now(UTC).date(), render_pages(root)
+    return next(filter(None, (explain_refusal(e, page, today) for e in embargoes for page in pages)), "")
 
 
 def render_pages(root: Path) -> list[str]:

@@ -73,20 +73,11 @@ _OF_SCENARIO = {
     "Server": ("result_perf_constraints_met", "result_overlatency_query_count", "result_scheduled_samples_per_sec"),
     "Offline": ("result_samples_per_second",),
 }
-# Effective settings that LoadGen makes of several: of the target and the duration, of the dataset and the mode.
+# Effective settings that LoadGen makes of several, and logs as requested under the same name, too.
 _DERIVED = frozenset(
     {
         "min_query_count",  # 1 in Offline; padded to whole permutations for equal issue
         "max_query_count",  # of performance_issue_unique and the sample count
-        "max_async_queries",  # 1 where queries follow each other
-        "samples_per_query",
-        "target_duration_ms",
-        "min_sample_count",
-        "target_latency_ns",
-        "target_latency_percentile",
-        "target_qps",
-        "performance_sample_count",
-        "accuracy_sample_count",
     }
 )
 

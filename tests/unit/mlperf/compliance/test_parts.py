@@ -20,8 +20,10 @@ from reconciler.mlperf.compliance.test06 import judge_test06
 from reconciler.mlperf.compliance.verdict import Part
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.loadgen.user_conf import audit_settings, write_audit_settings
-from reconciler.mlperf.log_files import BASELINE, COMPLIANCE
+from reconciler.mlperf.log_files import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.tree.compliance_files import audit_files
+from reconciler.tree.content import LogRef
 
 LOG = b'[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" },\n{ "seq_id" : 1, "qsl_idx" : 4, "data" : "" }\n]\n'
 
@@ -208,6 +210,27 @@ def test_judging_without_answers_says_whose_are_missing(test: str) -> None:
     limits = {"least_mean_tokens": "1", "most_mean_tokens": "2"}
     with pytest.raises(MissingLogError):
         judge(test, VerdictInputs(audit=RunLogs(), limits=limits))
+
+
+@pytest.mark.parametrize(
+    ("test", "folders"),
+    [
+        ("TEST01", {"performance/run_1", "accuracy"}),
+        ("TEST04", {"performance/run_1"}),
+        ("TEST04-A", set()),
+        ("TEST05", {"performance/run_1"}),
+        ("TEST06", {"accuracy"}),
+        ("TEST07", {"performance/run_1", "accuracy"}),
+        ("TEST08", set()),
+        ("TEST09", {"performance/run_1", "accuracy"}),
+        ("TEST99", set()),
+    ],
+)
+def test_folder_of_a_test_shows_its_run_and_its_answers_where_its_script_leaves_them(
+    test: str, folders: set[str]
+) -> None:
+    run = {name: LogRef(name, 1) for name in (SUMMARY, DETAIL, ACCURACY_LOG, TRUNCATED)}
+    assert {path.rpartition("/")[0] for path in audit_files(test, run, {})} == folders
 
 
 def test_known_comparison_of_answers_stands_without_logs() -> None:

@@ -114,6 +114,26 @@ def test_a_run_before_its_loadgen_was_built_is_named_with_both_lines(loadgen_run
     assert (found.line, found.other) == (log.number("power_begin"), log.number("loadgen_build_date_utc"))
 
 
+@pytest.mark.parametrize(
+    ("name", "requested"),
+    [
+        ("min_duration_ms", "0 was requested"),
+        ("max_duration_ms", "0 was requested"),
+        ("min_query_count", None),  # LoadGen makes one query of Offline's samples
+        ("max_query_count", None),  # and bounds their number where each is issued once
+    ],
+)
+def test_a_setting_is_used_as_requested_unless_loadgen_makes_it_of_others(
+    name: str, requested: str | None, loadgen_run: Runs
+) -> None:
+    detail = loadgen_run("offline-valid").bytes("detail.txt").decode()
+    log = parse_detail(setting(f"effective_{name}", "999")(detail).encode())
+    found = [item for item in find_inconsistencies(log) if item.derived.endswith("was requested")]
+    lines = (log.number(f"effective_{name}"), log.number(f"requested_{name}"))
+    expected = [] if requested is None else [(f"effective_{name}", "999", requested, *lines)]
+    assert [(item.key, item.stated, item.derived, item.line, item.other) for item in found] == expected
+
+
 def test_the_document_lists_every_lie() -> None:
     assert f"\n{show_table()}\n" in DOCUMENT.read_text(encoding="utf-8")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
@@ -251,6 +252,13 @@ def test_known_comparison_of_answers_stands_without_logs() -> None:
         audit=logs, performance=logs, known_answers=Part(("they differ",)), metrics=("acc",), reports=reports
     )
     assert judge("TEST01", question).notes == ("compared by accuracy, because they differ",)
+    reports = {BASELINE: "accuracy=76.1%", COMPLIANCE: "accuracy=70%"}
+    failed = judge("TEST01", replace(question, reports=reports))
+    (differ, far), notes = failed.reasons, failed.notes
+    assert (failed.passed, differ, notes) == (False, "they differ", ())
+    assert far == "acc: 70 differs by 8.714 % from 76.1; 1 % allowed"
+    (alone,) = judge("TEST01", replace(question, reports={BASELINE: "accuracy=76.1%"})).reasons
+    assert alone == "they differ"  # one report is compared with nothing
 
 
 @pytest.mark.parametrize(

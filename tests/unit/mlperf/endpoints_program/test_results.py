@@ -137,6 +137,14 @@ def test_a_run_is_finished_unless_the_client_says_that_it_is_not(said: dict[str,
     assert parse(say).finished is finished
 
 
+@pytest.mark.parametrize(("samples", "concurrency"), [((), 0), ((192,), 192)])
+def test_concurrency_of_an_offline_run_is_the_size_of_its_dataset(samples: tuple[int, ...], concurrency: int) -> None:
+    config = _CONFIG.replace(b"type: concurrency", b"type: max_throughput")
+    files = {"config.yaml": config, "result_summary.json": json.dumps(_SUMMARY).encode()}
+    point = parse_point(files, *samples)
+    assert (point.is_offline, point.concurrency) == (True, concurrency)
+
+
 def scores(data: object) -> tuple[AccuracyScore, ...]:
     return parse(accuracy_results__json=json.dumps(data).encode()).accuracy
 

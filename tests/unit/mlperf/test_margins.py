@@ -86,6 +86,26 @@ def test_what_loadgen_says_decides_whether_a_constraint_is_met() -> None:
     assert {margin.met for margin in found.values()} == {False}
 
 
+def test_server_run_with_token_latencies_has_a_margin_of_each_and_none_of_early_stopping() -> None:
+    log = log_of(
+        SERVER,
+        requested_use_token_latencies=True,
+        requested_server_ttft_latency=2000 * MILLISECOND,
+        requested_server_tpot_latency=100 * MILLISECOND,
+        **{
+            "result_first_token_99.00_percentile_latency_ns": 1900 * MILLISECOND,
+            "result_time_per_output_token_99.00_percentile_ns": 101 * MILLISECOND,
+        },
+    )
+    found = margins_of(log)
+    assert found == {
+        "queries": Margin("queries", "300000", "270340", "queries", True, "+11.0"),
+        "p99 TTFT": Margin("p99 TTFT", "1900", "2000", "ms", True, "+5.0"),
+        "p99 TPOT": Margin("p99 TPOT", "101", "100", "ms", False, "-1.0"),
+    }
+    assert str(found["p99 TPOT"]) == "p99 TPOT 101 ms, limit 100 ms: not met (-1.0%)"
+
+
 @pytest.mark.parametrize(
     ("latency", "met", "headroom"), [(12, True, "+20.0"), (15, True, "+0.0"), (18, False, "-20.0")]
 )

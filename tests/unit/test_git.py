@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import git
+from reconciler import git, git_history
 from reconciler.errors import RepositoryError
 from reconciler.git_process import GitAnswer
 
@@ -257,6 +257,43 @@ def test_blobs_in_refs_of_every_branch(committed: Path) -> None:
     assert sorted(git.list_blobs_in_refs(committed, "state")) == [b"1\n", b"2\n\n"]
     assert git.list_blobs_in_refs(committed, "state", ".yaml") == ()
     assert git.list_blobs_in_refs(committed, "nothing") == ()
+
+
+def test_stream_gives_each_blob_in_the_order_of_the_questions_and_none_for_what_is_not_here(committed: Path) -> None:
+    (blob,) = (blob for blob, _ in git.list_files_at(committed, "HEAD").values())
+    empty = run(committed, "hash-object", "-w", os.devnull)
+    asked = [empty, "0" * 40, blob, blob]
+    text = b"one: 1\ntwo: 2\nthree: 3\n"
+    assert list(git_history.stream_blobs(committed, asked)) == [b"", None, text, text]
+    assert list(git_history.stream_blobs(committed, [])) == []
+
+
+def test_many_damaged_blobs_stop_nobody(committed: Path) -> None:
+    """Git complains of each, in more words than fit into a pipe that nobody reads."""
+    names = [f"{number}.txt" for number in range(900)]
+    for name in names:
+        (committed / name).write_text(name)
+    blobs = run(committed, "hash-object", "-w", "--", *names).split()
+    for blob in blobs:
+        path = committed / ".git/objects" / blob[:2] / blob[2:]
+        path.chmod(0o644)
+        path.write_bytes(b"no object")
+    assert set(git_history.stream_blobs(committed, blobs)) == {None}
+    with git.open_blobs(committed) as reader:
+        assert reader.read(blobs) == {}
+
+
+def test_tree_has_one_name_for_what_is_below_it(committed: Path) -> None:
+    before = git_history.find_tree(committed, "HEAD", "specs")
+    (committed / "other.txt").write_text("other\n")
+    run(committed, "add", ".")
+    run(committed, "commit", "--quiet", "--message", "Add another file")
+    assert before
+    assert git_history.find_tree(committed, "HEAD", "specs") == before
+    assert git_history.find_tree(committed / "specs", "HEAD", "specs") == ""
+    (committed / "specs/a.yaml").write_text("one: 2\n")
+    run(committed, "commit", "--quiet", "--all", "--message", "Declare less")
+    assert git_history.find_tree(committed, "HEAD", "specs") not in ("", before)
 
 
 def test_blobs_in_refs_when_there_is_no_repository(tmp_path: Path) -> None:

@@ -70,6 +70,22 @@ def test_records_of_another_commit_are_told_apart_and_opened_when_asked_for(reco
         again.records["Run/none"]
 
 
+def test_commits_with_the_same_records_share_them(recorded: Path) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    Repository(recorded).commit()
+    reader = RecordReader()
+    after, before = (reader.read(recorded, git.resolve(recorded, name)) for name in ("HEAD", "HEAD~1"))
+    assert before is after
+    assert reader.read(recorded, git.resolve(recorded, "HEAD~2")).summaries == {}
+
+
+def test_records_that_are_not_kept_are_checked_when_they_are_asked_for(recorded: Path) -> None:
+    commit = git.resolve(recorded, "HEAD")
+    kept, found = RecordReader().read(recorded, commit), RecordReader(keep=False).read(recorded, commit)
+    assert found.summaries == kept.summaries
+    assert dict(found.records) == dict(kept.records)
+
+
 def test_an_edited_record_is_damaged_whatever_was_kept_of_it(recorded: Path) -> None:
     index = recorded / ".reconcile/index"
     known = read(recorded, index)

@@ -56,7 +56,7 @@ def _find_denied(at: Snapshot, cells: list[Cell], logs: Logs, *, withheld: bool)
     from reconciler.history.copies import find_copies
 
     published = list_published_cells(at.difference.chosen)
-    at.records.fetch(identity for cell in cells for identity in at.difference.chosen[cell].all)
+    at.records.fetch(_list_needed(at, cells))
     for cell in cells:
         for claim in audit_cell(cell, at, logs, published=str(cell) in published):
             if claim.proof is Proof.CONTRADICTED:
@@ -65,6 +65,18 @@ def _find_denied(at: Snapshot, cells: list[Cell], logs: Logs, *, withheld: bool)
     for claim in find_copies(at, logs):
         if claim.where in touched:
             yield Remark("error", "", 0, _explain(claim, withheld=withheld), _MEASURE)
+
+
+def _list_needed(at: Snapshot, cells: list[Cell]) -> set[str]:
+    """Records that the cells' results rest on, and all that those were made from."""
+    ahead = [identity for cell in cells for identity in at.difference.chosen[cell].all]
+    found: set[str] = set()
+    while ahead:
+        identity = ahead.pop()
+        if identity not in found and identity in at.committed.summaries:
+            found.add(identity)
+            ahead += [upstream for _, upstream in at.committed.summaries[identity].upstream]
+    return found
 
 
 def _explain(claim: Claim, *, withheld: bool) -> str:

@@ -98,10 +98,10 @@ def _last_versions(recorded: Recorded) -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for address, summaries in recorded.by_address.items():
         for summary in summaries:
-            version = next((value for name, value in summary.pins if name == "version"), None)
-            cell = () if version is None else address.name.split("/", 2)  # of division, system, and the rest
+            pins = dict(summary.pins) if len(summary.pins) > 1 else {}  # a version comes with its backend
+            version, cell = pins.get("version"), address.name.split("/", 2) if pins else ()
             if version is not None and len(cell) == 3 and summary.ended is Ended.DONE:
-                at = (cell[1], dict(summary.pins).get("engine.backend", ""))
+                at = (cell[1], pins.get("engine.backend", ""))
                 if (summary.started, version) >= found.get(at, ("", "")):
                     found[at] = (summary.started, version)
     return {at: version for at, (_, version) in found.items()}

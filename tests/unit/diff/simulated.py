@@ -34,6 +34,9 @@ class Wish(Struct, frozen=True):
     service: str = ""
     attempts: int = 1
     policy: str = ""
+    tests: tuple[str, ...] = ()
+    test_attempts: int = 1
+    test_data: int = 0
 
     @property
     def cell(self) -> Cell:
@@ -65,8 +68,17 @@ def desire(wishes: Iterable[Wish]) -> Desired:
             name, inputs = f"{cell}/{mode}", (*common, Input("mode", mode), *extra)
             runs.append(replace(put(Kind.RUN, name, wish, *inputs, attempts=wish.attempts), name=mode))
         score = put(Kind.SCORE, cell, wish, replace(runs[0], name="run"), dataset)
+        verdicts = []
+        for name in wish.tests:
+            at, tested = f"{cell}/{name}", dataset
+            if wish.test_data:
+                tested = put(Kind.DATASET, at, None, Input("data", wish.test_data))
+            told = (engine, tested, *service, Input("scenario", wish.scenario), Input("test", name))
+            audit = put(Kind.COMPLIANCE_TEST, at, wish, *told, attempts=wish.test_attempts)
+            verdict = put(Kind.VERDICT, at, wish, Input("test", name), replace(audit, name="audit"), *runs)
+            verdicts.append(replace(verdict, name=f"verdict.{name}"))
         published = [Input("policy.publish", wish.policy)] if wish.policy else []
-        put(Kind.RESULT, cell, wish, *runs, score, Input("note", wish.note), *published)
+        put(Kind.RESULT, cell, wish, *runs, score, *verdicts, Input("note", wish.note), *published)
     put(Kind.SUBMISSION, "all", None, Input("submitter", "ACME"))
     details = {address: detail for address, (_, detail) in made.items()}
     resources = tuple(resource for resource, _ in made.values())
@@ -76,11 +88,13 @@ def desire(wishes: Iterable[Wish]) -> Desired:
 
 @dataclass
 class World:
-    """Records as they add up. ``invalid``: keys of runs that LoadGen calls INVALID; ``evidence``: what it is now."""
+    """Records as they add up. ``invalid``: keys of runs that LoadGen calls INVALID; ``evidence``: what it is now.
+    ``denied``: key of a verdict → why it fails, and whether by speed."""
 
     summaries: list[Summary] = field(default_factory=list)
     invalid: set[str] = field(default_factory=set)
     failing: set[str] = field(default_factory=set)
+    denied: dict[str, tuple[str, bool]] = field(default_factory=dict)
     evidence: str = "driver 1"
     clock: int = 0
 
@@ -137,7 +151,9 @@ class World:
                 if ":" in i.origin.file
             ]
             self.clock += 1
-            run, performance = address.kind is Kind.RUN, address.name.endswith("/performance")
+            run = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
+            performance = address.name.endswith("/performance")
+            problem, by_speed = self.denied.get(key, ("", False))
             summary = Summary(
                 id=f"{address.kind}/{self.clock:06}",
                 address=address,
@@ -150,6 +166,8 @@ class World:
                 evidence=(("driver", self.evidence),) if run else (),
                 metric=("1", "samples/s") if performance else None,
                 upstream=tuple(upstream),
+                problem=problem,
+                by_speed=by_speed,
                 shared=step.shared,
             )
             self.summaries.append(summary)

@@ -1,0 +1,228 @@
+"""What is said of cells with compliance tests: which test counts, whether its verdict does, and what is repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Difference
+from reconciler.diff.compliance import find_missing_answers
+from reconciler.diff.difference import compare
+from reconciler.mlperf.log_files import ACCURACY_LOG
+from reconciler.observed.state import ArtifactPresence, Observed
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Artifact, Summary
+from tests.said import hold, read_sections
+from tests.unit.diff.simulated import Wish, World, desire
+from tests.unit.diff.test_stories import describe
+
+SAID = Path(__file__).with_name("said_of_compliance.txt")
+NET = Wish(tests=("TEST01",))
+AT = f"{NET.cell}/TEST01"
+TEST, VERDICT = Address(Kind.COMPLIANCE_TEST, AT), Address(Kind.VERDICT, AT)
+PERFORMANCE, ACCURACY = (Address(Kind.RUN, f"{NET.cell}/{mode}") for mode in ("performance", "accuracy"))
+Story = Callable[[World], tuple[Desired, frozenset[Address]]]
+
+
+def measured(wish: Wish = NET, then: Wish | None = None, *, forced: Iterable[Address] = ()) -> Story:
+    def tell(world: World) -> tuple[Desired, frozenset[Address]]:
+        world.settle(desire([wish]))
+        return desire([then or wish]), frozenset(forced)
+
+    return tell
+
+
+def edited(change: Callable[[Summary], Summary | None], wish: Wish = NET) -> Story:
+    """Measured; then records are changed, or lost where this gives None."""
+
+    def tell(world: World) -> tuple[Desired, frozenset[Address]]:
+        world.settle(desire([wish]))
+        world.summaries = [found for each in world.summaries if (found := change(each)) is not None]
+        return desire([wish]), frozenset()
+
+    return tell
+
+
+def without(address: Address) -> Callable[[Summary], Summary | None]:
+    return lambda summary: None if summary.address == address else summary
+
+
+def with_evidence(
+    evidence: str, *addresses: Address, name: str = "driver", started: str = ""
+) -> Callable[[Summary], Summary]:
+    def change(summary: Summary) -> Summary:
+        own = replace(summary, evidence=((name, evidence),), started=started or summary.started)
+        return own if summary.address in addresses else summary
+
+    return change
+
+
+def denied(passes: int, *, by_speed: bool = False, **attempts: int) -> Story:
+    """So many passes over a cell whose verdict fails."""
+
+    def tell(world: World) -> tuple[Desired, frozenset[Address]]:
+        desired = desire([replace(NET, **attempts)])  # type: ignore[arg-type]
+        world.denied = {desired.by_address[VERDICT].key: ("the score is +12 % of 100", by_speed)}
+        for _ in range(passes):
+            world.carry_out(desired, world.plan(desired))
+        return desired, frozenset()
+
+    return tell
+
+
+def invalid(world: World) -> tuple[Desired, frozenset[Address]]:
+    desired = desire([NET])
+    world.invalid = {desired.by_address[PERFORMANCE].key}
+    world.settle(desired)
+    return desired, frozenset()
+
+
+def repeated(*evidence: tuple[Address, str], denies: Iterable[int] = ()) -> Story:
+    """One more record of each, as later passes leave them; ``denies``: which of the tests, by number, fail."""
+
+    def tell(world: World) -> tuple[Desired, frozenset[Address]]:
+        desired = desire([NET])
+        world.settle(desired)
+        (verdict,) = [s for s in world.summaries if s.address == VERDICT]
+        for number, (address, driver) in enumerate(evidence):
+            (first, *_) = [s for s in world.summaries if s.address == address]
+            own = {"id": f"{address.kind}/again{number}", "started": f"2026-01-02T00000{number}"}
+            again = replace(first, evidence=(("driver", driver),), **own)  # type: ignore[arg-type]
+            world.summaries.append(again)
+            if address == TEST:
+                upstream = tuple((n, again.id if n == "audit" else up) for n, up in verdict.upstream)
+                own = {"id": f"Verdict/again{number}", "started": again.started}
+                world.summaries.append(replace(verdict, upstream=upstream, **own))  # type: ignore[arg-type]
+        verdicts = [s for s in world.summaries if s.address == VERDICT]
+        for number in denies:
+            at = world.summaries.index(verdicts[number])
+            world.summaries[at] = replace(verdicts[number], problem="the answers differ")
+        return desired, frozenset()
+
+    return tell
+
+
+STORIES: dict[str, Story] = {
+    "nothing was measured": lambda _: (desire([NET]), frozenset()),
+    "all passes": measured(),
+    "two tests": measured(replace(NET, tests=("TEST01", "TEST04"))),
+    "a test more": measured(then=replace(NET, tests=("TEST01", "TEST04"))),
+    "a test less": measured(then=replace(NET, tests=())),
+    "another target": measured(then=replace(NET, target=2)),
+    "another batch size": measured(then=replace(NET, batch=2)),
+    "a test is forced": measured(forced=[TEST]),
+    "a verdict is forced": measured(forced=[VERDICT]),
+    "a performance run is forced": measured(forced=[PERFORMANCE]),
+    "an accuracy run is forced": measured(forced=[ACCURACY]),
+    "the record of a test is lost": edited(without(TEST)),
+    "the record of a verdict is lost": edited(without(VERDICT)),
+    "the performance run is INVALID": invalid,
+    "a verdict fails": denied(1),
+    "a verdict fails, of two attempts": denied(1, test_attempts=2),
+    "a verdict fails twice, of two attempts": denied(2, test_attempts=2),
+    "a verdict fails by speed": denied(1, by_speed=True),
+    "a verdict fails by speed, and the run may be repeated": denied(1, by_speed=True, attempts=2),
+    "a verdict fails by speed, and both may be repeated": denied(1, by_speed=True, attempts=2, test_attempts=2),
+    "a verdict fails by speed, once more": denied(2, by_speed=True, attempts=2, test_attempts=2),
+    "a verdict fails by speed, to the end": denied(4, by_speed=True, attempts=2, test_attempts=2),
+    "a test of another driver": edited(with_evidence("driver 2", TEST)),
+    "runs of a newer driver": repeated((PERFORMANCE, "driver 2"), (ACCURACY, "driver 2")),
+    "a test of an older driver": edited(with_evidence("driver 2", PERFORMANCE, ACCURACY, started="2026-01-02")),
+    "a test of other files": edited(with_evidence("abc", TEST, name="dataset.files")),
+    "a test of its own data": edited(
+        lambda s: replace(s, evidence=(("dataset.files", "abc"), ("driver", "driver 1"))) if s.address == TEST else s,
+        replace(NET, test_data=1),
+    ),
+    "a test of its own data and another driver": edited(with_evidence("driver 2", TEST), replace(NET, test_data=1)),
+    "the newer of two tests passes": repeated((TEST, "driver 1"), denies=[0]),
+    "the older of two tests passes": repeated((TEST, "driver 1"), denies=[1]),
+    "neither of two tests passes": repeated((TEST, "driver 1"), denies=[0, 1]),
+    "two tests of two drivers": repeated((TEST, "driver 2")),
+    "two tests of two drivers, and the one that fits fails": repeated((TEST, "driver 2"), denies=[0]),
+    "a run was repeated": repeated((PERFORMANCE, "driver 1")),
+    "runs and test were repeated": repeated((PERFORMANCE, "driver 2"), (ACCURACY, "driver 2"), (TEST, "driver 2")),
+}
+
+
+def tell_all(found: Difference) -> Iterator[str]:
+    yield from describe(found)
+    for cell, chosen in found.chosen.items():
+        yield f"tests {cell}: {show(chosen.tests)}; verdicts: {show(chosen.verdicts)}"
+
+
+def show(pairs: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {identity or 'none'}" for name, identity in pairs) or "none"
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_what_becomes_of_a_test_is_told(name: str) -> None:
+    world = World()
+    desired, forced = STORIES[name](world)
+    hold(SAID, name, tell_all(compare(desired, world.recorded, Observed(), forced)))
+
+
+def test_every_text_is_of_a_story() -> None:
+    assert list(read_sections(SAID)) == list(STORIES)
+
+
+@pytest.mark.parametrize(("speed", "most"), [(True, 2), (False, 1)], ids=["by speed", "by answers"])
+def test_a_verdict_that_never_passes_ends_after_the_attempts_of_each(speed: bool, most: int) -> None:
+    world = World()
+    desired, _ = denied(0, by_speed=speed, attempts=2, test_attempts=2)(world)
+    world.settle(desired)
+    made = [s.address for s in world.summaries]
+    assert (made.count(PERFORMANCE), made.count(TEST)) == (most, 2)
+    assert [f.kind for f in world.compare(desired).findings] == ["AuditFails"]
+
+
+LOST = ArtifactPresence.MISSING
+
+
+@pytest.mark.parametrize(
+    ("lost", "change", "missing"),
+    [
+        ((), {"target": 2}, ""),
+        ((ACCURACY,), {}, "accuracy"),
+        ((TEST,), {}, "audit"),
+        ((PERFORMANCE,), {}, ""),  # its answers are not read
+        ((ACCURACY,), {"batch": 2}, ""),  # it is made again
+    ],
+    ids=["nothing", "of the accuracy run", "of the test", "of the performance run", "of a run that is due"],
+)
+@pytest.mark.parametrize("place", ["objects", "logs"])
+def test_a_due_verdict_lacks_the_answers_of_a_run_whose_log_is_not_here(
+    lost: tuple[Address, ...], change: dict[str, int], missing: str, place: str
+) -> None:
+    """Truncated logs, of git's folder, are never read for it."""
+    world = World()
+    world.settle(desire([NET]))
+    for number, summary in enumerate(world.summaries):
+        log = Artifact(ACCURACY_LOG, f"{number:064}", 1, place)
+        world.summaries[number] = replace(summary, artifacts=(*summary.artifacts, log))
+    world.summaries = [s for s in world.summaries if s.address != VERDICT]
+    desired = desire([replace(NET, **change)])  # type: ignore[arg-type]
+    gone = {("objects", s.artifacts[-1].sha256): LOST for s in world.summaries if s.address in lost}
+    observed = Observed(artifacts=gone)
+    difference = world.compare(desired, observed)
+    found = find_missing_answers(desired, world.recorded, observed, difference, VERDICT)
+    assert found == (missing if place == "objects" else "")
+
+
+def test_a_comparison_of_the_same_answers_stands_without_them() -> None:
+    world = World()
+    world.settle(desire([NET]))
+    logs = {s.address: Artifact(ACCURACY_LOG, f"{n:064}", 1, "objects") for n, s in enumerate(world.summaries)}
+    world.summaries = [replace(s, artifacts=(logs[s.address],)) for s in world.summaries]
+    desired = desire([replace(NET, target=2)])
+    observed = Observed(artifacts={("objects", logs[ACCURACY].sha256): LOST})
+    for done, missing in ((True, ""), (False, "accuracy")):
+        if not done:  # the comparison was of another accuracy run
+            (at,) = (n for n, s in enumerate(world.summaries) if s.address == VERDICT)
+            other = tuple((n, "Run/other" if n == "accuracy" else up) for n, up in world.summaries[at].upstream)
+            world.summaries[at] = replace(world.summaries[at], upstream=other)
+        difference = world.compare(desired, observed)
+        assert find_missing_answers(desired, world.recorded, observed, difference, VERDICT) == missing

@@ -152,9 +152,7 @@ def _has_target(cell: DeclaredCell) -> bool:
 
 def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
     bound = [
-        cell
-        for cell in declared.cells
-        if cell.cell.division != "open" and ruleset.binds(cell.cell.division, "calibration") and not _runs_here(cell)
+        cell for cell in declared.cells if ruleset.binds(cell.cell.division, "calibration") and not _runs_here(cell)
     ]
     if not bound or "documents.calibration" in declared.settings:
         return

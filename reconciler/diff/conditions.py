@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, Work
+from reconciler.diff.change import Action, Change, Chosen, Difference, Finding
 from reconciler.diff.compliance import AUDIT_FAILS
 from reconciler.observed.state import Observed
 from reconciler.resource.conditions import NOT_REQUIRED, CellStatus, Condition, ConditionStatus, find_worst
@@ -224,7 +224,7 @@ def _rendered(facts: _Facts) -> Condition:
     if change is None and not facts.tree_present:
         # A fresh clone: the tree follows from the records, so its absence is not a difference.
         return Condition("Rendered", ConditionStatus.TRUE, "NotHere", "rendered from the records by the next pass")
-    if change is not None and change.how is Work.RENDER and not change.note:
+    if change is not None and not change.note:
         return Condition(
             "Rendered", ConditionStatus.FALSE, _word(change.reason), "the tree does not show the chosen records"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from reconciler.diff.change import Action, Change, Reason, Work
 from reconciler.plan.deadline import schedule
@@ -86,3 +87,13 @@ def test_no_other_choice_of_results_completes_more(hours: list[float], left: flo
     assert all(entry.ends <= left * HOUR for entry in machine.fits)
     shortest = sorted(hours)[: len(machine.fits) + 1]
     assert len(machine.fits) == len(hours) or sum(shortest) > left * (1 - 1e-9)
+
+
+def test_what_is_only_rendered_takes_no_time_of_a_machine() -> None:
+    rendered = step(Kind.RESULT, "open/box/a/Offline", None)
+    rendered = replace(rendered, change=replace(rendered.change, how=Work.RENDER))
+    assert schedule(plan(rendered), place, HOUR) == ()
+    restored = run("open/box/b/Offline", 0.5)
+    restored = replace(restored, change=replace(restored.change, how=Work.RESTORE))
+    (machine,) = schedule(plan(rendered, restored), place, HOUR)
+    assert [(entry.name, entry.unknown) for entry in machine.fits] == [("open/box/b/Offline", 0)]

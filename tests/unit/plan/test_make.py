@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +11,7 @@ from reconciler.diff.change import Difference, Finding
 from reconciler.plan.make import PlanContext, Policy, make_plan
 from reconciler.plan.plan import Step
 from reconciler.plan.select import Selection, parse
+from reconciler.resource.decisions import Acceptance, AcceptanceStatus
 from reconciler.resource.kinds import Address, Kind
 from tests.unit.diff.simulated import Wish, World, desire
 from tests.unit.diff.test_difference import wishes
@@ -180,3 +183,37 @@ def test_what_is_rendered_alone_waits_for_no_run() -> None:
         assert [(s.change.address.label, s.blocked) for s in steps] == [
             ("Result", "Run performance is due, and not selected")
         ]
+
+
+def test_a_selection_keeps_the_acceptances_of_its_cells() -> None:
+    offline, server = (
+        Acceptance(Wish(scenario=scenario).cell, "why", "Ada", "", date(2026, 4, 1), "", ())
+        for scenario in ("Offline", "Server")
+    )
+    held = tuple((f"state/accepted/{n}", item, AcceptanceStatus.IN_FORCE) for n, item in enumerate((offline, server)))
+    context = PlanContext({}, lambda _: None, lambda _: (None, ""), lambda _: ())
+    for terms, kept in ((["scenario=Server"], held[1:]), (["scenario=SingleStream"], ()), ([], held)):
+        policy = Policy(select=parse(terms))
+        assert make_plan("all", "", "", Difference((), acceptances=held), policy, context).acceptances == kept
+
+
+def test_what_cells_share_is_withheld_only_where_all_of_them_are_frozen() -> None:
+    world, cells = World(), [Wish("a"), Wish("b", note=1)]
+    desired = desire(cells)
+    difference = world.compare(desired)
+
+    def find_withheld(*frozen: str) -> set[str]:
+        def why(address: Address) -> tuple[str, str] | None:
+            is_frozen = address.cell is not None and address.cell.benchmark in frozen
+            return ("it is frozen", "thaw it") if is_frozen else None
+
+        context = PlanContext(desired.by_address, lambda _: None, lambda _: (None, ""), lambda _: (), why)
+        steps = make_plan("all", "", "", difference, Policy(), context).steps
+        assert all(step.fix == "thaw it" for step in steps if step.blocked == "it is frozen")
+        return {step.change.address.label for step in steps if step.blocked == "it is frozen"}
+
+    engines = {r.key for r in desired.resources if r.kind is Kind.ENGINE}
+    assert len(engines) == 1  # one step for both
+    assert find_withheld() == set()
+    assert find_withheld("a") == find_withheld("b") == {"Result"}
+    assert find_withheld("a", "b") == {"Engine", "Run accuracy", "Run performance", "Score", "Result"}

@@ -16,6 +16,8 @@ from reconciler.resource.kinds import PERFORMANCE as TIMED
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
+from tests.unit.diff.simulated import Wish, World, desire
+from tests.unit.diff.test_acceptance import accepted, with_it
 
 OFFLINE = Cell("open", "box", "digits", "Offline")
 SERVER = Cell("open", "box", "digits", "Server")
@@ -151,6 +153,44 @@ def test_an_edited_file_is_red_and_a_missing_tree_is_not() -> None:
     edited = stand(tree={str(OFFLINE): (("a/b.json", "edited"), ("a/c.json", "missing"))})[OFFLINE]
     assert (words(edited), edited.conditions[-2].reason) == ("T T T T F F", "FileEdited")
     assert words(stand(tree_present=False, rendered={})[OFFLINE]) == "T T T T T T"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ((("a/b.json", "edited"),), "a/b.json"),
+        ((("a/b.json", "edited"), ("a/c.json", "missing")), "a/b.json and 1 more"),
+        ((("a/b.json", "missing"), ("a/c.json", "edited"), ("a/d.json", "edited")), "a/b.json and 2 more"),
+    ],
+)
+def test_the_first_file_that_is_wrong_is_named(wrong: tuple[tuple[str, str], ...], told: str) -> None:
+    condition = stand(tree={str(OFFLINE): wrong})[OFFLINE].conditions[-2]
+    assert (condition.reason, condition.message) == (f"File{wrong[0][1].title()}", told)
+
+
+@pytest.mark.parametrize("note", ["", "rendered from other inputs"])
+def test_a_tree_of_other_records_is_told_by_the_note_of_its_change(note: str) -> None:
+    due = replace(change(Kind.RESULT, str(OFFLINE), how=Work.RENDER), note=note)
+    condition = stand(due)[OFFLINE].conditions[-2]
+    assert condition.reason == "InputChanged"
+    assert condition.message == (note or "the tree does not show the chosen records")
+
+
+def test_what_accepted_results_were_made_from_may_be_made_again_for_others() -> None:
+    before = [Wish("a"), Wish("b", scenario="Server")]
+    after = [replace(wish, batch=2) for wish in before]  # by one engine
+    world, desired = World(), desire(after)
+    world.settle(desire(before))
+    item = accepted(world, desired, after[0].cell)
+    found = summarise_cells(desired, world.recorded, Observed(), with_it(world, desired, item))
+    assert {standing.cell.benchmark: words(standing) for standing in found} == {
+        "a": "T T T T T T",
+        "b": "F U F U F F",
+    }
+    assert {standing.cell.benchmark: standing.marks for standing in found} == {
+        "a": ("accepted until 2026-04-01",),
+        "b": (),
+    }
 
 
 def test_blocked_is_said() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from reconciler.desired.checks import check, check_reading
+from reconciler.desired.checks import check, check_reading, find_problems
 from reconciler.errors import Problem, SpecError
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Value
-from reconciler.spec.declared import Reading
+from reconciler.spec.declared import Declared, Reading
 from tests.unit.desired.test_inputs import RULES, declare
 
 
@@ -93,3 +93,33 @@ def test_of_one_place_only_what_the_reading_found_is_told(column: int, told: int
         check_reading(Reading(declared, (read,)), lambda _: RULES)
     assert read in caught.value.problems
     assert len(caught.value.problems) == told
+
+
+@pytest.mark.parametrize(
+    ("wrong", "silent"),
+    [
+        ("spec.systems.box", True),
+        ("spec.systems.box.category", True),
+        ("spec.systems.box2", False),
+        ("spec.systems", False),
+        ("spec.benchmarks.digits.engine", True),
+        ("spec.benchmarks.digits", True),
+        ("spec.benchmarks.digits2", False),
+        ("spec.defaults", True),
+        ("spec.divisions.open.box.digits.Offline", True),
+        ("spec.divisions.open.crate.digits", False),
+        ("spec.stores", False),
+    ],
+)
+def test_nothing_is_said_of_a_cell_that_hangs_on_what_was_refused(wrong: str, silent: bool) -> None:
+    declared = declare("Offline", min_duration=599_999)
+    assert len(find_problems(declared, RULES)) == 1
+    assert (find_problems(declared, RULES, [wrong]) == []) is silent
+
+
+@pytest.mark.parametrize("declared", [None, declare("Offline")], ids=["nothing", "another round"])
+def test_a_spec_of_no_round_is_told_what_the_reading_found(declared: Declared | None) -> None:
+    found = Problem("a.yaml", 5, 10, "spec.round", "there is no round v9", "choose one")
+    with pytest.raises(SpecError) as caught:
+        check_reading(Reading(declared, (found,)), lambda _: pytest.fail("no rules are asked for"))
+    assert list(caught.value.problems) == [found]

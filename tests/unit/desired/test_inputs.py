@@ -184,6 +184,45 @@ def test_a_performance_run_is_made_from_its_being_measured_and_from_the_analyzer
         assert {i.name: i.value for i in made_from if i.name.startswith("power.")} == expected
 
 
+@pytest.mark.parametrize("written", ["", None])
+def test_a_version_that_is_not_written_is_that_of_the_machine(written: str | None) -> None:
+    (pin,) = list_needed_pins(declare(engine__version=None), RULES)
+    before, after = (compiled(declare(engine__version=written), Pins({pin: version}, {})) for version in ("1", "2"))
+    assert stale(before, after) == BUILT - {"Model"}
+    written_out = compiled(declare(engine__version="1"))
+    assert stale(before, written_out) == set()
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        ({}, {}),
+        ({"harness__code": "lab"}, {}),
+        ({"harness__command": ["run"]}, {"harness.command": "declared"}),
+        (
+            {"harness__command": ["run"], "harness__code": "lab"},
+            {"harness.command": "declared", "harness.code": "lab"},
+        ),
+        (
+            {"harness__code": "lab", "harness__service.command": ["serve"]},
+            {"harness.service.command": "declared", "harness.service.code": "lab"},
+        ),
+        (
+            {"harness__service.code": "own", "harness__code": "lab", "harness__service.command": ["serve"]},
+            {"harness.service.command": "declared", "harness.service.code": "own"},
+        ),
+        ({"harness__build.command": ["make"]}, {"harness.build.command": "declared"}),
+    ],
+    ids=["nothing", "code alone", "a command", "with code", "a service", "with code of its own", "a build"],
+)
+def test_a_run_is_told_which_commands_are_declared_and_where_their_code_is(
+    declared: dict[str, object], told: dict[str, str]
+) -> None:
+    desired = compiled(declare(**declared))
+    found = desired.detail(Address(Kind.RUN, "open/box/digits/Server/performance")).locations
+    assert {name: path for name, path in found.items() if name.startswith("harness.")} == told
+
+
 CUT = {"hardware__accelerator": "A100", "hardware__mig": "7x 1g.10gb"}
 
 

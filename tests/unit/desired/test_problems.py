@@ -136,6 +136,12 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "a benchmark of ones own in closed": (("code: resnet50", "code: digits"),),
     "a benchmark of ones own in open": (("code: resnet50", "code: digits"), ("closed:", "open:")),
+    "a whole power state": ((BOX, "status: available, power_state: {set: [a], restore: [c], read: [b], expect: d}}"),),
+    "a scenario that is not allowed in a datacenter": (
+        ("as: llama3.1-8b-edge", "as: llama3.1-8b"),
+        ("category: edge", "category: datacenter"),
+        (NET, "chat: {SingleStream: {}}"),
+    ),
 }
 
 

@@ -13,7 +13,7 @@ from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.pins import Pin, PinKind
 from reconciler.spec.declared import Declared, DeclaredCell
-from tests.unit.desired.test_inputs import BASE, HERE, RULES, declare
+from tests.unit.desired.test_inputs import BASE, HERE, RULES, declare, declare_beside
 
 CELLS = [
     Cell(division, "box", benchmark, scenario)
@@ -85,3 +85,12 @@ def test_cells_that_did_not_change_are_not_compiled_again() -> None:
     after, _ = compile_desired(submission(values, 2, False), RULES, Pins(), reuse)
     same = [r for r in after.resources if before.by_address.get(r.address) is r]
     assert {r.cell for r in after.resources} - {r.cell for r in same} == {CELLS[0]}
+
+
+def test_a_cell_with_others_in_the_background_is_compiled_again_as_afresh() -> None:
+    reuse, declared = Reuse(), declare_beside()
+    for _ in range(2):
+        again, _ = compile_desired(declared, RULES, Pins(), reuse)
+        assert everything(again) == everything(compile_desired(declared, RULES, Pins())[0])
+    engines = {str(r.address): str(r.cell) for r in again.resources if r.kind == "Engine"}
+    assert engines == {f"Engine:{cell}": cell for cell in ("open/box/digits/Server", "open/box/digits/Offline")}

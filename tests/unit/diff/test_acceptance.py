@@ -98,6 +98,20 @@ def test_it_ends_on_its_day_and_when_its_records_are_gone() -> None:
     assert judge_acceptance(item, desired, World().recorded, TODAY) is AcceptanceStatus.CHANGED
 
 
+def test_what_has_no_earlier_record_cannot_be_accepted_unless_it_is_only_built() -> None:
+    """An engine that was never built is no measurement: the runs made with the one before are what counts."""
+    world, cell = settled(BEFORE[:1]), BEFORE[0].cell
+    desired = desire(AFTER[:1])
+    world.summaries = [s for s in world.summaries if s.address.kind is not Kind.ENGINE]
+    keys, refused = accepting(world, desired, cell)
+    assert [key.address.label for key in keys] == ["Run accuracy", "Run performance", "Score"]
+    assert refused == ()
+    world.summaries = [s for s in world.summaries if s.address.mode != "performance"]
+    keys, refused = accepting(world, desired, cell)
+    assert [key.address.label for key in keys] == ["Run accuracy", "Score"]
+    assert [item.why for item in refused] == ["Run performance: there is no record of it that could be accepted"]
+
+
 def test_other_evidence_within_a_cell_is_never_accepted() -> None:
     """Engine bytes, code or software that differ between the accuracy and the performance run."""
     world, desired = settled(BEFORE[:1]), desire(BEFORE[:1])

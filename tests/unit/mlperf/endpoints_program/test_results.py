@@ -203,8 +203,30 @@ def test_the_steady_window_of_the_client() -> None:
         )
     ).window
     assert window is not None
+    assert window.found
     assert (window.first, window.last, window.super_passes, window.samples) == (1, 5, 5, 960)
     assert window.seconds == Decimal("1201.5")
     assert window.states == {"tpot_p90": "Plateau", "ttft_p90": "Drifting Up"}
     assert window.anomaly == "level shift by 12.5 % at super-pass 7"
     assert parse().window is None
+
+
+@pytest.mark.parametrize(("said", "found"), [(True, True), (False, False), ("yes", False), (None, False)])
+def test_a_window_is_found_where_the_client_says_so(said: object, found: bool) -> None:
+    window = parse(lambda s: s.update(steady_state={"found": said})).window
+    assert window is not None
+    assert window.found is found
+
+
+@pytest.mark.parametrize(
+    ("counted", "skipped"),
+    [
+        ({"n_super_passes": 12, "n_post_warmup": 9, "warmup": 1}, 3),
+        ({"n_super_passes": 12, "warmup": 2}, 2),
+        ({}, 0),
+    ],
+)
+def test_super_passes_are_counted_from_the_end_of_the_ramp(counted: dict[str, int], skipped: int) -> None:
+    window = parse(lambda s: s.update(steady_state={"found": True, **counted})).window
+    assert window is not None
+    assert window.skipped == skipped

@@ -122,6 +122,14 @@ def test_a_claim_is_held_against_the_events(changes: dict[str, Any], problem: st
     assert (problem in found) if problem else not found
 
 
+@pytest.mark.parametrize(("part", "false"), [(1.0099, False), (1.0101, True), (0.9901, False), (0.9899, True)])
+def test_a_claimed_length_may_be_off_by_a_hundredth(part: float, false: bool) -> None:
+    honest = claim()
+    assert honest.seconds is not None
+    stated = replace(honest, seconds=honest.seconds * Decimal(str(part)))
+    assert bool(find_false_claims(stated, make_passes([10] * 9), _SIZE, _RULES)) is false
+
+
 def test_a_window_beyond_the_run_or_over_a_drift_is_false() -> None:
     beyond = replace(claim(), last=40)
     assert find_false_claims(beyond, make_passes([10] * 9), _SIZE, _RULES) == [

@@ -1,0 +1,104 @@
+"""Scores of the endpoints harness: which count, what they are together, and which bars they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from reconciler.mlperf.documents import ResultDocument
+from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, read_sample_count, read_score
+from reconciler.mlperf.rules.values import Bar
+
+
+def results(*scores: object) -> ResultDocument:
+    return ResultDocument({"accuracy_scores": list(scores)}, {})
+
+
+def rouge(one: object, **more: object) -> dict[str, object]:
+    return {"score": {"rouge1": one, **more}}
+
+
+@pytest.mark.parametrize(
+    ("document", "count"),
+    [
+        (results({"total_samples": 5}, {"response_counts": {"issued": 7}}), 12),
+        (results({"total_samples": 5, "response_counts": {"issued": 7}}), 5),
+        (results({"total_samples": None, "response_counts": {"issued": 7}}), 7),
+        (results({"total_samples": 5}, {"response_counts": 7}), 5),
+        (results({"total_samples": 5, "dataset_type": "performance"}, {"total_samples": 3}), 3),
+        (results({"total_samples": 5, "dataset_type": "accuracy"}, "text"), 5),
+        (results({}), None),
+        (results(), None),
+        (ResultDocument({}, {}), None),
+        (ResultDocument({"accuracy_scores": {"total_samples": 5}}, {}), None),
+        (ResultDocument({"accuracy_scores": 5}, {}), None),
+    ],
+    ids=[
+        *("of two", "stated twice", "not stated", "no counts", "of a performance run", "no score", "nobody says"),
+        *("no datasets", "no scores", "not a list", "a number"),
+    ],
+)
+def test_samples_are_counted_over_all_datasets_of_the_accuracy_run(document: ResultDocument, count: int | None) -> None:
+    assert read_sample_count(document) == count
+
+
+@pytest.mark.parametrize(
+    ("scores", "bar", "single", "value"),
+    [
+        ([rouge(40), rouge(42)], "rouge1", False, 41),
+        ([rouge("40.5")], "ROUGE1", False, Decimal("40.5")),
+        ([{"score": {"Acc": 90}}], "mmlu_acc", False, 90),
+        ([{"score": {"mmlu_acc": 80, "acc": 90}}], "mmlu_acc", False, 90),
+        ([rouge(40), rouge("many")], "rouge1", False, None),
+        ([rouge(40), {"score": {"rouge2": 3}}], "rouge1", False, None),
+        ([rouge(40)], "rouge2", True, None),
+        ([{"score": 0.8}, {"score": 0.9}], "exact_match", True, Decimal("0.85")),
+        ([{"score": 0.8}], "exact_match", False, None),
+        ([{"score": None}], "exact_match", True, None),
+        ([], "exact_match", True, None),
+    ],
+)
+def test_a_bar_is_compared_with_the_mean_of_what_is_named_after_it(
+    scores: list[Mapping[str, Any]], bar: str, single: bool, value: object
+) -> None:
+    assert read_score(results(*scores), bar, single=single) == value
+
+
+LEAST, MOST = Bar("acc", least=Decimal(90)), Bar("length", most=Decimal(100))
+
+
+@pytest.mark.parametrize(
+    ("score", "binds", "met", "accuracy_met"),
+    [
+        ({"acc": 90, "length": 100}, True, [True, True], True),
+        ({"acc": 89.99, "length": 100}, True, [False, True], False),
+        ({"acc": 90, "length": 100.01}, True, [True, False], False),
+        ({"acc": 89, "length": 101}, False, [False, False], True),
+        ({"acc": 91}, True, [True], True),
+    ],
+)
+def test_every_bar_that_has_a_figure_is_to_be_met_where_bars_bind(
+    score: dict[str, float], binds: bool, met: list[bool], accuracy_met: bool
+) -> None:
+    found = judge_accuracy_scores(results({"score": score}), (LEAST, MOST), single=False, binds=binds)
+    assert [bar["met"] for bar in found["bars"]] == met
+    assert found["accuracy_met"] is accuracy_met
+    assert found["metric"] == {"value": f"{score['acc']:g}", "unit": "acc"}
+    bounds = [(bar["metric"], bar["least"], bar["most"]) for bar in found["bars"]]
+    assert bounds == [("acc", "90", None), ("length", None, "100")][: len(met)]
+
+
+def test_scores_without_a_bar_are_told_as_their_mean() -> None:
+    found = judge_accuracy_scores(results({"score": 0.5}, {"score": 1}), (LEAST,), single=False, binds=True)
+    assert found == {"metric": {"value": "0.75", "unit": "score"}, "bars": [], "accuracy_met": True}
+    parts = judge_accuracy_scores(results({"score": {"other": 1}}), (LEAST,), single=False, binds=True)
+    assert parts == {"metric": None, "bars": [], "accuracy_met": True}
+
+
+@pytest.mark.parametrize("scores", [(), ({"score": None},), ({"score": 1}, {"dataset_name": "q"})])
+def test_a_dataset_without_a_score_is_refused(scores: tuple[dict[str, object], ...]) -> None:
+    with pytest.raises(ValueError, match="not every accuracy dataset has a score"):
+        judge_accuracy_scores(results(*scores), (LEAST,), single=True, binds=True)

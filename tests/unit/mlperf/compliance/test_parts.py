@@ -16,9 +16,11 @@ from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, Ve
 from reconciler.mlperf.compliance.entries import Entry, read_entries, read_held_entries
 from reconciler.mlperf.compliance.judging import choose_dtype, collect_verdict_inputs, judge
 from reconciler.mlperf.compliance.legacy_tests import verify_test04_ab, verify_test05
+from reconciler.mlperf.compliance.scores import find_score_key
 from reconciler.mlperf.compliance.test01 import Fallback, compare_accuracies
 from reconciler.mlperf.compliance.test06 import judge_test06
 from reconciler.mlperf.compliance.verdict import Part
+from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.loadgen.user_conf import audit_settings, write_audit_settings
 from reconciler.mlperf.log_files import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
@@ -287,3 +289,44 @@ def test_more_than_one_end_of_sequence_is_counted(tokens: tuple[int, ...], endin
     entry = Entry(5, np.array(tokens, "<i4").tobytes(), len(tokens), None)
     (reason,) = judge_test06([entry], "Offline").reasons
     assert f"sample 5 ends with {ending} tokens 2 (end of sequence)" in reason
+
+
+@pytest.mark.parametrize(
+    ("release", "early_stopping", "keys"),
+    [
+        ("6.0.17", True, ("early_stopping_latency_ss", "result_completed_samples_per_sec")),
+        ("6.0.17", False, ("early_stopping_latency_ss", "result_completed_samples_per_sec")),
+        ("2.0", False, ("early_stopping_latency_ss", "result_completed_samples_per_sec")),
+        ("1.1", True, ("early_stopping_latency_ss", "result_completed_samples_per_sec")),
+        ("1.1", False, ("result_90.00_percentile_latency_ns", "result_scheduled_samples_per_sec")),
+        (".5a1", False, ("result_90.00_percentile_latency_ns", "result_scheduled_samples_per_sec")),
+    ],
+)
+def test_scores_are_estimates_since_loadgen_stops_early(
+    release: str, early_stopping: bool, keys: tuple[str, str]
+) -> None:
+    for scenario, key in zip(("SingleStream", "Server"), keys, strict=True):
+        lines = {"loadgen_version": release, "effective_scenario": scenario}
+        lines |= {"early_stopping_met": True} if early_stopping else {}
+        text = "".join(f":::MLLOG {json.dumps({'key': k, 'value': v, 'metadata': {}})}\n" for k, v in lines.items())
+        assert find_score_key(parse_detail(text.encode())) == key
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
+@pytest.mark.parametrize("scenario", ["Server", "Offline"])
+def test_each_check_of_tokens_names_its_first_offender_wherever_it_is(scenario: str, order: tuple[int, ...]) -> None:
+    def entry(index: int, *tokens: int, counted: int, began: int) -> Entry:
+        return Entry(index, np.array(tokens, "<i4").tobytes(), counted, np.array([began], "<i4").tobytes())
+
+    wrong = (
+        (entry(5, 7, 8, 9, counted=3, began=6), "sample 5 begins with (7,), and (6,) was reported first"),
+        (
+            entry(6, 7, 8, 2, 2, counted=4, began=7),
+            "sample 6 ends with 2 tokens 2 (end of sequence), one at most is allowed",
+        ),
+        (entry(7, 7, 8, 9, counted=4, began=7), "sample 7 has 3 tokens, and 4 were reported"),
+    )
+    good = entry(8, 7, 8, 2, counted=3, began=7)
+    found = judge_test06([good, *(wrong[number][0] for number in order), good], scenario)
+    named = [why for _, why in wrong]
+    assert list(found.reasons) == (named if scenario == "Server" else named[1:])

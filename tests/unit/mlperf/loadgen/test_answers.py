@@ -34,3 +34,13 @@ def test_an_accuracy_run_answers_the_samples_that_it_was_asked(
     asked: int | None, samples: tuple[int, ...], wrong: list[str]
 ) -> None:
     assert list(find_wrong_answers(answers(*samples), accuracy_run(4, asked))) == wrong
+
+
+@pytest.mark.parametrize("total", [4, 5000], ids=["few", "more than a page"])
+def test_answers_are_told_apart_in_libraries_of_any_size(total: int) -> None:
+    log = accuracy_run(total, None)
+    assert list(find_wrong_answers(answers(*range(total)), log)) == []
+    twice = [f"answers: expected those to {total} samples, mlperf_log_accuracy.json answers {total - 1}"]
+    twice.append("answers: mlperf_log_accuracy.json answers 1 time a sample that it has answered already")
+    assert list(find_wrong_answers(answers(*range(total - 1), 0), log)) == twice
+    assert list(find_wrong_answers(answers(0, 1), accuracy_run(0, None))) == []

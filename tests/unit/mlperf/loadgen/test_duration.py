@@ -93,3 +93,19 @@ def test_predict(scenario: str, mode: str, settings: dict[str, Any], expected: P
 def test_predict_refuses_a_rate_that_is_none() -> None:
     with pytest.raises(ValueError, match="no rate"):
         predict("Server", "performance", Settings({"target_qps": "-1"}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "issued"),
+    [
+        ({"performance_sample_count": 64, "sample_concatenate_permutation": True}, 128),
+        ({"performance_sample_count": 64, "sample_concatenate_permutation": False}, 100),
+        ({"performance_sample_count": 64}, 100),
+        ({"performance_sample_count": 50, "sample_concatenate_permutation": True}, 100),
+        ({"sample_concatenate_permutation": True}, 100),
+    ],
+    ids=["to whole permutations", "not asked", "not said", "whole already", "of unknown size"],
+)
+def test_equal_issue_alone_pads_to_whole_permutations(settings: dict[str, Any], issued: int) -> None:
+    asked = {"target_qps": "10", "min_duration": 10_000, **settings}
+    assert predict("Server", "performance", Settings(asked)).generated == issued

@@ -8,8 +8,8 @@ from reconciler.mlperf.loadgen.answers import find_wrong_answers
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 
 
-def accuracy_run(total: int, asked: int | None) -> DetailLog:
-    values = {"effective_test_mode": '"AccuracyOnly"', "qsl_reported_total_count": total}
+def accuracy_run(total: int, asked: int | None, mode: str = "AccuracyOnly") -> DetailLog:
+    values = {"effective_test_mode": f'"{mode}"', "qsl_reported_total_count": total}
     values |= {"effective_accuracy_sample_count": asked} if asked is not None else {}
     lines = (f':::MLLOG {{"key": "{key}", "value": {value}, "metadata": {{}}}}\n' for key, value in values.items())
     return parse_detail("".join(lines).encode())
@@ -44,3 +44,10 @@ def test_answers_are_told_apart_in_libraries_of_any_size(total: int) -> None:
     twice.append("answers: mlperf_log_accuracy.json answers 1 time a sample that it has answered already")
     assert list(find_wrong_answers(answers(*range(total - 1), 0), log)) == twice
     assert list(find_wrong_answers(answers(0, 1), accuracy_run(0, None))) == []
+
+
+def test_answers_of_a_run_that_tells_nothing_of_what_it_issued_are_judged_by_their_samples() -> None:
+    log = accuracy_run(4, None, "PerformanceOnly")
+    assert list(find_wrong_answers(answers(0, 3, 3), log)) == []
+    (wrong,) = find_wrong_answers(answers(0, 4), log)
+    assert wrong == "answers: mlperf_log_accuracy.json answers sample 4, and the library has 4 samples"

@@ -7,6 +7,7 @@ skipped.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import re
 from collections.abc import Iterator, Mapping
@@ -17,10 +18,19 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.errors import LogError
-from reconciler.mlperf.loadgen.log_line import NAMES, VALUES, WRITER, LogLine, match_lines, parse_line, read_plain
+from reconciler.mlperf.loadgen.log_batches import Batches, list_batch_keys, match_batches
+from reconciler.mlperf.loadgen.log_line import (
+    MARKER,
+    NAMES,
+    VALUES,
+    WRITER,
+    LogLine,
+    match_lines,
+    parse_line,
+    read_plain,
+)
 from reconciler.mlperf.log_files import DETAIL
 
-MARKER = b":::MLLOG"
 _HIDDEN = b"\r" + MARKER
 TEXT_MARKER = b'"pid": '  # how a log of before v1.0 begins
 AUDIT_TEXT = "Found Audit Config file"
@@ -37,14 +47,17 @@ _Row = LogLine | re.Match[bytes] | None  # None: a line that LoadGen's logger di
 class LogIndex(Mapping[str, LogLine]):
     """The first line of each key, in the order of the log; a value is made of its text when it is asked for.
 
-    ``began_at``, ``ended_at``: milliseconds from the start of LoadGen's logger to its lines of power_begin and of
-    power_end; None where it wrote none. ``one_process``: all lines name the same one.
+    ``rows``: those of the log but for ``batches``, whose keys others before them have. ``began_at``, ``ended_at``:
+    milliseconds from the start of LoadGen's logger to its lines of power_begin and of power_end; None where it wrote
+    none. ``one_process``: all lines name the same one.
     """
 
-    def __init__(self, rows: list[_Row], *, one_process: bool = True) -> None:
+    def __init__(self, rows: list[_Row], *, batches: Batches | None = None, one_process: bool = True) -> None:
         self.one_process = one_process
         self._rows = rows
         self._texts = tuple(rows)
+        self._batches = batches
+        self._above, self._skipped = (batches.above, batches.length) if batches else (len(rows), 0)
         keys = [None if row is None else row.key if isinstance(row, LogLine) else NAMES[row[1]] for row in rows]
         first = dict(zip(keys, range(len(rows)), strict=True))
         self._others: list[tuple[str, int]] = []
@@ -59,14 +72,14 @@ class LogIndex(Mapping[str, LogLine]):
         )
 
     def __getitem__(self, key: str) -> LogLine:
-        return self.read(self._first[key])
+        return self._read(self._first[key])
 
     def first(self, key: str) -> LogLine | None:
-        number = self._first.get(key)
-        if number is None:
+        at = self._first.get(key)
+        if at is None:
             return None
-        row = self._rows[number]
-        return row if isinstance(row, LogLine) else self.read(number)
+        row = self._rows[at]
+        return row if isinstance(row, LogLine) else self._read(at)
 
     def is_same(self, key: str, other: str) -> bool:
         """Whether the first lines of two keys state one value in one way; False also where that is not plain."""
@@ -75,7 +88,8 @@ class LogIndex(Mapping[str, LogLine]):
 
     def number(self, key: str) -> int:
         """The 1-based line of a key, 0 when it is absent."""
-        return self._first.get(key, -1) + 1
+        at = self._first.get(key)
+        return 0 if at is None else self._number(at)
 
     def __contains__(self, key: object) -> bool:
         return key in self._first
@@ -86,41 +100,52 @@ class LogIndex(Mapping[str, LogLine]):
     def __len__(self) -> int:
         return len(self._first)
 
-    def read(self, number: int) -> LogLine:
-        """The entry on a line, counted from 0."""
-        row = self._rows[number]
+    def _number(self, at: int) -> int:
+        """The 1-based line of a row."""
+        return at + 1 if at < self._above else at + 1 + self._skipped
+
+    def _read(self, at: int) -> LogLine:
+        row = self._rows[at]
         if not isinstance(row, LogLine):
             assert row is not None
-            row = self._rows[number] = read_plain(row, number + 1)
+            row = self._rows[at] = read_plain(row, self._number(at))
         return row
 
     def repeated(self, beginnings: tuple[str, ...]) -> Iterator[LogLine]:
         """Lines with a key that begins so and that another line before them has."""
-        return (self.read(number) for key, number in self._others if key.startswith(beginnings))
+        return self._with_batches([at for key, at in self._others if key.startswith(beginnings)], beginnings)
 
     def all_of(self, key: str) -> Iterator[LogLine]:
         if key in self._first:
-            yield self[key]
-            yield from (self.read(number) for name, number in self._others if name == key)
+            rows = [self._first[key], *(at for name, at in self._others if name == key)]
+            yield from (line for line in self._with_batches(rows, (key,)) if line.key == key)
+
+    def lines(self) -> Iterator[LogLine]:
+        return self._with_batches([at for at, row in enumerate(self._rows) if row is not None], ("",))
+
+    def _with_batches(self, rows: list[int], beginnings: tuple[str, ...]) -> Iterator[LogLine]:
+        """These rows, which are in the order of the log, and in their place the lines of batches that begin so."""
+        above = bisect.bisect_left(rows, self._above)
+        yield from map(self._read, rows[:above])
+        if self._batches is not None:
+            yield from self._batches.read(beginnings)
+        yield from map(self._read, rows[above:])
 
     def list_texts(self, beginning: str = "") -> list[tuple[str, int, bytes]]:
         """(key, 1-based line, text) of the first lines of keys that begin so, of those with plain values, as LoadGen
         itself writes them."""
         found = ((key, at, self._texts[at]) for key, at in self._first.items() if key.startswith(beginning))
-        return [(key, at + 1, row[0]) for key, at, row in found if isinstance(row, re.Match)]
-
-    def lines(self) -> Iterator[LogLine]:
-        return (self.read(number) for number, row in enumerate(self._rows) if row is not None)
+        return [(key, self._number(at), row[0]) for key, at, row in found if isinstance(row, re.Match)]
 
     def flagged(self) -> Iterator[LogLine]:
         """Lines that LoadGen calls an error or a warning."""
         # The group of an error or a warning is the last that matches, behind that of the process.
         marked = [
-            number
-            for number, row in enumerate(self._texts)
+            at
+            for at, row in enumerate(self._texts)
             if row is not None and (row[3] or row[4] if isinstance(row, LogLine) else row.lastindex != WRITER)
         ]
-        return map(self.read, marked)
+        return map(self._read, marked)
 
 
 def _read_clock(row: _Row) -> Decimal | None:
@@ -280,19 +305,28 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
         )
     rows: list[_Row] = []
     writers, at, exactly = set[bytes | None](), 0, False
+    batches, skipped = None, 0
+    keys: tuple[bytes, ...] = ()
     while at < len(data):
         plain, exactly = match_lines(data, at, exactly=exactly)
         if plain:
             rows += plain
             writers.update([row[WRITER] or _read_writer(data, row.start(), row.end()) for row in plain])
             at = plain[-1].end()
+        if not keys and (keys := list_batch_keys(data, at, rows)):
+            batches = match_batches(data, at, len(rows), keys)
+            if batches is not None:
+                writers |= batches.writers
+                at, skipped = batches.places[-1], batches.length
+                continue
         if at < len(data):
             found = data.find(b"\n", at)
             end = len(data) if found < 0 else found
-            rows.append(_parse_other(data, at, end, file, len(rows) + 1))
+            rows.append(_parse_other(data, at, end, file, len(rows) + skipped + 1))
             writers.add(_read_writer(data, at, end))
             at = end + 1
-    return DetailLog(file, LogIndex(rows, one_process=_are_of_one_process(writers, data)), len(rows))
+    index = LogIndex(rows, batches=batches, one_process=_are_of_one_process(writers, data))
+    return DetailLog(file, index, len(rows) + skipped)
 
 
 def _read_writer(data: bytes, begin: int, end: int) -> bytes | None:

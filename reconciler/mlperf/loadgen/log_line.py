@@ -13,6 +13,7 @@ import msgspec
 
 from reconciler.errors import LogError
 
+MARKER = b":::MLLOG"
 # A line as LoadGen itself writes it, with a plain value: it needs no JSON reader. Lists, escaped text and numbers of
 # hundreds of digits do. The process is that of a line which is neither error nor warning.
 _TEXT = rb'"[^"\\\n]*+"'
@@ -31,11 +32,21 @@ _LINE = (
 _PLAIN = re.compile(_LINE)
 # The same but that texts which nobody reads may hold a backslash or a line end, which is looked for afterwards: matched
 # in two thirds of the time.
-_NEARLY = re.compile(_LINE.replace(_TEXT, b'"[^"]*+"'))
+_NEAR_TEXT = b'"[^"]*+"'
+_NEARLY = re.compile(_LINE.replace(_TEXT, _NEAR_TEXT))
 VALUES, WRITER = (2, 3, 4, 5), 6  # the groups of a value, of the process; those behind match in an error or a warning
 # What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
 _LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
 _LIST_END = re.compile(_STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE + rb'\d++, "tid": \d++\}\}')
+# Behind a list of samples, and a line of a key that is filled in: as nearly plain ones that are neither error nor warning.
+# The first names the process of all, in no more digits than a system has.
+_QUIET = _STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE
+BEHIND_LIST = (_QUIET + rb'(\d{1,10}+), "tid": \d{1,20}+\}\}\n').replace(_TEXT, _NEAR_TEXT)
+LINE_OF_KEY = (
+    rb':::MLLOG \{"key": "%b", "value": (?:true|false|-?(?:0|[1-9]\d{0,99}+)(?:\.\d{1,99}+)?(?:[eE][+-]?\d{1,3}+)?|'
+    + (_TEXT + b")" + _QUIET).replace(_TEXT, _NEAR_TEXT)
+    + rb'\1, "tid": \d{1,20}+\}\}\n'
+)
 _LARGEST_EXPONENT = 400  # beyond what LoadGen's doubles hold; an integer of a million digits would take minutes
 
 
@@ -155,6 +166,12 @@ def parse_line(raw: bytes, file: str, number: int) -> LogLine:
             f"{file}:{number}: broken log entry: {error}",
             fix="the file was cut or edited; import the log again from where LoadGen wrote it, or repeat the run",
         ) from error
+
+
+def read_line(text: bytes, number: int) -> LogLine:
+    """Of a whole line that is known to be LoadGen's."""
+    plain = _PLAIN.match(text)
+    return read_plain(plain, number) if plain is not None else parse_line(text.removeprefix(MARKER), "", number)
 
 
 def read_plain(plain: re.Match[bytes], number: int) -> LogLine:

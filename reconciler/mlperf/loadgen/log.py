@@ -116,9 +116,20 @@ class LogIndex(Mapping[str, LogLine]):
         return self._with_batches([at for key, at in self._others if key.startswith(beginnings)], beginnings)
 
     def all_of(self, key: str) -> Iterator[LogLine]:
-        if key in self._first:
-            rows = [self._first[key], *(at for name, at in self._others if name == key)]
-            yield from (line for line in self._with_batches(rows, (key,)) if line.key == key)
+        return (line for line in self._with_batches(self._list_rows(key), (key,)) if line.key == key)
+
+    def _list_rows(self, key: str) -> list[int]:
+        return [self._first[key], *(at for name, at in self._others if name == key)] if key in self._first else []
+
+    def find_lists(self, key: str) -> list[tuple[bytes, int, int]]:
+        """Of every line of a key a text, and where in it the list of the line is; none where one is not just a list."""
+        own = [self._read(at) for at in self._list_rows(key)]
+        lists = [(entry.raw, *entry.find_list()) for entry in own]
+        if self._batches is not None and key in self._batches.keys:
+            if key != self._batches.keys[0]:
+                return []
+            lists += [(self._batches.data, begin, end) for begin, end in self._batches.lists]
+        return [] if any(end == 0 for _, _, end in lists) else lists
 
     def lines(self) -> Iterator[LogLine]:
         return self._with_batches([at for at, row in enumerate(self._rows) if row is not None], ("",))

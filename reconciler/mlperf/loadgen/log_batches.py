@@ -19,19 +19,20 @@ _LIST = MARKER + b' {"key": "%b", "value": ['
 
 class Batches(Struct, frozen=True):
     """Those that follow each other. ``above``: how many lines of the log are before them. ``keys``: of the lines of
-    each, that of its list first. ``places``: where each begins in ``data``, and where the last one ends. ``writers``:
-    the processes that wrote them."""
+    each, that of its list first. ``places``: where each begins in ``data``, and where the last one ends. ``lists``:
+    where their lists are. ``writers``: the processes that wrote them."""
 
     data: bytes
     above: int
     keys: tuple[str, ...]
     places: list[int]
+    lists: list[tuple[int, int]]
     writers: set[bytes]
 
     @property
     def length(self) -> int:
         """In lines."""
-        return (len(self.places) - 1) * len(self.keys)
+        return len(self.lists) * len(self.keys)
 
     def read(self, beginnings: tuple[str, ...]) -> Iterator[LogLine]:
         """The lines with a key that begins so."""
@@ -67,18 +68,19 @@ def match_batches(data: bytes, begin: int, above: int, keys: tuple[bytes, ...]) 
     if data.count(head, begin) < _FEWEST:
         return None
     rest = _shape_rest(keys[1:])
-    places, writers = [begin], set[bytes]()
-    while data.startswith(head, places[-1]):
+    places, lists, writers, at = [begin], [], set[bytes](), begin
+    while data.startswith(head, at):
         # What is in a list is looked at by whoever asks for it.
-        behind = data.find(b"]", places[-1]) + 1
+        behind = data.find(b"]", at) + 1
         found = rest.match(data, behind) if behind else None
         if found is None:
             break
+        lists.append((at + len(head) - 1, behind))
         writers.add(found[1])
-        places.append(found.end())
-    batches = Batches(data, above, tuple(key.decode("utf-8", "replace") for key in keys), places, writers)
-    plain = data.count(b"\n", begin, places[-1]) == batches.length and data.find(b"\\", begin, places[-1]) < 0
-    return batches if plain and batches.length else None
+        places.append(at := found.end())
+    if not lists or data.count(b"\n", begin, at) != len(lists) * len(keys) or data.find(b"\\", begin, at) >= 0:
+        return None
+    return Batches(data, above, tuple(key.decode("utf-8", "replace") for key in keys), places, lists, writers)
 
 
 @functools.lru_cache(maxsize=16)

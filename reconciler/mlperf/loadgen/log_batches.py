@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from reconciler.mlperf.loadgen.log_line import BEHIND_LIST, LINE_OF_KEY, MARKER, LogLine, read_line
+from reconciler.mlperf.loadgen.log_line import BEHIND_LIST, LINE_OF_KEY, MARKER, WRITER_OF_BATCH, LogLine, read_line
 
 _MOST_LINES = 32  # of a batch; LoadGen's have a dozen
 _FEWEST = 8  # batches: to match fewer as a whole takes longer than to match their lines
@@ -65,7 +65,7 @@ def match_batches(data: bytes, begin: int, above: int, keys: tuple[bytes, ...]) 
     """Those from ``begin`` on whose lines have these keys and are as LoadGen writes them. None where they are few, or a
     text among them is not, so that they must be read line by line."""
     head = _LIST % keys[0]
-    if data.count(head, begin) < _FEWEST:
+    if not _has_several(data, head, begin):
         return None
     rest = _shape_rest(keys[1:])
     places, lists, writers, at = [begin], [], set[bytes](), begin
@@ -76,11 +76,19 @@ def match_batches(data: bytes, begin: int, above: int, keys: tuple[bytes, ...]) 
         if found is None:
             break
         lists.append((at + len(head) - 1, behind))
-        writers.add(found[1])
+        writers.add(found[WRITER_OF_BATCH])
         places.append(at := found.end())
     if not lists or data.count(b"\n", begin, at) != len(lists) * len(keys) or data.find(b"\\", begin, at) >= 0:
         return None
     return Batches(data, above, tuple(key.decode("utf-8", "replace") for key in keys), places, lists, writers)
+
+
+def _has_several(data: bytes, head: bytes, begin: int) -> bool:
+    for _ in range(_FEWEST):
+        begin = data.find(head, begin) + 1
+        if not begin:
+            return False
+    return True
 
 
 @functools.lru_cache(maxsize=16)

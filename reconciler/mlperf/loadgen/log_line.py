@@ -4,6 +4,7 @@ asked for."""
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from decimal import Decimal
@@ -37,16 +38,18 @@ _NEARLY = re.compile(_LINE.replace(_TEXT, _NEAR_TEXT))
 VALUES, WRITER = (2, 3, 4, 5), 6  # the groups of a value, of the process; those behind match in an error or a warning
 # What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
 _LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
+_ANY, _BEFORE_STAMP = re.compile(rb'\{"key": "([^"\\]++)", "value": '), b', "time_ms": '
 _LIST_END = re.compile(_STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE + rb'\d++, "tid": \d++\}\}')
 # Behind a list of samples, and a line of a key that is filled in: as nearly plain ones that are neither error nor warning.
-# The first names the process of all, in no more digits than a system has.
-_QUIET = _STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE
-BEHIND_LIST = (_QUIET + rb'(\d{1,10}+), "tid": \d{1,20}+\}\}\n').replace(_TEXT, _NEAR_TEXT)
+# The first has what all of them repeat, the process in no more digits than a system has.
+_REPEATED = rb', "namespace": "[^"]*+", "event_type": "[^"]*+", "metadata": \{"is_error": false, "is_warning": false, "file": '
+_BEHIND = rb', "time_ms": [0-9]++\.[0-9]++%b"[^"]*+", "line_no": [0-9]++, "pid": %b, "tid": [0-9]{1,20}+\}\}\n'
+BEHIND_LIST = _BEHIND % (b"(" + _REPEATED + b")", b"([0-9]{1,10}+)")
 LINE_OF_KEY = (
-    rb':::MLLOG \{"key": "%b", "value": (?:true|false|-?(?:0|[1-9]\d{0,99}+)(?:\.\d{1,99}+)?(?:[eE][+-]?\d{1,3}+)?|'
-    + (_TEXT + b")" + _QUIET).replace(_TEXT, _NEAR_TEXT)
-    + rb'\1, "tid": \d{1,20}+\}\}\n'
+    rb':::MLLOG \{"key": "%b", "value": (?:true|false|"[^"]*+"|'
+    rb"-?+(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,3}+)?+)" + _BEHIND % (rb"\1", rb"\2")
 )
+WRITER_OF_BATCH = 2
 _LARGEST_EXPONENT = 400  # beyond what LoadGen's doubles hold; an integer of a million digits would take minutes
 
 
@@ -152,6 +155,8 @@ def parse_line(raw: bytes, file: str, number: int) -> LogLine:
         # As LoadGen writes it, to the end: of an object that names its key twice, readers of JSON take the last.
         if (found := _LIST.match(raw)) is not None and _find_list_end(raw, found.end()):
             return LogLine(found[1].decode("utf-8", "replace"), None, number, raw=raw)
+        if (known := _read_recent(raw)) is not None:
+            return LogLine(*known, number)
         entry = _decode(raw)
         metadata = entry.get("metadata", {})
         return LogLine(
@@ -184,6 +189,23 @@ def read_plain(plain: re.Match[bytes], number: int) -> LogLine:
     elif flag is not None:
         value = flag == b"true"
     return LogLine(NAMES[key], value, number, error is not None, warning is not None)
+
+
+def _read_recent(raw: bytes) -> tuple[str, Any] | None:
+    """Key and value of a line as LoadGen writes it, read once of many logs; None of another."""
+    found, end = _ANY.match(raw), raw.rfind(_BEFORE_STAMP)
+    if found is None or end < found.end() or _LIST_END.fullmatch(raw, end) is None:
+        return None
+    try:
+        return found[1].decode("utf-8", "replace"), _decode_recent(raw[found.end() : end])
+    except ValueError:
+        return None
+
+
+@functools.lru_cache(maxsize=32)
+def _decode_recent(text: bytes) -> Any:
+    """What LoadGen says of its own sources has kilobytes, and is the same in all logs of a release."""
+    return _decode(text)
 
 
 def _decode(raw: bytes) -> Any:

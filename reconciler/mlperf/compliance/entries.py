@@ -63,6 +63,11 @@ _LOGGED = msgspec.json.Decoder(_Logged)
 _ALL = msgspec.json.Decoder(list[_Flat])
 
 
+def measure(dtype: str) -> int:
+    """Bytes of one number."""
+    return _SIZES[dtype]
+
+
 def unpack_entries(data: bytes, dtype: str) -> tuple[Any, ...]:
     return struct.unpack(f"<{_count(data, dtype)}{FORMATS[dtype]}", data)
 

@@ -145,8 +145,11 @@ class LogIndex(Mapping[str, LogLine]):
     def list_texts(self, beginning: str = "") -> list[tuple[str, int, bytes]]:
         """(key, 1-based line, text) of the first lines of keys that begin so, of those with plain values, as LoadGen
         itself writes them."""
-        found = ((key, at, self._texts[at]) for key, at in self._first.items() if key.startswith(beginning))
-        return [(key, self._number(at), row[0]) for key, at, row in found if isinstance(row, re.Match)]
+        return [
+            (key, self._number(at), row[0])
+            for key, at in self._first.items()
+            if key.startswith(beginning) and isinstance(row := self._texts[at], re.Match)
+        ]
 
     def flagged(self) -> Iterator[LogLine]:
         """Lines that LoadGen calls an error or a warning."""
@@ -214,23 +217,23 @@ class DetailLog(Struct, frozen=True, dict=True):
     def warnings(self) -> tuple[LogLine, ...]:
         return tuple(entry for entry in self._flagged if entry.warning)
 
-    @property
+    @functools.cached_property
     def version(self) -> str:
         """LoadGen's release and revision, as in "6.0.17 @ d6147c7eb7"; empty when not logged."""
         return str(self.get("loadgen_version", ""))
 
-    @property
+    @functools.cached_property
     def release(self) -> int:
         """The first number of LoadGen's release; 0 for those before 2, which call themselves ".5a1"."""
         first = self.version.partition(".")[0]
         return int(first[:_DIGITS]) if first.isdecimal() and first.isascii() else 0
 
-    @property
+    @functools.cached_property
     def scenario(self) -> str:
         """LoadGen's scenario: Server for Interactive."""
         return str(self.effective("scenario", ""))
 
-    @property
+    @functools.cached_property
     def mode(self) -> str:
         """PerformanceOnly, AccuracyOnly, SubmissionRun or FindPeakPerformance."""
         return str(self.effective("test_mode", ""))
@@ -255,7 +258,7 @@ class DetailLog(Struct, frozen=True, dict=True):
         """The warning that LoadGen took settings from an audit.config: a compliance run, or a file left behind."""
         return next((e for e in self.warnings if isinstance(e.value, str) and e.value.startswith(AUDIT_TEXT)), None)
 
-    @property
+    @functools.cached_property
     def complete(self) -> bool:
         """Whether the run came to its end: LoadGen logs power_end last, and results after it in performance runs."""
         if self.mode == "AccuracyOnly":

@@ -125,12 +125,8 @@ def _lacking_keys(log: DetailLog) -> Iterator[Inconsistency]:
 
 def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen takes a setting as it was requested, but for those that it derives."""
-    for key in log.index:
-        if not key.startswith("effective_"):
-            continue
-        name = key.removeprefix("effective_")
-        requested = f"requested_{name}"
-        if name in _DERIVED or requested not in log.index or log.index.is_same(key, requested):
+    for key, requested in log.index.list_pairs("effective_", "requested_"):
+        if key.removeprefix("effective_") in _DERIVED:
             continue
         asked, entry = log.index[requested], log.index[key]
         if asked.value != entry.value:

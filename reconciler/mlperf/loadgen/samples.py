@@ -28,7 +28,7 @@ class LoadedSamples(Struct, frozen=True):
 
 
 def summarize_loaded(log: DetailLog) -> LoadedSamples:
-    """Of all lines ``loaded_qsl_set`` of a log."""
+    """Of all lines of ``LOADED``."""
     lists = log.index.find_lists(LOADED)
     if not lists:
         return _summarize(log.all_of(LOADED))

@@ -67,12 +67,16 @@ class Answers(Struct, frozen=True, dict=True):
         ones before it do not fit."""
         yield self.hash
         if b"\r" in self.data:
-            yield log_hash(self.data.replace(b"\r\n", b"\n"))
-        yield self._hash_of_long_ends
+            yield log_hash(self._plain)
+        yield self._long_hash
+
+    @property
+    def _plain(self) -> bytes:
+        return self.data.replace(b"\r\n", b"\n") if b"\r" in self.data else self.data
 
     @cached_property
-    def _hash_of_long_ends(self) -> str:
-        return log_hash(self.data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"))
+    def _long_hash(self) -> str:
+        return log_hash(self._plain.replace(b"\n", b"\r\n"))
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:

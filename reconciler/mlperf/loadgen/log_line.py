@@ -17,24 +17,25 @@ from reconciler.errors import LogError
 MARKER = b":::MLLOG"
 # A line as LoadGen itself writes it, with a plain value: it needs no JSON reader. Lists, escaped text and numbers of
 # hundreds of digits do. The process is that of a line which is neither error nor warning.
-_TEXT = rb'"[^"\\\n]*+"'
-_STAMP = rb', "time_ms": \d++\.\d++, "namespace": ' + _TEXT + rb', "event_type": ' + _TEXT + rb', "metadata": \{'
-_SOURCE = rb'"file": ' + _TEXT + rb', "line_no": \d++, "pid": '
+_TEXT, _KEY = rb'"[^"\\\n]*+"', rb'"([^"\\\n]++)"'
+_STAMP = rb', "time_ms": [0-9]++\.[0-9]++, "namespace": ' + _TEXT + rb', "event_type": ' + _TEXT + rb', "metadata": \{'
+_SOURCE = rb'"file": ' + _TEXT + rb', "line_no": [0-9]++, "pid": '
 _LINE = (
-    rb':::MLLOG[^\S\n]*+\{"key": "([^"\\\n]++)", "value": (?:(true|false)|(-?(?:0|[1-9]\d{0,99}+)(?![.eE\d]))|'
-    rb'(-?(?:0|[1-9]\d{0,99}+)(?:\.\d{1,99}+)?(?:[eE][+-]?\d{1,3}+)?(?!\d))|"([^"\\\n]*+)")'
+    rb':::MLLOG[^\S\n]*+\{"key": '
+    + _KEY
+    + rb', "value": (?:(true|false)|(-?+(?:0|[1-9][0-9]{0,99}+)(?![.eE0-9]))|'
+    + rb'(-?+(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,3}+)?+(?![0-9]))|"([^"\\\n]*+)")'
     + _STAMP
     + rb'(?:"is_error": false, "is_warning": false, '
     + _SOURCE
-    + rb"(\d++)|"
-    rb'"is_error": (?:false|(true)), "is_warning": (?:false|(true)), ' + _SOURCE + rb"\d++)"
-    rb', "tid": \d++\}\}[^\S\n]*+(?:\n|\Z)'
+    + rb"([0-9]++)|"
+    rb'"is_error": (?:false|(true)), "is_warning": (?:false|(true)), ' + _SOURCE + rb"[0-9]++)"
+    rb', "tid": [0-9]++\}\}[^\S\n]*+(?:\n|\Z)'
 )
 _PLAIN = re.compile(_LINE)
-# The same but that texts which nobody reads may hold a backslash or a line end, which is looked for afterwards: matched
-# in two thirds of the time.
-_NEAR_TEXT = b'"[^"]*+"'
-_NEARLY = re.compile(_LINE.replace(_TEXT, _NEAR_TEXT))
+# The same but that keys, and texts which nobody reads, may hold a backslash or a line end, which is looked for
+# afterwards: matched in two thirds of the time.
+_NEARLY = re.compile(_LINE.replace(_TEXT, b'"[^"]*+"').replace(_KEY, b'"([^"]++)"'))
 VALUES, WRITER = (2, 3, 4, 5), 6  # the groups of a value, of the process; those behind match in an error or a warning
 # What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
 _LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')

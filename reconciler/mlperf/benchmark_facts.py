@@ -13,12 +13,12 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert, field
 
-from harness import contract
+from harness import benchmark_catalog
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.documents import parse_yaml_mapping
 from reconciler.resource.inputs import Origin
 
-_FOLDER = Path(contract.__file__).parent / "benchmarks"
+_FOLDER = Path(benchmark_catalog.__file__).parent / "benchmarks"
 _FILE = "benchmark.yaml"
 
 

@@ -10,21 +10,23 @@ from __future__ import annotations
 import bisect
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from reconciler.errors import LogError
-from reconciler.mlperf.loadgen.log_batches import Batches, list_batch_keys, match_batches
+from reconciler.mlperf.loadgen.log_batches import SampleBatches, list_batch_keys, match_batches
 from reconciler.mlperf.loadgen.log_line import (
     MARKER,
     NAMES,
     VALUES,
     WRITER,
+    ListLine,
     LogLine,
+    find_list,
     match_lines,
     parse_line,
     read_plain,
@@ -41,7 +43,8 @@ _DIGITS, _FIRST_APART = 9, 4  # digits of a release, and a release
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
 _DIGITS_OF_TIME = re.compile(r"(\d\d)-(\d\d)-(\d{4}) (\d\d):(\d\d):(\d\d)\.(\d{1,6})", re.ASCII)
 
-_Row = LogLine | re.Match[bytes] | None  # None: a line that LoadGen's logger did not write
+T = TypeVar("T")
+_Row = LogLine | ListLine | re.Match[bytes] | None  # None: a line that LoadGen's logger did not write
 
 
 class _Rows(Struct):
@@ -59,7 +62,9 @@ class _Rows(Struct):
         row = self.rows[at]
         if not isinstance(row, LogLine):
             assert row is not None
-            row = self.rows[at] = read_plain(row, self.number(at))
+            number = self.number(at)
+            row = row.make_line(number) if isinstance(row, ListLine) else read_plain(row, number)
+            self.rows[at] = row
         return row
 
 
@@ -90,15 +95,16 @@ class LogIndex(Mapping[str, LogLine]):
         rows: list[_Row],
         *,
         flagged: Iterable[int] = (),
-        batches: Batches | None = None,
+        batches: SampleBatches | None = None,
         one_process: bool = True,
     ) -> None:
         self.one_process = one_process
+        self.made: dict[Callable[[DetailLog], Any], Any] = {}
         self._texts = tuple(rows)
         self._flagged = flagged
         self._batches = batches
         self._rows = _Rows(rows, batches.above, batches.length) if batches else _Rows(rows, len(rows), 0)
-        keys = [None if row is None else row.key if isinstance(row, LogLine) else NAMES[row[1]] for row in rows]
+        keys = [NAMES[row[1]] if isinstance(row, re.Match) else None if row is None else row.key for row in rows]
         first = dict(zip(keys, range(len(rows)), strict=True))
         self._others: list[tuple[str, int]] = []
         if len(first) < len(rows):
@@ -156,13 +162,15 @@ class LogIndex(Mapping[str, LogLine]):
 
     def find_lists(self, key: str) -> list[tuple[bytes, int, int]]:
         """Of every line of a key a text, and where in it the list of the line is; none where one is not just a list."""
-        own = [self._rows.read(at) for at in self._list_rows(key)]
-        lists = [(entry.raw, *entry.find_list()) for entry in own]
+        own = [self._texts[at] for at in self._list_rows(key)]
+        lists = [(row.data, *row.place) for row in own if isinstance(row, ListLine)]
+        if len(lists) < len(own):
+            return []
         if self._batches is not None and key in self._batches.keys:
             if key != self._batches.keys[0]:
                 return []
             lists += [(self._batches.data, begin, end) for begin, end in self._batches.lists]
-        return [] if any(end == 0 for _, _, end in lists) else lists
+        return lists
 
     def lines(self) -> Iterator[LogLine]:
         return self._with_batches([at for at, row in enumerate(self._texts) if row is not None], ("",))
@@ -222,6 +230,14 @@ class DetailLog(Struct, frozen=True, dict=True):
     def requested(self, name: str, default: Any = None) -> Any:
         """A setting as given to LoadGen, audit overrides included."""
         return self.get(f"requested_{name}", default)
+
+    def once(self, make: Callable[[DetailLog], T]) -> T:
+        """What a function makes of this log, made once for all files that have the same one: its name is not in it."""
+        made = self.index.made
+        if make not in made:
+            made[make] = make(self)
+        found: T = made[make]
+        return found
 
     @functools.cached_property
     def lines(self) -> tuple[LogLine, ...]:
@@ -370,7 +386,7 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
             found = data.find(b"\n", at)
             end = len(data) if found < 0 else found
             other = _parse_other(data, at, end, file, len(rows) + skipped + 1)
-            if other is not None and (other.error or other.warning):
+            if isinstance(other, LogLine) and (other.error or other.warning):
                 flagged.append(len(rows))
             rows.append(other)
             writers.add(_read_writer(data, at, end))
@@ -397,9 +413,8 @@ def _are_of_one_process(writers: set[bytes | None], data: bytes) -> bool:
     return begin < 0 or data.count(_PROCESS) == data.count(own)
 
 
-def _parse_other(data: bytes, begin: int, end: int, file: str, number: int) -> LogLine | None:
+def _parse_other(data: bytes, begin: int, end: int, file: str, number: int) -> LogLine | ListLine | None:
     if not data.startswith(MARKER, begin, end):
         return None
-    # One blank behind the marker, as LoadGen writes it: a long list is then copied once.
     begin += len(MARKER)
-    return parse_line(data[begin + data.startswith(b" ", begin, end) : end], file, number)
+    return find_list(data, begin, end) or parse_line(data[begin:end], file, number)

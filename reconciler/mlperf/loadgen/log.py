@@ -48,7 +48,7 @@ _Row = LogLine | ListLine | re.Match[bytes] | None  # None: a line that LoadGen'
 
 
 class _Rows(Struct):
-    """The lines of a log, made when they are asked for, but for ``skipped`` ones that stand behind the first ``above``."""
+    """The lines of a log, made when they are asked for; but ``skipped`` ones that stand behind the first ``above``."""
 
     rows: list[_Row]
     above: int
@@ -162,14 +162,14 @@ class LogIndex(Mapping[str, LogLine]):
 
     def find_lists(self, key: str) -> list[tuple[bytes, int, int]]:
         """Of every line of a key a text, and where in it the list of the line is; none where one is not just a list."""
-        own = [self._texts[at] for at in self._list_rows(key)]
+        rows, batches = self._list_rows(key), self._batches
+        own = [self._texts[at] for at in rows]
         lists = [(row.data, *row.place) for row in own if isinstance(row, ListLine)]
-        if len(lists) < len(own):
+        if len(lists) < len(own) or (batches is not None and key in batches.keys[1:]):
             return []
-        if self._batches is not None and key in self._batches.keys:
-            if key != self._batches.keys[0]:
-                return []
-            lists += [(self._batches.data, begin, end) for begin, end in self._batches.lists]
+        if batches is not None and key == batches.keys[0]:
+            above = bisect.bisect_left(rows, self._rows.above)
+            lists[above:above] = [(batches.data, begin, end) for begin, end in batches.lists]
         return lists
 
     def lines(self) -> Iterator[LogLine]:

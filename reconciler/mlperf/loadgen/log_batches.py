@@ -1,4 +1,4 @@
-"""SampleBatches of samples in a detail log: an accuracy run loads its library part by part, and LoadGen logs the same lines
+"""Batches of samples in a detail log: an accuracy run loads its library part by part, and LoadGen logs the same lines
 of each part, behind its list of samples. They are most lines of the logs of a round, of which nobody asks for but the
 lists: a batch is matched as a whole, and a line of it is made when it is asked for."""
 

@@ -41,8 +41,8 @@ VALUES, WRITER = (2, 3, 4, 5), 6  # the groups of a value, of the process; those
 _LIST = re.compile(rb'\s*+(\{"key": "([^"\\]++)", "value": \[)')
 _ANY, _BEFORE_STAMP = re.compile(rb'\{"key": "([^"\\]++)", "value": '), b', "time_ms": '
 _LIST_END = re.compile(_STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE + rb'\d++, "tid": \d++\}\}')
-# Behind a list of samples, and a line of a key that is filled in: as nearly plain ones that are neither error nor warning.
-# The first has what all of them repeat, the process in no more digits than a system has.
+# Behind a list of samples, and a line of a key that is filled in: as nearly plain ones, neither error nor warning. The
+# first has what all of them repeat, the process in no more digits than a system has.
 _REPEATED = (
     rb', "namespace": "[^"]*+", "event_type": "[^"]*+", "metadata": \{"is_error": false, "is_warning": false, "file": '
 )

@@ -1,4 +1,4 @@
-"""Batches of samples are matched as a whole, and give what their lines give one by one, whatever they were damaged to."""
+"""Batches of samples are matched as a whole, and say what their lines say one by one, whatever is damaged in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of answers that were read lately: told apart by every byte, forgotten again, with the hashes of all line ends."""
+"""Logs of answers that were read lately: told apart by every byte, forgotten again, hashed with all line ends."""
 
 from __future__ import annotations
 

@@ -85,11 +85,15 @@ _DERIVED = frozenset(
 def find_inconsistencies(log: DetailLog, *, judge_library: bool = True) -> tuple[Inconsistency, ...]:
     """Every way in which a log of a run that ended contradicts itself, in a fixed order. ``judge_library``: a
     count of samples beyond the library is one of them; not where that is judged apart, or allowed."""
+    found = log.once(_find_inconsistencies)
+    return (*found, *find_small_library(log)) if judge_library else found
+
+
+def _find_inconsistencies(log: DetailLog) -> tuple[Inconsistency, ...]:
     if not log.complete or log.mode not in LOADGEN_MODE.values():
         return ()
     checks = _ANY if log.mode == LOADGEN_MODE[ACCURACY] else (*_ANY, *_PERFORMANCE)
-    found = tuple(item for check in checks for item in check(log))
-    return (*found, *find_small_library(log)) if judge_library else found
+    return tuple(item for check in checks for item in check(log))
 
 
 def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:

@@ -10,14 +10,22 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from reconciler.mlperf.loadgen.log_line import BEHIND_LIST, LINE_OF_KEY, MARKER, WRITER_OF_BATCH, LogLine, read_line
+from reconciler.mlperf.loadgen.log_line import (
+    BEHIND_LIST,
+    LINE_OF_KEY,
+    MARKER,
+    WRITER_OF_BATCH,
+    ListLine,
+    LogLine,
+    read_line,
+)
 
 _MOST_LINES = 32  # of a batch; LoadGen's have a dozen
 _FEWEST = 8  # batches: to match fewer as a whole takes longer than to match their lines
 _LIST = MARKER + b' {"key": "%b", "value": ['
 
 
-class Batches(Struct, frozen=True):
+class SampleBatches(Struct, frozen=True):
     """Those that follow each other. ``above``: how many lines of the log are before them. ``keys``: of the lines of
     each, that of its list first. ``places``: where each begins in ``data``, and where the last one ends. ``lists``:
     where their lists are. ``writers``: the processes that wrote them."""
@@ -54,14 +62,14 @@ def list_batch_keys(data: bytes, begin: int, rows: Sequence[object]) -> tuple[by
     for row in reversed(rows[-_MOST_LINES:]):
         if isinstance(row, re.Match):
             keys.append(row[1])
-        elif isinstance(row, LogLine) and row.raw and data.startswith(_LIST % row.key.encode(), begin):
+        elif isinstance(row, ListLine) and data.startswith(_LIST % row.key.encode(), begin):
             return (row.key.encode(), *reversed(keys))
         else:
             break
     return ()
 
 
-def match_batches(data: bytes, begin: int, above: int, keys: tuple[bytes, ...]) -> Batches | None:
+def match_batches(data: bytes, begin: int, above: int, keys: tuple[bytes, ...]) -> SampleBatches | None:
     """Those from ``begin`` on whose lines have these keys and are as LoadGen writes them. None where they are few, or a
     text among them is not, so that they must be read line by line."""
     head = _LIST % keys[0]
@@ -80,7 +88,7 @@ def match_batches(data: bytes, begin: int, above: int, keys: tuple[bytes, ...]) 
         places.append(at := found.end())
     if not lists or data.count(b"\n", begin, at) != len(lists) * len(keys) or data.find(b"\\", begin, at) >= 0:
         return None
-    return Batches(data, above, tuple(key.decode("utf-8", "replace") for key in keys), places, lists, writers)
+    return SampleBatches(data, above, tuple(key.decode("utf-8", "replace") for key in keys), places, lists, writers)
 
 
 def _has_several(data: bytes, head: bytes, begin: int) -> bool:

@@ -8,7 +8,7 @@ import functools
 import json
 import re
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -38,12 +38,14 @@ _PLAIN = re.compile(_LINE)
 _NEARLY = re.compile(_LINE.replace(_TEXT, b'"[^"]*+"').replace(_KEY, b'"([^"]++)"'))
 VALUES, WRITER = (2, 3, 4, 5), 6  # the groups of a value, of the process; those behind match in an error or a warning
 # What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
-_LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
+_LIST = re.compile(rb'\s*+(\{"key": "([^"\\]++)", "value": \[)')
 _ANY, _BEFORE_STAMP = re.compile(rb'\{"key": "([^"\\]++)", "value": '), b', "time_ms": '
 _LIST_END = re.compile(_STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE + rb'\d++, "tid": \d++\}\}')
-# Behind a list of samples, and a line of a key that is filled in: as nearly plain ones that are neither error nor warning.
-# The first has what all of them repeat, the process in no more digits than a system has.
-_REPEATED = rb', "namespace": "[^"]*+", "event_type": "[^"]*+", "metadata": \{"is_error": false, "is_warning": false, "file": '
+# Behind a list of samples, and a line of a key that is filled in: as nearly plain ones, neither error nor warning. The
+# first has what all of them repeat, the process in no more digits than a system has.
+_REPEATED = (
+    rb', "namespace": "[^"]*+", "event_type": "[^"]*+", "metadata": \{"is_error": false, "is_warning": false, "file": '
+)
 _BEHIND = rb', "time_ms": [0-9]++\.[0-9]++%b"[^"]*+", "line_no": [0-9]++, "pid": %b, "tid": [0-9]{1,20}+\}\}\n'
 BEHIND_LIST = _BEHIND % (b"(" + _REPEATED + b")", b"([0-9]{1,10}+)")
 LINE_OF_KEY = (
@@ -69,7 +71,7 @@ def _parse_double(text: str) -> Decimal:
 _DECODER = json.JSONDecoder(parse_float=_parse_double, strict=False)
 
 
-class LogLine(NamedTuple):
+class LogLine(msgspec.Struct, frozen=True):
     """One entry: ``line`` is 1-based. ``raw`` holds the JSON of a list, whose ``value`` is then None."""
 
     key: str
@@ -88,12 +90,6 @@ class LogLine(NamedTuple):
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
 
-    def find_list(self) -> tuple[int, int]:
-        """Where the text of a list, on which alone its value depends, is in ``raw``; (0, 0) where that is none."""
-        found = _LIST.match(self.raw)
-        end = _find_list_end(self.raw, found.end()) if found is not None else 0
-        return (found.end() - 1, end) if found is not None and end else (0, 0)
-
     def read_integers(self) -> list[int]:
         """The integers of a list, whatever else it has; of a list of thousands in a fraction of the time."""
         if self.raw:
@@ -105,10 +101,32 @@ class LogLine(NamedTuple):
         return [item for item in value if isinstance(item, int)] if isinstance(value, list) else []
 
 
-def _find_list_end(raw: bytes, begin: int) -> int:
-    """Of the list that begins before ``begin``; 0 where more follows than LoadGen writes behind it."""
-    end = raw.find(b"]", begin) + 1
-    return end if end and _LIST_END.fullmatch(raw, end) else 0
+class ListLine(msgspec.Struct, frozen=True):
+    """A line of a list as LoadGen writes it, to the end: of an object that names its key twice, readers of JSON take
+    the last. ``begin``, ``end``: of its object in ``data``; ``place``: of the list, on which alone its value depends.
+    """
+
+    key: str
+    data: bytes
+    begin: int
+    end: int
+    place: tuple[int, int]
+
+    def make_line(self, number: int) -> LogLine:
+        return LogLine(self.key, None, number, raw=self.data[self.begin : self.end])
+
+
+def find_list(data: bytes, begin: int, end: int) -> ListLine | None:
+    """Where that is all between ``begin`` and ``end``, but for blanks."""
+    found = _LIST.match(data, begin, end)
+    if found is None:
+        return None
+    close = data.find(b"]", found.end(), end) + 1
+    behind = _LIST_END.match(data, close, end) if close else None
+    if behind is None or data[behind.end() : end].strip():
+        return None
+    name = found[2].decode("utf-8", "replace")
+    return ListLine(name, data, found.start(1), behind.end(), (found.end() - 1, close))
 
 
 class _IntegerList(msgspec.Struct):
@@ -151,11 +169,9 @@ def _match_each(shape: re.Pattern[bytes], data: bytes, begin: int) -> list[re.Ma
 
 
 def parse_line(raw: bytes, file: str, number: int) -> LogLine:
+    """Of what stands behind the marker, and is no list as LoadGen writes it."""
     raw = raw.strip()
     try:
-        # As LoadGen writes it, to the end: of an object that names its key twice, readers of JSON take the last.
-        if (found := _LIST.match(raw)) is not None and _find_list_end(raw, found.end()):
-            return LogLine(found[1].decode("utf-8", "replace"), None, number, raw=raw)
         if (known := _read_recent(raw)) is not None:
             return LogLine(*known, number)
         entry = _decode(raw)
@@ -175,9 +191,13 @@ def parse_line(raw: bytes, file: str, number: int) -> LogLine:
 
 
 def read_line(text: bytes, number: int) -> LogLine:
-    """Of a whole line that is known to be LoadGen's."""
+    """Of a whole line that is known to be LoadGen's: a plain one, or of a list."""
+    listed = find_list(text, len(MARKER), len(text))
+    if listed is not None:
+        return listed.make_line(number)
     plain = _PLAIN.match(text)
-    return read_plain(plain, number) if plain is not None else parse_line(text.removeprefix(MARKER), "", number)
+    assert plain is not None
+    return read_plain(plain, number)
 
 
 def read_plain(plain: re.Match[bytes], number: int) -> LogLine:

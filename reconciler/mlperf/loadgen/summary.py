@@ -7,7 +7,7 @@ import functools
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, Overflow
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -114,7 +114,7 @@ def list_result_keys(scenario: str) -> list[tuple[str, str]]:
     return list(names.items())
 
 
-class SummaryLine(NamedTuple):
+class SummaryLine(Struct, frozen=True):
     """The text behind a key, and its 1-based line."""
 
     value: str

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from reconciler.mlperf.loadgen.log import AUDIT_TEXT, TEXT_MARKER, DetailLog, LogIndex
+from reconciler.mlperf.loadgen.log import AUDIT_TEXT, TEXT_MARKER, DetailLog
+from reconciler.mlperf.loadgen.log_index import LogIndex
 from reconciler.mlperf.loadgen.log_line import LogLine
 from reconciler.mlperf.loadgen.summary import OLD_WORDS, SummaryLog, list_result_keys
 from reconciler.mlperf.log_files import DETAIL

@@ -5,6 +5,7 @@ A name that nothing reads would silently change no rule, so it is refused where 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar, get_args
 
@@ -76,13 +77,16 @@ def make_section(name: str, value: Any) -> Any:
     return make_values(name, items, value) if _is_struct(items) else value
 
 
+_list_fields = functools.cache(fields)
+
+
 def _is_struct(of: Any) -> bool:
     return isinstance(of, type) and issubclass(of, Struct)
 
 
 def make_value(where: str, of: type[_T], entry: Any) -> _T:
     """A struct from the keys of a mapping, which are its fields."""
-    known = fields(of)
+    known = _list_fields(of)
     _check_names(where, _mapping(where, entry), [item.name for item in known], "key")
     for item in known:
         if item.required and item.name not in entry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from decimal import Decimal
 
 from reconciler.mlperf.accuracy import METRIC_LINES, WHOLE_SET, check_bars, is_digest, parse_accuracy
@@ -13,7 +13,7 @@ from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.tree.check.runs import check_audit_absent
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.cell import Folder
-from reconciler.tree.reading.recent import Answers
+from reconciler.tree.reading.recent import HeldAnswers
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 
@@ -155,7 +155,7 @@ def hash_of_log(view: CellView) -> Complaints:
         yield from _archived(view, report.hash.lower(), answers.data, place, log)
 
 
-def _answers(view: CellView, folder: Folder) -> Answers | None:
+def _answers(view: CellView, folder: Folder) -> HeldAnswers | None:
     found = view.files.answers(folder)
     return found if found is not None and len(found.data) <= _WHOLE else None
 

@@ -127,6 +127,10 @@ def check_power_files(view: CellView) -> Complaints:
 
 
 def is_power(view: CellView) -> bool:
+    return view.once(_has_power)
+
+
+def _has_power(view: CellView) -> bool:
     return (view.files.results / "performance" / "power").exists
 
 

@@ -32,7 +32,7 @@ from reconciler.tree.reading.files import (
     read_file,
 )
 from reconciler.tree.reading.places import LEGACY, CellPlace, SubmitterPlace
-from reconciler.tree.reading.recent import RECENT, RECENT_ANSWERS, Answers, digest_log
+from reconciler.tree.reading.recent import RECENT, RECENT_ANSWERS, HeldAnswers, digest_log
 
 USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
 _TEST = re.compile(r"TEST\d\d(-[AB])?")
@@ -123,7 +123,7 @@ class CellFiles(Struct, frozen=True, dict=True):
         return {}
 
     @cached_property
-    def _answers(self) -> dict[str, Answers]:
+    def _answers(self) -> dict[str, HeldAnswers]:
         return {}
 
     @cached_property
@@ -231,14 +231,14 @@ class CellFiles(Struct, frozen=True, dict=True):
             self._kept[place] = data, limit
         return data if data is not None and len(data) <= limit else None
 
-    def answers(self, folder: Folder) -> Answers | None:
+    def answers(self, folder: Folder) -> HeldAnswers | None:
         """The accuracy log of a run, whole or truncated; None where it is absent or cannot be read."""
         data, place = self.content(folder, ACCURACY_LOG, LOG_LIMIT), folder.location
         if data is not None and place not in self._answers:
             self._answers[place] = RECENT_ANSWERS.find(data)
         return self._answers.get(place)
 
-    def whole_answers(self, folder: Folder) -> Answers | None:
+    def whole_answers(self, folder: Folder) -> HeldAnswers | None:
         """The same, where the tree has all of it."""
         found = self.answers(folder)
         return found if found is not None and found.data and not found.truncated else None

@@ -49,7 +49,7 @@ class RecentLogs(Struct):
         return log
 
 
-class Answers(Struct, frozen=True, dict=True):
+class HeldAnswers(Struct, frozen=True, dict=True):
     """An accuracy log, and what was made of it."""
 
     data: bytes
@@ -91,15 +91,15 @@ class RecentAnswers(Struct):
     """By their length and ends, the least lately made first."""
 
     held: int = 0
-    _logs: dict[tuple[int, bytes], Answers] = field(default_factory=dict)
+    _logs: dict[tuple[int, bytes], HeldAnswers] = field(default_factory=dict)
 
-    def find(self, data: bytes) -> Answers:
+    def find(self, data: bytes) -> HeldAnswers:
         key = (len(data), data[:_TOLD] + data[-_TOLD:])
         known = self._logs.get(key)
         if known is not None and known.data == data:
             return known
         self.held += len(data) - (len(known.data) if known is not None else 0)
-        found = self._logs[key] = Answers(data)
+        found = self._logs[key] = HeldAnswers(data)
         while self.held > _HELD:
             self.held -= len(self._logs.pop(next(iter(self._logs))).data)
         return found

@@ -122,7 +122,7 @@ class _Memory(Struct):
             self.files[key] = f"{run.folder.shown}/{DETAIL}"
         for read in list_runs(view):
             key = (view.files.submitter.submitter, str(view.cell), read.name)
-            self.fingerprints[key] = find_fingerprints(read.log)
+            self.fingerprints[key] = read.log.once(find_fingerprints)
 
 
 def verify_cell(view: CellView, about: About) -> Iterator[TreeFinding]:

@@ -21,7 +21,7 @@ from reconciler.tree.check.demands import Complaints
 from reconciler.tree.findings import Complaint, Place, Severity
 from reconciler.tree.reading.cell import Folder, RunFolder
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.recent import Answers
+from reconciler.tree.reading.recent import HeldAnswers
 from reconciler.tree.reading.view import CellView
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class TreeLogs(RunLogs, frozen=True):
     as entries."""
 
     files: RunFolder | None = None
-    held: Answers | None = None
+    held: HeldAnswers | None = None
 
     def entries(self, run: str) -> Iterable[Entry]:
         """Those of a small log are kept: a test is judged once for each type that they may be read as."""

@@ -25,7 +25,7 @@ _ANSWER = re.compile(r"Watts,(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,
 # To the end of its line, so that the next one is tried at its beginning alone.
 _SAMPLE = re.compile(rb"^Time,[^,\n]{1,40}+,Watts,(-?\d{1,9}+(?:\.\d{1,9}+)?+),[^\n]*+\n?", re.MULTILINE)
 _NEAR = 1e-5  # of a mean: six digits after the point are printed
-_NUMBER = rb"(-?\d{1,9}+(?:\.\d{1,9}+)?+)"
+_NUMBER = rb"(-?+[0-9]{1,9}+(?:\.[0-9]{1,9}+|))"
 _WATTS = b",Watts,"
 _VALUES = rb",Watts,%b,Volts,%b,Amps,%b,PF,%b" % ((_NUMBER,) * 4)
 _MOST_CHANNELS, _IDLE = 16, (0.0,) * 4  # no analyzer has more than 7

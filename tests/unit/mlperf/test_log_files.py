@@ -18,3 +18,11 @@ def test_a_whole_log_has_all_of_its_lines() -> None:
     log = b"[\nfirst,\nlast ... ]"
     assert not is_truncated(log)
     assert split_answers(log) == ([b"[", b"first,", b"last ... ]"], True)
+
+
+@pytest.mark.parametrize("dots", [b"...", b"\n...", b"\n...\n", b"\n...\n\n"])
+def test_dots_before_the_cut_are_no_cut(dots: bytes) -> None:
+    log = b"[\nfirst," + dots + b"second,\ncut he\n\n...\n\nlast]"
+    assert is_truncated(log)
+    assert split_answers(log) == ([*(b"[\nfirst," + dots + b"second,").splitlines(), b"last]"], False)
+    assert not is_truncated(b"[\nfirst," + dots + b"second]")

@@ -51,3 +51,17 @@ def test_answers_of_a_run_that_tells_nothing_of_what_it_issued_are_judged_by_the
     assert list(find_wrong_answers(answers(0, 3, 3), log)) == []
     (wrong,) = find_wrong_answers(answers(0, 4), log)
     assert wrong == "answers: mlperf_log_accuracy.json answers sample 4, and the library has 4 samples"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{ "seq_id" : 0, "qsl_idx" : 3, "qsl_idx" : 1, "data" : "00" }',
+        b'{ "seq_id":0, "qsl_idx":3 }{ "seq_id" :1,"qsl_idx": 1 }',
+        b'"qsl_idx" "qsl_idx" : 3, "seq_id" :\t0, "seq_id" : one, "seq_id" : 1, "qsl_idx" : 01',
+    ],
+    ids=["twice in an entry", "several in a line", "names without a number"],
+)
+def test_every_sample_that_is_named_counts_wherever_it_stands(text: bytes) -> None:
+    wrong = list(find_wrong_answers([b'{ "seq_id" : 2, "qsl_idx" : 0, "data" : "00" },\n', text], accuracy_run(4, 3)))
+    assert not [line for line in wrong if "answers 2" in line or "expected those" in line]

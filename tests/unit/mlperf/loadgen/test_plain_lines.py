@@ -7,8 +7,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from reconciler.errors import LogError
+from reconciler.mlperf.loadgen import log_line
 from reconciler.mlperf.loadgen.log import parse_detail
 
 TAIL = (
@@ -79,3 +82,30 @@ def test_lines_are_counted_and_found_whatever_their_ends(ending: bytes) -> None:
         assert log.length == 6
         assert [(entry.line, entry.read()) for entry in log.lines] == [(1, 1), (3, [1, 2]), (5, "text"), (6, 2)]
         assert [entry.line for entry in log.errors] == [6]
+
+
+SOURCES = '{"/a.cc": "01ab", "/caf\u00e9": ["x", 1.5]}'
+ODD = st.sampled_from(
+    ["", '"', "\\", "{", "}", ", ", '"time_ms": ', ', "time_ms": 1.5', ', "value": 3', "\\u12", "1e999", "\x01", "NaN"]
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 30), ODD), max_size=2), st.booleans())
+@example([(0, 0, "")], False)
+def test_a_value_that_many_logs_have_is_that_of_its_whole_line(damages: list[tuple[int, int, str]], text: bool) -> None:
+    """LoadGen says the same of its sources in all logs of a release: it is decoded once, and apart from its line."""
+    written = line('"two\\nlines"' if text else SOURCES).decode()
+    for at, count, piece in damages:
+        written = written[:at] + piece + written[at + count :]
+    data = line("1") + written.encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_line, "_read_recent", lambda _: None)
+        alone = read(data)
+    assert read(data) == read(data) == alone
+
+
+def read(data: bytes) -> object:
+    try:
+        return [(entry, entry.read()) for entry in parse_detail(data).lines]
+    except LogError as error:
+        return error.message, error.fix

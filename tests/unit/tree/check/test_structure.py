@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.foreign import DEEPEST
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.findings import Severity, TreeFinding
 from tests.unit.tree.check.made import write
@@ -119,8 +120,17 @@ def test_the_folder_of_the_code_may_have_its_older_name(tree: Path) -> None:
     assert not find(tree, "submitter.source")
     (tree / ACME / "code").rename(tree / ACME / "sources")
     assert told(tree, "submitter.source") == [(f"{ACME}/src", "missing")]
-    (tree / ACME / "results").rename(tree / ACME / "pending")  # one thing is missing, not two
+    (tree / ACME / "measurements").mkdir()  # as older trees have them
+    assert told(tree, "submitter.source") == [(f"{ACME}/code", "missing")]
+    (tree / ACME / "sources").rename(tree / ACME / "src")
     assert not find(tree, "submitter.source")
+
+
+def test_of_a_submitter_without_results_these_are_missing_alone(tree: Path) -> None:
+    write(tree / "closed/Late/notes.md", "x")
+    found = [f for f in check_tree(tree, round_name="v6.1").findings if f.submitter == "Late"]
+    said = [(f.rule.id, f.complaint.place.file, f.complaint.found) for f in found]
+    assert said == [("submitter.results", "closed/Late/results", "missing")]
 
 
 @pytest.mark.parametrize(
@@ -200,6 +210,24 @@ def test_a_link_that_leads_nowhere_and_a_folder_that_holds_nothing_are_named(tre
     (folder / "linked").symlink_to("empty")
     assert told(tree, "submitter.links") == [(f"{ACME}/src/resnet/broken", "a broken link")]
     assert told(tree, "submitter.empty") == [(f"{ACME}/src/resnet/empty", "an empty folder")]
+
+
+def test_entries_are_named_in_their_order_to_the_deepest_that_is_examined(tree: Path) -> None:
+    top = tree / ACME / "src"
+    for name in ("c d", "a b", "b c"):
+        write(top / name, "x")
+    deep = top.joinpath(*"d" * (DEEPEST - 1))
+    deep.mkdir(parents=True)
+    shown = deep.relative_to(tree).as_posix()
+    write(deep / "x y", "not examined")
+    assert [file for file, _ in told(tree, "submitter.names")] == [f"{ACME}/src/{n}" for n in ("a b", "b c", "c d")]
+    nested = f"folders nested more than {DEEPEST} deep, which were not examined"
+    assert told(tree, "submitter.depth") == [(shown, nested)]
+    (deep / "x y").unlink()
+    deep.rmdir()
+    write(deep.parent / "x y", "examined")
+    assert told(tree, "submitter.depth") == []
+    assert told(tree, "submitter.names")[-1][0] == f"{shown.rpartition('/')[0]}/x y"
 
 
 SOFTENED: dict[str, Callable[[Path], object]] = {

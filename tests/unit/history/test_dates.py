@@ -142,6 +142,22 @@ def test_a_run_that_is_dated_before_the_published_one_did_not_begin_after_its_en
     assert order(seconds=3 * 3600 + 50 - 60) == []  # it took as long as that
 
 
+@pytest.mark.parametrize("lacking", ["begin", "end", "published end", "date"])
+def test_where_a_time_is_missing_runs_have_no_order(lacking: str) -> None:
+    one, other = run(NOON - HOUR, digest="b"), run(NOON)
+    began, ended = NOON + 2 * HOUR, NOON + 3 * HOUR
+    logs = {"a" * 64: log(NOON, NOON + HOUR), "b" * 64: log(began, ended)}
+    assert told(verify_order(CELL, "other run", one, other, logs))
+    match lacking:
+        case "date":
+            one = replace(one, started="2026-01-02, in the morning")
+        case "published end":
+            logs["a" * 64] = log(NOON, None)
+        case _:
+            logs["b" * 64] = log(None if lacking == "begin" else began, None if lacking == "end" else ended)
+    assert told(verify_order(CELL, "other run", one, other, logs)) == []
+
+
 @pytest.mark.parametrize("fact", ["machine.job", "machine.nodes"])
 def test_a_run_that_had_to_wait_may_begin_late(fact: str) -> None:
     assert order(facts={fact: RecordedFact("7", Role.NOTE)}) == []
@@ -179,6 +195,19 @@ def test_a_record_was_made_before_the_commit_that_brought_it(tmp_path: Path, lat
     assert told(find_wrong_dates(tmp_path, at, {})) == []
 
 
+def test_a_record_is_named_for_its_own_cell_alone(tmp_path: Path) -> None:
+    """The run of one cell may count for another, whose result is inferred from it."""
+    at = snapshot({"Run/1": run(NOON + 2 * HOUR)})
+    at.difference.chosen[replace(CELL, scenario="MultiStream")] = Chosen(performance="Run/1", accuracy="Run/2")
+    appeared = {("state/records/Run/1.json", "b"): commit(NOON)}
+    assert [what for what, _ in told(find_wrong_dates(tmp_path, at, appeared))] == ["Run performance: when it was made"]
+
+
+def test_a_record_without_a_time_is_held_against_no_commit(tmp_path: Path) -> None:
+    at = snapshot({"Run/1": replace(run(NOON), started="tomorrow")})
+    assert told(find_wrong_dates(tmp_path, at, {("state/records/Run/1.json", "b"): commit(NOON)})) == []
+
+
 def test_wrong_dates_come_in_the_order_of_their_cells(tmp_path: Path) -> None:
     late = run(NOON + 2 * HOUR)
     at = snapshot({f"Run/{name}": of_cell(late, name) for name in ("net", "bert", "dlrm")})
@@ -208,6 +237,18 @@ def test_a_decision_was_made_after_the_commit_that_it_names_and_before_the_one_t
     assert find(early, made_at, cell=None) == [("submission", what, said)]
     assert find(early, made_at, of="") == []  # it names none
     assert find(early, made_at, of="0" * 40) == []  # that commit is not here
-    late = made_at + HOUR + SECOND
-    ((_, _, detail),) = find(late, made_at)
-    assert detail.endswith(f"and a commit of {made_at:%Y-%m-%dT%H:%M:%SZ} brought it")
+    brought = f"and a commit of {made_at - 9 * HOUR:%Y-%m-%dT%H:%M:%SZ} brought it"
+    for made in (made_at, early):  # the second is before both
+        ((_, _, detail),) = find(made, made_at - 9 * HOUR)
+        assert detail.endswith(brought)
+
+
+def test_a_decision_without_a_time_is_passed_over_and_others_come_in_the_order_of_their_files(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "base")
+    odd = Freeze(CELL, "the end", "Ada", NOON.isoformat(), None, git(tmp_path, "rev-parse", "HEAD"))
+    unknown = replace(odd, made="some day")
+    paths = [f"state/freezes/{name}.json" for name in ("2", "3", "1")]
+    at = snapshot({}, dict(zip(paths, (odd, unknown, odd), strict=True)))
+    found = find_wrong_dates(tmp_path, at, {(path, "b"): commit(NOON) for path in paths})
+    assert [claim.detail.partition(" ")[0] for claim in found] == [paths[2], paths[0]]

@@ -39,9 +39,7 @@ def log(began: datetime | None, ended: datetime | None) -> bytes:
 def run(started: datetime, seconds: float = 100.0, digest: str = "a", **more: Any) -> Record:
     artifacts = (Artifact(DETAIL, digest * 64, 1, "logs"),)
     address = Address(Kind.RUN, f"{CELL}/performance")
-    return Record(
-        address, "k" * 64, 1, Ended.DONE, started.isoformat(), seconds, "a", {}, artifacts=artifacts, **more
-    )
+    return Record(address, "k" * 64, 1, Ended.DONE, started.isoformat(), seconds, "a", {}, artifacts=artifacts, **more)
 
 
 def told(claims: Iterator[Claim]) -> list[tuple[str, str]]:

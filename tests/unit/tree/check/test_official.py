@@ -41,7 +41,9 @@ def ask(root: Path, *findings: TreeFinding, seconds: float = 60.0, rounds: tuple
 
 
 def own(rule: str, found: str = "of ours") -> TreeFinding:
-    return TreeFinding(Rule(rule, rule, ("ours",)), "Acme", "closed/sys1/resnet", Complaint(Place("a.json", 3), found, "better"))
+    return TreeFinding(
+        Rule(rule, rule, ("ours",)), "Acme", "closed/sys1/resnet", Complaint(Place("a.json", 3), found, "better")
+    )
 
 
 def test_without_a_checker_the_checkout_is_refused(tmp_path: Path) -> None:

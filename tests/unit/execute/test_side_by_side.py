@@ -46,7 +46,7 @@ def make_context(root: Path, check: Check) -> AttemptContext:
 
 def test_queue_is_left_to_itself_once_nothing_else_is_under_way(tmp_path: Path) -> None:
     """A step that does not outlive the pass is waited for, however long the queue has had the other one."""
-    desired, paths = desire([Wish("net"), Wish("other", data=1)]), RepositoryPaths(tmp_path)
+    desired = desire([Wish("net"), Wish("other", data=1)])
     plan = World().plan(desired, Policy(only=frozenset({"dataset"})))
     queued, here = plan.steps
     submitted, looks = threading.Event(), threading.Semaphore(0)

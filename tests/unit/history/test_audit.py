@@ -103,7 +103,7 @@ def test_what_a_run_was_made_from_is_in_the_commit(recorded: Path, kind: Kind) -
     path.unlink()
     Repository(recorded).commit()
     said = f"the record of its {str(kind).lower()} is not in this commit: {kind}/{path.stem}"
-    assert {what: find(recorded, what) for what in whats} == dict.fromkeys(whats, [(Proof.MISSING, said)])
+    assert {what: find(recorded, what) for what in whats} == {what: [(Proof.MISSING, said)] for what in whats}
 
 
 def test_a_record_has_the_marks_that_its_spec_gives_it(recorded: Path) -> None:

@@ -1,4 +1,4 @@
-"""What may stand in the root of a tree and in a submitter's folder: small trees, whose runs are nobody's concern here."""
+"""What may stand in the root of a tree and in a submitter's folder: small trees, whose runs nobody looks at here."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from harness.contract import Result
 from reconciler.desired.detail import Detail
-from reconciler.execute.attempt import Attempt, Intent, create
+from reconciler.execute.attempt import Attempt, Intent, MachineFacts, create
 from reconciler.execute.child import Detached
 from reconciler.execute.executors.executor import (
     Capacity,
@@ -23,10 +23,11 @@ from reconciler.execute.executors.executor import (
     write_handle,
 )
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.perform import AttemptContext, Finished, perform
+from reconciler.execute.perform import AttemptContext, Finished, begin, perform
 from reconciler.files import RepositoryPaths
 from reconciler.plan.make import Policy
 from reconciler.plan.plan import Step
+from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended
 from reconciler.resource.settings import CellSettings
 from tests.unit.diff.simulated import Wish, World, desire
@@ -114,6 +115,29 @@ def test_a_step_that_nobody_began_is_begun_and_submitted(tmp_path: Path) -> None
     )
     assert (record.tool, record.spec, record.dirty, record.seconds) == ("tool 1", {"specs/a.yaml": "blob"}, True, 1.5)
     assert set(record.inputs) == {item.name for item in a_pass.detail.inputs if item.value is not None}
+
+
+@pytest.mark.parametrize(
+    ("address", "seen"),
+    [
+        (Address(Kind.RUN, "open/box/net/Offline/accuracy"), True),
+        (Address(Kind.COMPLIANCE_TEST, "open/box/net/Offline/TEST01"), True),
+        (Address(Kind.RUN, "open/other/net/Offline/accuracy"), False),
+        (Address(Kind.ENGINE, "open/box/net/Offline"), False),
+        (Address(Kind.DATASET, "box"), False),
+    ],
+    ids=["run", "test", "of another system", "engine", "data set"],
+)
+def test_what_was_seen_of_the_machines_goes_with_the_runs_of_their_system(
+    address: Address, seen: bool, tmp_path: Path
+) -> None:
+    a_pass = Pass(tmp_path)
+    step: Step = replace(a_pass.step, change=replace(a_pass.step.change, address=address))
+    machine = MachineFacts(({"host": "n1"},), ("570.1",))
+    context = replace(a_pass.context, nodes={"box": machine}, shared_with="PID 7")
+    attempt = begin(step, a_pass.detail, {}, context)
+    wanted = machine if seen else MachineFacts()
+    assert attempt.intent.machine == replace(wanted, shared_with="PID 7")
 
 
 def test_what_an_earlier_pass_submitted_is_followed_where_it_is(tmp_path: Path) -> None:

@@ -29,14 +29,22 @@ def test_what_cannot_be_a_signature_is_a_bad_one(signature: bytes, when: str, wh
 PGP = b"-----BEGIN PGP SIGNATURE-----\nAAAA\n-----END PGP SIGNATURE-----\n"
 
 
+_NOTING = """#!/bin/sh
+cd {folder}
+printf '%s\\n' "$@" > words
+cat > data
+for word; do case "$word" in /*) cat "$word" > key 2> /dev/null;; esac; done
+echo no luck >&2
+cat signature
+exit {status}
+"""
+
+
 def stand_in(folder: Path, signature: bytes, status: int = 0) -> str:
     """A program that notes how it is called and what it is to sign, and the key where that is a file. Its words."""
     (folder / "signature").write_bytes(signature)
     script = folder / "sign here"
-    script.write_text(
-        f"#!/bin/sh\ncd {shlex.quote(str(folder))}\nprintf '%s\\n' \"$@\" > words\ncat > data\n"
-        f'for word; do case "$word" in /*) cat "$word" > key 2> /dev/null;; esac; done\necho no luck >&2\ncat signature\nexit {status}\n'
-    )
+    script.write_text(_NOTING.format(folder=shlex.quote(str(folder)), status=status))
     script.chmod(0o755)
     return f"{shlex.quote(str(script))} --with 'two words'"
 

@@ -15,14 +15,16 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Proof
-from reconciler.history.verdicts import verify_verdict
+from reconciler.history.verdicts import verify_imported, verify_verdict
 from reconciler.mlperf.compliance.entries import Entry
 from reconciler.mlperf.compliance.test07 import judge_test07
 from reconciler.mlperf.compliance.test09 import judge_test09
 from reconciler.mlperf.compliance.verdict import AuditVerdict
 from reconciler.mlperf.log_files import ACCURACY_LOG, DETAIL, SUMMARY
+from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedInput
+from reconciler.resource.settings import CellSettings
 
 CELL = Cell("closed", "box", "gpt-oss-120b", "Offline")
 SCORED = judge_test07("'exact_match': 65.1, of 4388 samples", Decimal("60.698"))
@@ -153,3 +155,76 @@ def test_a_verdict_without_the_logs_of_its_run_is_missing(lost: str) -> None:
 def test_a_verdict_over_answers_that_are_not_here_is_attested() -> None:
     said = "TEST PASS, as recorded: the whole accuracy log of the audit run is not in this commit"
     assert record(COUNTED).verify(without=ACCURACY_LOG) == (Proof.ATTESTED, said)
+
+
+OUTPUT = "verify_output_len.txt"
+LENGTH_OF_ROUND = 1250  # tokens: within what v6.1 asks of this test
+
+
+def import_test(test: str, files: dict[str, str], *, without: str = "", key: str = "") -> dict[str, tuple[Proof, str]]:
+    """What is claimed of a test whose folder came as it is. ``without``: a file that the commit lost."""
+    artifacts = tuple(Artifact(n, f"{at:064}", 1, "logs") for at, n in enumerate(files))
+    listed = digest([[a.name, a.sha256] for a in artifacts])
+    came = replace(
+        record(COUNTED).record,
+        address=Address(Kind.COMPLIANCE_TEST, f"{CELL}/{test}"),
+        key=key or listed,
+        artifacts=(*artifacts, Artifact("weights.bin", "f" * 64, 1, "objects")) if key == "other" else artifacts,
+    )
+    logs = {a.sha256: files[a.name].encode() for a in artifacts if a.name != without}
+    desired = SimpleNamespace(
+        submission=SimpleNamespace(round="v6.1"), detail=lambda _: SimpleNamespace(settings=CellSettings({}))
+    )
+    at: Any = SimpleNamespace(records={}, desired=desired)
+    claims = list(verify_imported(CELL, test, came, Chosen(), at, logs))
+    assert {claim.where for claim in claims} == {str(CELL)}
+    return {claim.what: (claim.proof, claim.detail) for claim in claims}
+
+
+def lay_out(count: int = LENGTH_OF_ROUND, said: str = "TEST PASS") -> dict[str, str]:
+    """The folder of TEST09 with two answers of so many tokens."""
+    data = bytes(4 * count).hex()
+    answers = [{"seq_id": n, "qsl_idx": n, "data": data} for n in (0, 1)]
+    return {"accuracy/mlperf_log_accuracy.json": json.dumps(answers), OUTPUT: f"Mean output tokens: {count}\n{said}\n"}
+
+
+def test_an_imported_test_is_judged_by_the_logs_that_came_with_it() -> None:
+    found = import_test("TEST09", lay_out())
+    (proof, detail) = found["TEST09: inputs"]
+    assert proof is Proof.PROVEN
+    assert detail.startswith("2 files give key ")
+    assert found["TEST09 verdict"] == (Proof.PROVEN, f"{OUTPUT} from the logs")
+
+
+def test_an_imported_pass_that_its_logs_deny_is_contradicted() -> None:
+    proof, detail = import_test("TEST09", lay_out(10))["TEST09 verdict"]
+    assert proof is Proof.CONTRADICTED
+    assert detail.startswith(f"{OUTPUT} says TEST PASS, its logs TEST FAIL: the mean output of 10.00 tokens")
+    honest = import_test("TEST09", lay_out(10, "TEST FAIL"))["TEST09 verdict"]
+    assert honest == (Proof.PROVEN, f"{OUTPUT} from the logs")
+
+
+def test_files_of_an_imported_test_are_those_of_its_key() -> None:
+    assert import_test("TEST09", lay_out(), key="0" * 64)["TEST09: inputs"] == (Proof.CONTRADICTED, "other files")
+
+
+@pytest.mark.parametrize("lost", lay_out())
+def test_an_imported_test_that_lost_a_log_has_no_verdict(lost: str) -> None:
+    found = import_test("TEST09", lay_out(), without=lost)
+    assert found["TEST09 verdict"] == (Proof.MISSING, f"not in this commit as recorded: {lost}")
+
+
+def test_what_only_the_store_has_is_not_looked_for_in_the_commit() -> None:
+    assert import_test("TEST09", lay_out(), key="other")["TEST09 verdict"][0] is Proof.PROVEN
+
+
+def test_what_no_log_tells_of_an_imported_test_is_attested() -> None:
+    only = {OUTPUT: lay_out()[OUTPUT]}
+    said = f"0 verify files from their logs; {OUTPUT} as it came"
+    assert import_test("TEST09", only)["TEST09 verdict"] == (Proof.ATTESTED, said)
+    more = import_test("TEST09", {**lay_out(), "verify_more.txt": "TEST PASS\n"})["TEST09 verdict"]
+    assert more == (Proof.ATTESTED, "1 verify files from their logs; verify_more.txt as it came")
+    assert import_test("TEST09", {"notes.txt": "x"})["TEST09 verdict"] == (
+        Proof.ATTESTED,
+        "0 verify files from their logs",
+    )

@@ -127,7 +127,7 @@ def test_each_error_is_a_finding_of_its_cell_at_its_line(tmp_path: Path) -> None
         (
             ("KeyError: x",),
             ("files.missing", "system.missing", "benchmark.known"),
-            "KeyError: x; likely because of a.json:3: of ours (system.missing)",
+            "KeyError: x; likely because of a.json:3: found by system.missing (system.missing)",
         ),
     ],
     ids=["last words", "silent", "no yaml", "nothing fatal", "fatal"],
@@ -136,7 +136,7 @@ def test_a_checker_that_dies_says_why_as_far_as_can_be_seen(
     tmp_path: Path, said: tuple[str, ...], ours: tuple[str, ...], cause: str
 ) -> None:
     stand_in(tmp_path, OLDER, *said, status=3)
-    (run,) = ask(tmp_path, *map(own, ours)).official
+    (run,) = ask(tmp_path, *(own(rule, f"found by {rule}") for rule in ours)).official
     assert (run.status, run.verdict, run.cause) == (3, "crashed", cause)
 
 

@@ -161,8 +161,11 @@ OUTPUT = "verify_output_len.txt"
 LENGTH_OF_ROUND = 1250  # tokens: within what v6.1 asks of this test
 
 
-def import_test(test: str, files: dict[str, str], *, without: str = "", key: str = "") -> dict[str, tuple[Proof, str]]:
-    """What is claimed of a test whose folder came as it is. ``without``: a file that the commit lost."""
+def import_test(
+    test: str, files: dict[str, str], *, without: str = "", key: str = "", cell: Cell = CELL, official: str = ""
+) -> dict[str, tuple[Proof, str]]:
+    """What is claimed of a test whose folder came as it is. ``without``: a file that the commit lost; ``official``: the
+    benchmark that the spec enters the cell's as."""
     artifacts = tuple(Artifact(n, f"{at:064}", 1, "logs") for at, n in enumerate(files))
     listed = digest([[a.name, a.sha256] for a in artifacts])
     came = replace(
@@ -172,12 +175,13 @@ def import_test(test: str, files: dict[str, str], *, without: str = "", key: str
         artifacts=(*artifacts, Artifact("weights.bin", "f" * 64, 1, "objects")) if key == "other" else artifacts,
     )
     logs = {a.sha256: files[a.name].encode() for a in artifacts if a.name != without}
+    settings = CellSettings({"benchmark.official": official} if official else {})
     desired = SimpleNamespace(
-        submission=SimpleNamespace(round="v6.1"), detail=lambda _: SimpleNamespace(settings=CellSettings({}))
+        submission=SimpleNamespace(round="v6.1"), detail=lambda _: SimpleNamespace(settings=settings)
     )
     at: Any = SimpleNamespace(records={}, desired=desired)
-    claims = list(verify_imported(CELL, test, came, Chosen(), at, logs))
-    assert {claim.where for claim in claims} == {str(CELL)}
+    claims = list(verify_imported(cell, test, came, Chosen(), at, logs))
+    assert {claim.where for claim in claims} == {str(cell)}
     return {claim.what: (claim.proof, claim.detail) for claim in claims}
 
 
@@ -228,3 +232,11 @@ def test_what_no_log_tells_of_an_imported_test_is_attested() -> None:
         Proof.ATTESTED,
         "0 verify files from their logs",
     )
+
+
+def test_an_imported_test_is_held_to_the_bounds_of_the_benchmark_that_it_is_entered_as() -> None:
+    own = replace(CELL, benchmark="mine")
+    assert import_test("TEST09", lay_out(), cell=own, official=CELL.benchmark)["TEST09 verdict"][0] is Proof.PROVEN
+    assert import_test("TEST09", lay_out(), cell=own)["TEST09 verdict"][0] is Proof.ATTESTED  # nobody knows any
+    other = import_test("TEST09", lay_out(), cell=own, official="resnet")["TEST09 verdict"]
+    assert other[0] is Proof.ATTESTED  # which has no such test

@@ -23,6 +23,8 @@ from reconciler.execute.executors.executor import Submission
 from reconciler.execute.executors.job_script import make_script
 from reconciler.execute.service import Services
 from reconciler.files import RepositoryPaths
+from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
+from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 
@@ -124,6 +126,8 @@ def test_targets_are_told_in_the_units_of_loadgen(
     found = ask(tmp_path, {}, address=Address(Kind.RUN, "open/box/net/Server/performance"), asked=asked)
     told = [found[name] for name in ("mode", "loadgen_mode", "scenario", "target_qps", "target_latency")]
     assert told == [mode, loadgen, "Server", qps, latency]
+    unsaid = ("sample_index_seed", "schedule_seed", "min_duration", "max_duration", "min_query_count", "model_name")
+    assert {found[name] for name in unsaid} == {""}
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "Server"])
@@ -241,3 +245,29 @@ def test_the_official_client_is_told_of_the_declared_endpoint_else_of_the_server
     assert config["name"] == "open-box-net-c8"
     assert config["model_params"]["tokenizer_name"] == str((tmp_path / "tokens").resolve())
     assert [dataset["path"] for dataset in config["datasets"]] == ["/data/x"]
+
+
+@pytest.mark.parametrize(
+    ("own", "ruled", "said"),
+    [
+        ({"min_duration": 5}, None, "5"),
+        ({"min_duration": 5}, 600, "5"),
+        ({"min_duration": 0}, 600, "0"),
+        ({}, 600, "600"),
+        ({}, None, ""),
+    ],
+)
+def test_an_accuracy_run_of_the_endpoints_harness_is_told_what_its_configuration_needs(
+    own: dict[str, int], ruled: int | None, said: str, tmp_path: Path
+) -> None:
+    """What is asked of the run itself counts before what is declared for the cell."""
+    settings = {"harness.results": "endpoints", "target_qps": 7, "max_duration": 9, "min_query_count": 3, **own}
+    endpoints = EndpointsContext(min_duration=ruled) if ruled is not None else None
+    rules = RuleContext(Metric("key", "unit"), AccuracyLogRule(1, 2, 3), endpoints=endpoints)
+    names = ("min_duration", "max_duration", "min_query_count", "target_qps")
+    found = ask(tmp_path, settings, rules=rules)
+    assert [found[name] for name in names] == [said, "9", "3", "7"]
+    found = ask(tmp_path, settings, rules=rules, asked={"max_duration": 8, "target_qps": 6})
+    assert [found[name] for name in names] == [said, "8", "3", "6"]
+    usual = ask(tmp_path, {**settings, "harness.results": "loadgen"}, rules=rules)
+    assert [usual[name] for name in names] == [""] * 4

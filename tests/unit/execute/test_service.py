@@ -1,0 +1,175 @@
+"""What the keeper of a server is asked for, and what is made of how it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from harness.contract import LOG_PARTS, Ready, Result, ServiceRequest
+from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
+from reconciler.execute.executors.executor import Handle, Progressing, State
+from reconciler.execute.service import ENDED, RunningServer, Services, make_service_request
+from reconciler.files import RepositoryPaths
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.settings import CellSettings
+
+SERVER = {"harness.service.command": ["serve", "--port={port}"]}
+
+
+def begin(root: Path, settings: dict[str, Any], *inputs: str) -> Attempt:
+    address = Address(Kind.SERVICE, "open/box/net/Offline")
+    intent = Intent(
+        "1", address, "k" * 64, 1, "2026", {}, CellSettings({**SERVER, **settings}), server=ServerAccess(8123)
+    )
+    attempt = create(RepositoryPaths(root).attempts, intent)
+    for name in inputs:
+        (attempt.inputs / name).mkdir(parents=True)
+    return attempt
+
+
+def ask(attempt: Attempt, root: Path) -> ServiceRequest:
+    return make_service_request(attempt, RepositoryPaths(root))
+
+
+def test_a_server_that_declares_its_command_alone_is_ready_once_its_port_is(tmp_path: Path) -> None:
+    attempt = begin(tmp_path, {})
+    assert ask(attempt, tmp_path) == ServiceRequest(
+        command=("serve", "--port=8123"),
+        cwd=str(attempt.run_dir),
+        counter=str(attempt.counter),
+        ready=str(attempt.result),
+        probe=Ready(tcp="127.0.0.1:8123", timeout=1800.0, patience=120.0),
+        log=str(attempt.server_log),
+        stop_signal="SIGTERM",
+        stop_grace=30.0,
+    )
+    assert attempt.run_dir.is_dir()
+
+
+def test_a_server_is_told_all_that_is_declared_of_it(tmp_path: Path) -> None:
+    settings = {
+        "harness.image": "client",
+        "harness.code": "client",
+        "harness.env.CLIENT": "1",
+        "harness.service.command": ["serve", "{model}", "{image}", "{run_dir}"],
+        "harness.service.image": "server",
+        "harness.service.code": "server",
+        "harness.service.env.PORT": "{port}",
+        "harness.service.env.TOKEN": ["env", "SECRET"],
+        "harness.service.stop.signal": "SIGINT",
+        "harness.service.stop.timeout": 5000,
+        "run.options.api_key_env": "KEY",
+        "hardware.mig": "1x 2g.20gb, 1x 1g.10gb",
+    }
+    (tmp_path / "server").mkdir()
+    attempt = begin(tmp_path, settings, "model")
+    found = ask(attempt, tmp_path)
+    assert found.command == ("serve", str(attempt.inputs / "model"), "server", str(attempt.run_dir))
+    assert (found.env, found.secrets, found.hides) == ({"PORT": "8123"}, {"TOKEN": "SECRET"}, ("KEY",))
+    assert (found.stop_signal, found.stop_grace) == ("SIGINT", 5.0)
+    assert found.code == found.cwd == str((tmp_path / "server").resolve())
+    assert found.slices == ("2g.20gb", "1g.10gb")
+
+
+@pytest.mark.parametrize(
+    ("declared", "probe"),
+    [
+        ({"url": "{service_url}/health"}, Ready(url="http://127.0.0.1:8123/health", timeout=1800.0, patience=120.0)),
+        ({"tcp": "far:{port}"}, Ready(tcp="far:8123", timeout=1800.0, patience=120.0)),
+        ({"log": "ready on {port}"}, Ready(line="ready on 8123", timeout=1800.0)),  # it says so once
+        (
+            {"url": "{service_url}", "timeout": 20_000, "unanswered": 3000},
+            Ready(url="http://127.0.0.1:8123", timeout=20.0, patience=3.0),
+        ),
+        ({"log": "ready", "unanswered": 3000}, Ready(line="ready", timeout=1800.0)),
+    ],
+    ids=["url", "tcp", "line", "times", "line without patience"],
+)
+def test_a_server_is_ready_by_what_it_declares(declared: dict[str, Any], probe: Ready, tmp_path: Path) -> None:
+    settings = {f"harness.service.ready.{name}": value for name, value in declared.items()}
+    assert ask(begin(tmp_path, settings), tmp_path).probe == probe
+
+
+class Keeper:
+    """The executor of a server's keeper, which is as the test says."""
+
+    name = "local"
+
+    def __init__(self, found: Progressing) -> None:
+        self.found = found
+        self.ended: list[tuple[str, float]] = []
+
+    def poll(self, handle: Handle, wait: float = 0.0) -> Progressing:
+        return self.found
+
+    def cancel(self, handle: Handle, grace: float = 2.0) -> None:
+        self.ended.append(("cancelled", grace))
+
+    def harvest(self, handle: Handle) -> None:
+        self.ended.append(("harvested", 0.0))
+
+
+def run(root: Path, found: Progressing) -> tuple[RunningServer, Keeper]:
+    attempt, keeper = begin(root, {"harness.service.stop.timeout": 5000}), Keeper(found)
+    request = ask(attempt, root)
+    Path(request.log).mkdir(parents=True, exist_ok=True)
+    (Path(request.log) / LOG_PARTS[0]).write_text("loading\nout of memory\n")
+    handle = Handle("local", attempt.folder, "n")
+    return RunningServer("key", attempt, request, cast(Any, keeper), handle, ServerAccess(8123)), keeper
+
+
+@pytest.mark.parametrize(
+    ("status", "problem", "fix"),
+    [
+        (3, "the service's keeper ended with status 3", "it ended by itself"),
+        (0, "the service's keeper ended with status 0", "it ended by itself"),
+        (None, "the service's keeper ended with status 0", "it ended by itself"),
+        (-9, "the service's keeper ended with signal 9", "signal 9 usually means that the kernel ran out of memory"),
+    ],
+)
+def test_a_keeper_that_left_no_word_is_told_by_its_end(
+    status: int | None, problem: str, fix: str, tmp_path: Path
+) -> None:
+    server, _ = run(tmp_path, Progressing(State.ENDED, status))
+    lost = server.lost()
+    assert lost is not None
+    assert (lost.done, lost.problem, lost.problem_class) == (False, problem, "resources")
+    assert lost.fix == f"{fix}; see what the service printed last"
+    assert lost.values == {"log": "loading\nout of memory"}
+
+
+def test_a_keeper_that_said_why_it_ended_is_believed(tmp_path: Path) -> None:
+    server, _ = run(tmp_path, Progressing(State.ENDED, 1))
+    said = Result(done=False, seconds=9.0, problem="the port is taken", problem_class="config", fix="use another")
+    said.write(server.attempt.folder / ENDED)
+    lost = server.lost()
+    assert lost is not None
+    assert (lost.problem, lost.problem_class, lost.fix, lost.seconds) == (
+        "the port is taken",
+        "config",
+        "use another",
+        0.0,
+    )
+    Result(done=True, seconds=9.0).write(server.attempt.folder / ENDED)  # it ended well, and still it is lost
+    assert server.lost() != lost
+    (server.attempt.folder / ENDED).write_text("{")
+    assert server.lost() is not None
+
+
+def test_a_pass_asks_the_server_of_a_key_while_it_is_well(tmp_path: Path) -> None:
+    server, keeper = run(tmp_path, Progressing(State.RUNNING))
+    services = Services(server)
+    assert server.lost() is None
+    assert services.runs("key") is server
+    assert services.runs("other") is None
+    keeper.found = Progressing(State.ENDED, 1)
+    assert services.runs("key") is None
+    with services:
+        pass
+    assert keeper.ended == [("cancelled", 35.0), ("harvested", 0.0)]  # its own time to stop, and that of its keeper
+    assert not server.attempt.folder.exists()
+    assert services.server is None
+    services.stop()
+    assert len(keeper.ended) == 2

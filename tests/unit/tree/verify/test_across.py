@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
-from reconciler.tree.verify.across import add_causes, verify_copied_logs
+from reconciler.tree.verify.across import add_causes, verify_copied_logs, verify_edited_copies
 
 INFERABLE = frozenset({("MultiStream", "SingleStream")})
 
@@ -129,3 +129,70 @@ def test_findings_of_other_rules_and_of_cells_that_nobody_read_stay_as_they_are(
     unread = replace(finding, cell="closed/none/bert-99/Server")
     near = other("closed/box/resnet/Server")
     assert list(add_causes([strange, unread], [OWN, near])) == [strange, unread]
+
+
+def describe(found: TreeFinding) -> tuple[str, str, str, str, str]:
+    said = found.complaint
+    assert said.other is not None
+    return found.submitter, found.cell, said.place.file, said.found, said.other.file
+
+
+CELL, LATER = "closed/box/bert-99/Server", "closed/box/resnet/Server"
+FILES = {("Acme", CELL, "performance"): "first.txt", ("Acme", LATER, "accuracy"): "later.txt"}
+
+
+@pytest.mark.parametrize(
+    ("later", "run", "said"),
+    [
+        ("Acme", "performance", ("Acme", LATER, LATER, f"the performance log of {CELL}", "first.txt")),
+        ("Acme", "accuracy", ("Acme", LATER, "later.txt", f"the accuracy log of {CELL} (performance)", "first.txt")),
+        ("Bcme", "performance", ("Bcme", LATER, LATER, f"the performance log of Acme {CELL}", "first.txt")),
+    ],
+)
+def test_the_later_of_two_cells_is_named_with_the_first_beside_it(
+    later: str, run: str, said: tuple[str, str, str, str, str]
+) -> None:
+    facts = [sharing(CELL, "bert-99"), sharing(LATER, "resnet", later, run)]
+    (found,) = verify_copied_logs(facts, FILES)
+    assert describe(found) == said
+    assert (found.complaint.wanted, found.complaint.cause) == ("a log of its own", "copied from another cell")
+
+
+def test_a_log_is_no_copy_of_itself_and_a_conf_is_no_log() -> None:
+    twice = Facts("Acme", CELL, "bert-99", "v6.1", digests=(("user.conf", "c"), ("performance", "p")))
+    other_conf = Facts("Acme", LATER, "resnet", "v6.1", digests=(("user.conf", "c"), ("performance", "q")))
+    assert list(verify_copied_logs([twice, twice, other_conf], {})) == []
+    within = Facts("Acme", CELL, "bert-99", "v6.1", digests=(("performance", "p"), ("accuracy", "p")))
+    (found,) = verify_copied_logs([within], {})
+    assert found.complaint.found == f"the accuracy log of {CELL} (performance)"
+
+
+@pytest.mark.parametrize(
+    ("official", "own"), [("", "bert-99.9"), ("bert-99.9", "ours"), ("bert-99.9", "bert-99.9")], ids=["", "as", "both"]
+)
+def test_a_variant_is_known_by_its_folder_where_nothing_says_what_it_is_entered_as(official: str, own: str) -> None:
+    cells = [sharing("closed/box/bert-99/Server", "bert-99"), sharing(f"closed/box/{own}/Server", official)]
+    assert list(verify_copied_logs(cells, {})) == []
+    assert list(verify_copied_logs(list(reversed(cells)), {})) == []
+
+
+def test_a_log_that_was_edited_since_is_known_by_what_no_two_runs_share() -> None:
+    first = Facts("Acme", CELL, "bert-99", "v6.1", digests=(("performance", "p"),))
+    later = Facts("Acme", LATER, "resnet", "v6.1", digests=(("performance", "q"),))
+    marks = {("Acme", CELL, "performance"): ("clock 1", "latencies 1")}
+
+    def find(theirs: tuple[str, ...], second: Facts = later) -> list[TreeFinding]:
+        known = {**marks, ("Acme", second.cell, "performance"): theirs}
+        return list(verify_edited_copies([first, second], FILES, known))
+
+    for theirs in (("clock 2", "latencies 1"), ("clock 1", "latencies 2"), ("clock 1", "latencies 1")):
+        (found,) = find(theirs)
+        assert describe(found) == ("Acme", LATER, LATER, f"the performance log of {CELL}", "first.txt")
+        assert found.complaint.cause == "a copy that was edited"
+        assert found.complaint.wanted.startswith("latencies or a clock")
+    assert find(("clock 2", "latencies 2")) == []
+    assert find(()) == []
+    whole = replace(later, digests=(("performance", "p"),))  # which is told as a copy
+    assert find(("clock 1", "latencies 1"), whole) == []
+    variant = replace(later, cell="closed/box/bert-99.9/Server", official="bert-99.9")
+    assert find(("clock 1", "latencies 1"), variant) == []

@@ -106,7 +106,10 @@ def test_a_command_starts_in_its_folder_else_beside_its_code(
     command = "harness.command" if kind is Kind.RUN else "harness.score.command"
     attempt = begin(tmp_path, kind, {**settings, command: ["go"]})
     wanted = folder.replace("performance", "accuracy") if kind is Kind.SCORE else folder
-    assert ask(attempt, tmp_path).cwd == str((tmp_path / wanted).resolve())
+    found = ask(attempt, tmp_path)
+    assert found.cwd == str((tmp_path / wanted).resolve())
+    own = settings.get("harness.code") or (settings["client.code"] if kind is Kind.RUN else "")
+    assert found.code == (str((tmp_path / own).resolve()) if own else "")
 
 
 def test_a_run_beside_a_server_takes_no_slices_and_its_log_goes_along(tmp_path: Path) -> None:

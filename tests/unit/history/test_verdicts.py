@@ -134,6 +134,10 @@ def test_a_verdict_that_its_files_deny_is_contradicted(
     assert said in detail
 
 
+def test_a_file_that_is_no_longer_beside_its_record_denies_nothing() -> None:
+    assert replace(record(COUNTED), files={}).verify()[0] is Proof.PROVEN
+
+
 def test_words_of_another_release_are_no_lie() -> None:
     """Numbers count, wherever they stand."""
     text = next(iter(COUNTED.files.values()))

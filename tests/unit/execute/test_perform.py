@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from harness.contract import Result
 from reconciler.desired.detail import Detail
-from reconciler.execute.attempt import Attempt, Intent, create
+from reconciler.execute.attempt import Attempt, Intent, MachineFacts, create
 from reconciler.execute.child import Detached
 from reconciler.execute.executors.executor import (
     Capacity,
@@ -23,11 +24,19 @@ from reconciler.execute.executors.executor import (
     write_handle,
 )
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.perform import AttemptContext, Finished, perform
+from reconciler.execute.perform import (
+    AttemptContext,
+    Finished,
+    begin,
+    find_known_answers,
+    find_response_type,
+    perform,
+)
 from reconciler.files import RepositoryPaths
 from reconciler.plan.make import Policy
 from reconciler.plan.plan import Step
-from reconciler.resource.records import Ended
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Artifact, Ended, Record, Summary
 from reconciler.resource.settings import CellSettings
 from tests.unit.diff.simulated import Wish, World, desire
 
@@ -116,6 +125,29 @@ def test_a_step_that_nobody_began_is_begun_and_submitted(tmp_path: Path) -> None
     assert set(record.inputs) == {item.name for item in a_pass.detail.inputs if item.value is not None}
 
 
+@pytest.mark.parametrize(
+    ("address", "seen"),
+    [
+        (Address(Kind.RUN, "open/box/net/Offline/accuracy"), True),
+        (Address(Kind.COMPLIANCE_TEST, "open/box/net/Offline/TEST01"), True),
+        (Address(Kind.RUN, "open/other/net/Offline/accuracy"), False),
+        (Address(Kind.ENGINE, "open/box/net/Offline"), False),
+        (Address(Kind.DATASET, "box"), False),
+    ],
+    ids=["run", "test", "of another system", "engine", "data set"],
+)
+def test_what_was_seen_of_the_machines_goes_with_the_runs_of_their_system(
+    address: Address, seen: bool, tmp_path: Path
+) -> None:
+    a_pass = Pass(tmp_path)
+    step: Step = replace(a_pass.step, change=replace(a_pass.step.change, address=address))
+    machine = MachineFacts(({"host": "n1"},), ("570.1",))
+    context = replace(a_pass.context, nodes={"box": machine}, shared_with="PID 7")
+    attempt = begin(step, a_pass.detail, {}, context)
+    wanted = machine if seen else MachineFacts()
+    assert attempt.intent.machine == replace(wanted, shared_with="PID 7")
+
+
 def test_what_an_earlier_pass_submitted_is_followed_where_it_is(tmp_path: Path) -> None:
     a_pass = Pass(tmp_path)
     earlier = a_pass.begin_earlier("queue")
@@ -173,3 +205,67 @@ def test_a_result_that_was_there_before_an_interrupt_is_kept(tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt):
         a_pass.perform()
     assert a_pass.folders() == [earlier.folder]
+
+
+def summary(kind: Kind, identity: str, *artifacts: str) -> Summary:
+    files = tuple(Artifact(name, f"digest of {name}", 1) for name in artifacts)
+    address = Address(kind, "open/box/net/Offline/accuracy" if kind is Kind.RUN else "net")
+    return Summary(identity, address, "k" * 64, Ended.DONE, "2026-01-01", 1.0, files)
+
+
+@pytest.mark.parametrize(
+    ("kind", "made_from"),
+    [
+        (Kind.ENGINE, {"model.net.onnx", "run.mlperf_log_detail.txt"}),
+        (Kind.RUN, {"model.net.onnx"}),  # a run that follows another reads nothing of it
+    ],
+)
+def test_a_step_is_given_the_files_of_what_it_is_made_from(kind: Kind, made_from: set[str], tmp_path: Path) -> None:
+    a_pass = Pass(tmp_path)
+    address = Address(kind, "open/box/net/Offline" + "/accuracy" * (kind is Kind.RUN))
+    step: Step = replace(a_pass.step, change=replace(a_pass.step.change, address=address))
+    upstream = {
+        "model": summary(Kind.MODEL, "Model/1", "net.onnx", "child.log", "code.tar.gz"),
+        "run": summary(Kind.RUN, "Run/1", "mlperf_log_detail.txt", "service.log"),
+    }
+    for name in ("net.onnx", "mlperf_log_detail.txt"):
+        (tmp_path / name).write_text(f"content of {name}")
+    attempt = begin(step, a_pass.detail, upstream, a_pass.context)
+    intent = attempt.intent
+    assert intent.upstream == {"model": "Model/1", "run": "Run/1"}
+    assert intent.made_from == {name: f"digest of {name.partition('.')[2]}" for name in made_from}
+    found = {path.relative_to(attempt.inputs).as_posix() for path in attempt.inputs.rglob("*") if path.is_file()}
+    assert found == {name.replace(".", "/", 1) for name in made_from}
+    assert (attempt.inputs / "model/net.onnx").read_text() == "content of net.onnx"
+
+
+def load(**values: Any) -> Callable[[str], Record]:
+    """Of one record, whatever its id, of a verdict over these runs."""
+    upstream = {"audit": "Test/1", "accuracy": "Run/1", "performance": "Run/2"}
+    address = Address(Kind.VERDICT, "open/box/net/Offline/TEST01")
+    return lambda _: Record(address, "k" * 64, 1, Ended.DONE, "2026", 1.0, "a", {}, values=values, upstream=upstream)
+
+
+@pytest.mark.parametrize(
+    ("runs", "known"),
+    [
+        ({"audit": "Test/1", "accuracy": "Run/1", "performance": "Run/9"}, True),
+        ({"audit": "Test/1"}, True),
+        ({"audit": "Test/2", "accuracy": "Run/1"}, False),
+        ({"audit": "Test/1", "accuracy": "Run/2"}, False),
+    ],
+)
+def test_an_earlier_comparison_of_answers_stands_for_the_very_same_runs(runs: dict[str, str], known: bool) -> None:
+    upstream = {name: summary(Kind.RUN, identity) for name, identity in runs.items()}
+    answers = {"reasons": [], "figures": {"compared": "7"}}
+    assert find_known_answers("Verdict/1", upstream, load(answers=answers)) == (answers if known else None)
+    assert find_known_answers("", upstream, load(answers=answers)) is None
+    assert find_known_answers("Verdict/1", upstream, load()) is None
+
+
+def test_a_response_is_of_the_type_that_the_harness_of_the_audit_run_named() -> None:
+    audit, other = {"audit": summary(Kind.RUN, "Test/1")}, {"accuracy": summary(Kind.RUN, "Run/1")}
+    assert find_response_type(audit, load(response={"dtype": "int32"})) == "int32"
+    assert find_response_type(other, load(response={"dtype": "int32"})) == ""
+    assert find_response_type(audit, load(response={})) == ""
+    assert find_response_type(audit, load()) == ""

@@ -212,6 +212,15 @@ def test_a_bare_run_is_told_nothing_more(tmp_path: Path) -> None:
     assert request.settings == {"precision": "int8"}
 
 
+def test_settings_of_a_benchmark_that_loadgen_does_not_know_are_for_any_model(tmp_path: Path) -> None:
+    values = {"scenario": "Server", "mode": "performance", "target_qps": 7}
+    attempt = begin(tmp_path, Kind.RUN, f"{CELL}/performance", BACKEND, values=values)
+    request = make_request(attempt, RepositoryPaths(tmp_path))
+    assert isinstance(request, RunRequest)
+    assert request.model_key == "*"
+    assert "*.Server.target_qps = 7" in attempt.user_conf.read_text().splitlines()
+
+
 METER = {"power.director": "10.0.0.1", "power.ntp": "time.example", "power.kit": "kit"}
 
 

@@ -124,7 +124,7 @@ def _conf_cause(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, s
     """What another cell has to do with it, and the id of that cause."""
     if own.conf_target is not None:
         for item in facts:
-            same = item.submitter == own.submitter and item.cell != own.cell and item.target is not None
+            same = item.submitter == own.submitter and item.cell != own.cell
             close = same and item.target and abs(item.target - own.conf_target) <= _FEW * item.target
             if close and _are_related(own, item):
                 return f"the setting of {item.cell}, whose log has this target", OTHER_CELL

@@ -1,11 +1,11 @@
-"""One log in two cells: which of them may share it."""
+"""One log in two cells: which of them may share it; and what another cell has to do with a user.conf that is wrong."""
 
 from __future__ import annotations
 
 import pytest
 
-from reconciler.tree.findings import Facts, Severity
-from reconciler.tree.verify.across import verify_copied_logs
+from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
+from reconciler.tree.verify.across import add_causes, verify_copied_logs, verify_edited_copies
 
 INFERABLE = frozenset({("MultiStream", "SingleStream")})
 
@@ -38,3 +38,129 @@ FIRST = sharing("closed/box/bert-99/SingleStream", "bert-99")
 def test_a_log_is_shared_by_variants_and_inferred_scenarios_alone(other: Facts, severity: Severity | None) -> None:
     found = list(verify_copied_logs([FIRST, other], {}, INFERABLE))
     assert [finding.complaint.severity for finding in found] == ([] if severity is None else [severity])
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        (sharing("closed/box/resnet/Offline", "resnet"), "the performance log of closed/box/bert-99/SingleStream"),
+        (sharing("closed/box/bert-99/SingleStream", "bert-99", "B"), f"the performance log of Acme {FIRST.cell}"),
+        (sharing("open/box/bert-99/SingleStream", "", run="TEST01"), f"the TEST01 log of {FIRST.cell} (performance)"),
+    ],
+)
+def test_copied_log_is_told_of_the_later_cell_with_both_places(other: Facts, found: str) -> None:
+    (run, _), *_ = other.digests
+    files = {("Acme", FIRST.cell, "performance"): "first.log", (other.submitter, other.cell, run): "second.log"}
+    (told,) = verify_copied_logs([FIRST, other], files)
+    assert (told.rule.id, told.submitter, told.cell) == ("placement.copied", other.submitter, other.cell)
+    assert (told.complaint.found, told.complaint.wanted) == (found, "a log of its own")
+    assert (told.complaint.place, told.complaint.other) == (Place("second.log"), Place("first.log"))
+    assert told.severity is Severity.ERROR
+
+
+def test_official_name_tells_variants_where_the_folder_has_another() -> None:
+    one, two = sharing("open/box/ours/Offline", "bert-99"), sharing("open/box/theirs/Offline", "bert-99.9")
+    assert not list(verify_copied_logs([one, two], {}))
+    assert len(list(verify_copied_logs([one, sharing("open/box/bert/Offline", "resnet")], {}))) == 1
+    assert not list(verify_copied_logs([sharing("open/box/bert-99/Offline", ""), two], {}))
+    assert len(list(verify_copied_logs([sharing("open/box/resnet/Offline", ""), two], {}))) == 1
+
+
+def test_one_user_conf_in_two_cells_is_no_copied_log() -> None:
+    assert not list(verify_copied_logs([sharing(c, "", run="user.conf") for c in ("closed/a/b/c", "closed/d/e/f")], {}))
+
+
+def test_edited_copy_has_other_bytes_and_the_marks_of_another_run() -> None:
+    one, two = (
+        configured(digests=(("performance", "a"),)),
+        configured("closed/box/x/Server", digests=(("accuracy", "b"),)),
+    )
+    marks = {("Acme", OWN, "performance"): ("m", "n"), ("Acme", two.cell, "accuracy"): ("o", "n")}
+    (told,) = verify_edited_copies([one, two], {}, marks)
+    assert (told.cell, told.complaint.cause) == (two.cell, "a copy that was edited")
+    assert told.complaint.found == f"the accuracy log of {OWN} (performance)"
+    same = configured(two.cell, digests=(("accuracy", "a"),))  # told as a copy already
+    assert not list(verify_edited_copies([one, same], {}, marks))
+    assert not list(verify_edited_copies([one, two], {}, {}))
+
+
+OWN = "closed/box/bert-99/Server"
+ELSEWHERE = "the setting of {}, whose log has this target"
+
+
+def configured(cell: str = OWN, target: float | None = None, conf: float | None = None, **told: object) -> Facts:
+    values: dict[str, object] = {"submitter": "Acme", "official": "", "round": "v6.1", **told}
+    return Facts(cell=cell, target=target, conf_target=conf, **values)  # type: ignore[arg-type]
+
+
+def wrong(found: str = "target_qps = 100000", cause: str = "", mechanism: str = "") -> TreeFinding:
+    rule = Rule("user-conf.contradicts", "what user.conf says is what LoadGen took", ())
+    complaint = Complaint(Place("user.conf", 3), found, "as logged", cause=cause, mechanism=mechanism)
+    return TreeFinding(rule, "Acme", OWN, complaint)
+
+
+def explain(finding: TreeFinding, *facts: Facts) -> tuple[str, str]:
+    (told,) = add_causes([finding], facts)
+    assert (told.cell, told.complaint.place, told.complaint.found) == (
+        OWN,
+        Place("user.conf", 3),
+        finding.complaint.found,
+    )
+    return told.complaint.cause, told.complaint.mechanism
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        pytest.param(configured("closed/big/bert-99/Server", 100_000), True, id="other system"),
+        pytest.param(configured("closed/big/bert-99.9/Server", 100_000), True, id="variant on an other system"),
+        pytest.param(configured("closed/box/resnet/Server", 100_000), True, id="other benchmark"),
+        pytest.param(configured("open/box/bert-99/Server", 100_000), True, id="other division"),
+        pytest.param(configured("closed/big/resnet/Server", 100_000), False, id="unrelated"),
+        pytest.param(configured("closed/box/bert-99/Offline", 100_000), False, id="other scenario"),
+        pytest.param(configured("closed/big/bert-99/Server", 100_000, submitter="B"), False, id="other submitter"),
+        pytest.param(configured("closed/big/bert-99/Server", 99_999.5), True, id="barely below"),
+        pytest.param(configured("closed/big/bert-99/Server", 100_001), True, id="barely above"),
+        pytest.param(configured("closed/big/bert-99/Server", 99_998), False, id="below"),
+        pytest.param(configured("closed/big/bert-99/Server", 100_002), False, id="above"),
+        pytest.param(configured("closed/big/bert-99/Server", None, 100_000), False, id="no target in the log"),
+    ],
+)
+def test_wrong_target_is_explained_by_a_related_cell_whose_log_has_it(other: Facts, named: bool) -> None:
+    cause, mechanism = explain(wrong(), configured(target=5, conf=100_000.0), other)
+    assert (cause, mechanism) == ((ELSEWHERE.format(other.cell), "conf-of-other-cell") if named else ("", ""))
+
+
+def test_target_of_nothing_explains_nothing() -> None:
+    assert explain(wrong(), configured(target=5, conf=0), configured("closed/big/bert-99/Server", 0)) == ("", "")
+
+
+def test_cell_does_not_explain_its_own_target_and_other_keys_are_not_looked_up() -> None:
+    other = configured("closed/big/bert-99/Server", 7)
+    assert explain(wrong(), configured(target=7, conf=7)) == ("", "")
+    assert explain(wrong(), configured(target=7), other) == ("", "")
+    assert explain(wrong("min_duration = 7"), configured(target=5, conf=7), other) == ("", "")
+    assert explain(wrong("target_latency = 7"), configured(target=5, conf=7), other)[1] == "conf-of-other-cell"
+    assert explain(wrong(mechanism="conf-of-another-run"), configured()) == ("", "conf-of-another-run")
+
+
+def test_one_user_conf_in_several_cells_is_counted_where_no_log_has_the_target() -> None:
+    same, cells = (("user.conf", "a"), ("performance", "b")), ["closed/box/resnet/Offline", "closed/box/resnet/Server"]
+    shared = [configured(cell, 5, digests=same) for cell in cells]
+    own = configured(conf=7, digests=same)
+    foreign = configured("closed/c/resnet/Server", submitter="B", digests=same)
+    told = f"one user.conf in 3 cells, as in {cells[0]}", "conf-of-several"
+    assert explain(wrong(), own, foreign, *shared) == told
+    assert explain(wrong("min_duration = 7"), *shared, own) == told
+    assert explain(wrong(), configured(conf=7, digests=(("user.conf", "c"),)), *shared) == ("", "")
+    assert explain(wrong(), own, foreign, configured(cells[0], digests=(("performance", "b"),))) == ("", "")
+    assert explain(wrong(), configured(conf=5, digests=same), *shared)[0] == ELSEWHERE.format(cells[1])
+
+
+def test_known_causes_stay_and_an_estimate_is_grouped_as_one() -> None:
+    own, other = configured(conf=7), configured("closed/big/bert-99/Server", 7)
+    assert explain(wrong(cause="copied"), own, other) == ("copied", "")
+    assert explain(wrong(mechanism="conf-estimate"), own, other) == (ELSEWHERE.format(other.cell), "conf-estimate")
+    unknown = TreeFinding(Rule("run.valid", "", ()), "Acme", OWN, Complaint(Place("user.conf", 3), "target_", ""))
+    assert explain(unknown, own, other) == ("", "")
+    assert explain(wrong(), other) == ("", "")

@@ -87,6 +87,37 @@ def test_what_loadgen_says_decides_whether_a_constraint_is_met() -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "name"),
+    [(OFFLINE, "duration"), (OFFLINE, "samples"), (STREAM, "queries"), (STREAM, "early stopping")],
+)
+def test_constraint_that_loadgen_says_nothing_of_is_met(values: dict[str, object], name: str) -> None:
+    unsaid = ("result_min_duration_met", "result_min_queries_met", "early_stopping_met")
+    found = margins_of(log_of(values, **dict.fromkeys(unsaid)))
+    assert found[name].met
+    assert str(found[name]).endswith(f": met ({found[name].headroom}%)")
+
+
+def test_server_run_with_token_latencies_has_a_margin_of_each_and_none_of_early_stopping() -> None:
+    log = log_of(
+        SERVER,
+        requested_use_token_latencies=True,
+        requested_server_ttft_latency=2000 * MILLISECOND,
+        requested_server_tpot_latency=100 * MILLISECOND,
+        **{
+            "result_first_token_99.00_percentile_latency_ns": 1900 * MILLISECOND,
+            "result_time_per_output_token_99.00_percentile_ns": 101 * MILLISECOND,
+        },
+    )
+    found = margins_of(log)
+    assert found == {
+        "queries": Margin("queries", "300000", "270340", "queries", True, "+11.0"),
+        "p99 TTFT": Margin("p99 TTFT", "1900", "2000", "ms", True, "+5.0"),
+        "p99 TPOT": Margin("p99 TPOT", "101", "100", "ms", False, "-1.0"),
+    }
+    assert str(found["p99 TPOT"]) == "p99 TPOT 101 ms, limit 100 ms: not met (-1.0%)"
+
+
+@pytest.mark.parametrize(
     ("latency", "met", "headroom"), [(12, True, "+20.0"), (15, True, "+0.0"), (18, False, "-20.0")]
 )
 def test_a_server_run_has_a_margin_of_its_latency(latency: int, met: bool, headroom: str) -> None:

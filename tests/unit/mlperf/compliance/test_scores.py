@@ -1,0 +1,107 @@
+"""The score of a summary, and what TEST01 concludes from its parts."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.mlperf.compliance.scores import Scored, find_unfit, measure_distance, read_from_summary
+from reconciler.mlperf.compliance.test01 import judge_test01
+from reconciler.mlperf.compliance.verdict import Part
+from reconciler.mlperf.loadgen.summary import parse_summary
+
+RIGHT, WRONG = Part(figures={"samples": "9"}), Part(("2 answers differ",), {"samples": "7"})
+FAST, SLOW = Part(figures={"change": "0"}), Part(("12 % slower",), {"change": "-12"}, by_speed=True)
+CLOSE, FAR = Part(figures={"F1": "90"}), Part(("F1 is 80",), {"F1": "80"})
+NOTE = "compared by accuracy, because 2 answers differ"
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "performance", "fallback", "reasons", "notes", "by_speed"),
+    [
+        pytest.param(RIGHT, FAST, None, (), (), False, id="all is right"),
+        pytest.param(RIGHT, SLOW, None, ("12 % slower",), (), True, id="slow"),
+        pytest.param(WRONG, FAST, None, ("2 answers differ",), (), False, id="no fallback"),
+        pytest.param(WRONG, FAST, FAR, ("2 answers differ", "F1 is 80"), (), False, id="fallback fails"),
+        pytest.param(WRONG, FAST, CLOSE, (), (NOTE,), False, id="fallback holds"),
+        pytest.param(WRONG, SLOW, CLOSE, ("12 % slower",), (NOTE,), True, id="fallback holds, slow"),
+        pytest.param(WRONG, SLOW, FAR, ("2 answers differ", "F1 is 80", "12 % slower"), (), False, id="all is wrong"),
+        pytest.param(WRONG, SLOW, None, ("2 answers differ", "12 % slower"), (), False, id="both are wrong"),
+    ],
+)
+def test_test01_needs_its_speed_and_its_answers_or_their_accuracy(
+    accuracy: Part,
+    performance: Part,
+    fallback: Part | None,
+    reasons: tuple[str, ...],
+    notes: tuple[str, ...],
+    by_speed: bool,
+) -> None:
+    verdict = judge_test01(accuracy, performance, fallback)
+    assert (verdict.test, verdict.reasons, verdict.notes, verdict.by_speed) == ("TEST01", reasons, notes, by_speed)
+    own = {"fallback.F1": fallback.figures["F1"]} if fallback else {}
+    figures = {"accuracy.samples": accuracy.figures["samples"], "performance.change": performance.figures["change"]}
+    assert verdict.figures == figures | own
+
+
+def test_verify_files_of_test01_hold_figures_and_reasons_of_their_own_part() -> None:
+    answers, speed = (
+        "TEST01: the audit run's answers against the accuracy run's",
+        "TEST01: the audit run's speed against",
+    )
+    assert judge_test01(RIGHT, SLOW).files == {
+        "verify_accuracy.txt": f"{answers}\nsamples: 9\nTEST PASS\n",
+        "verify_performance.txt": f"{speed} the performance run's\nchange: -12\nTEST FAIL: 12 % slower\n",
+    }
+    assert judge_test01(WRONG, FAST).files == {
+        "verify_accuracy.txt": f"{answers}\nsamples: 7\nTEST FAIL: 2 answers differ\n",
+        "verify_performance.txt": f"{speed} the performance run's\nchange: 0\nTEST PASS\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("scenario", "lines", "score", "errors", "lower"),
+    [
+        ("Offline", ["Samples per second: 12.5"], 12.5, 0, False),
+        ("Offline", ["Samples per second: fast"], None, 0, False),
+        ("Offline", [], None, 0, False),
+        ("Offline", ["3 ERRORS encountered. See detailed log."], None, 3, False),
+        ("Server", ["Completed samples per second: 7", "1 ERROR encountered. See detailed log."], 7, 1, False),
+        ("Server", ["Completed samples per second: 7", "Early stopping satisfied: true"], 7, 0, False),
+        ("Server", ["Scheduled samples per second: 7"], 7, 0, False),
+        ("SingleStream", ["90th percentile latency (ns) : 400"], 400, 0, True),
+        ("MultiStream", ["Samples per query : 8"], 8, 0, False),
+        ("MultiStream", [" * Early stopping 99th percentile estimate: 500"], 500, 0, True),
+        ("Interactive", ["Samples per second: 12.5"], None, 0, False),
+    ],
+)
+def test_score_of_a_summary_is_that_of_its_scenario(
+    scenario: str, lines: list[str], score: float | None, errors: int, lower: bool
+) -> None:
+    text = "\n".join([f"Scenario : {scenario}", "Result is : VALID", *lines])
+    assert read_from_summary(parse_summary(text.encode())) == Scored(scenario, "VALID", score, errors, lower)
+
+
+@pytest.mark.parametrize(
+    ("reference", "test", "reasons"),
+    [
+        (Scored("Offline", "VALID", 9), Scored("Offline", "VALID", 1), []),
+        (
+            Scored("", "INVALID", 9),
+            Scored("Server", "", None),
+            [
+                "the performance run is INVALID, not VALID",
+                "the audit run is without a result, not VALID",
+                "the performance run is unknown, the audit run Server",
+                "the audit run's log holds no score",
+            ],
+        ),
+        (Scored("Server", "VALID", None), Scored("Server", "VALID", 0), ["the performance run's log holds no score"]),
+    ],
+)
+def test_runs_of_which_no_scores_can_be_compared_say_why(reference: Scored, test: Scored, reasons: list[str]) -> None:
+    assert find_unfit(reference, test) == reasons
+
+
+def test_distance_is_in_percent_of_the_reference() -> None:
+    assert [measure_distance(200, test) for test in (210, 150, 200)] == ["+5.00 %", "-25.00 %", "+0.00 %"]
+    assert measure_distance(0, 5) == "beyond measure"

@@ -127,7 +127,7 @@ def compute_entropy(predictions: Sequence[float], labels: Sequence[float], weigh
     )
     mean = _clipped(math.fsum(w * label for w, label in zip(weights, chosen, strict=True)) / total)
     base = -mean * math.log(mean) - (1 - mean) * math.log(1 - mean)
-    return cross / (base * total)
+    return cross / (base * total) if base else 0.0
 
 
 def _clipped(number: float) -> float:

@@ -86,17 +86,6 @@ def test_what_loadgen_says_decides_whether_a_constraint_is_met() -> None:
     assert {margin.met for margin in found.values()} == {False}
 
 
-@pytest.mark.parametrize(
-    ("values", "name"),
-    [(OFFLINE, "duration"), (OFFLINE, "samples"), (STREAM, "queries"), (STREAM, "early stopping")],
-)
-def test_constraint_that_loadgen_says_nothing_of_is_met(values: dict[str, object], name: str) -> None:
-    unsaid = ("result_min_duration_met", "result_min_queries_met", "early_stopping_met")
-    found = margins_of(log_of(values, **dict.fromkeys(unsaid)))
-    assert found[name].met
-    assert str(found[name]).endswith(f": met ({found[name].headroom}%)")
-
-
 def test_server_run_with_token_latencies_has_a_margin_of_each_and_none_of_early_stopping() -> None:
     log = log_of(
         SERVER,

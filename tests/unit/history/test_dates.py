@@ -23,7 +23,7 @@ from tests.unit.cli.conftest import git
 CELL = Cell("open", "box", "net", "Offline")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WHY = "a clock was wrong, or it was dated anew"
-QUEUED = {"machine.job": RecordedFact("7", Role.NOTE)}
+QUEUED, LAUNCHED = ({name: RecordedFact("7", Role.NOTE)} for name in ("machine.job", "machine.nodes"))
 
 
 def run(started: str, seconds: float = 600.0, log: str = "log", cell: Cell = CELL, **as_if: Any) -> Record:
@@ -89,6 +89,8 @@ def test_run_that_does_not_fit_its_log_is_told_with_both_times() -> None:
         pytest.param(run("13:00:00", log="own"), ("14:00:00", "15:10:00"), False, id="dated at the same time"),
         pytest.param(run("12:59:59", log="own"), ("14:00:00", "15:10:00"), True, id="dated just before"),
         pytest.param(run("12:00:00", log="own", facts=QUEUED), ("14:00:00", "14:10:00"), False, id="queued"),
+        pytest.param(run("12:00:00", log="own", facts=LAUNCHED), ("14:00:00", "14:10:00"), False, id="launched"),
+        pytest.param(run("12:00:0x", log="own"), ("14:00:00", "14:10:00"), False, id="no time"),
         pytest.param(run("12:00:00", log="own", marks=(IMPORTED,)), ("14:00:00", "14:10:00"), False, id="imported"),
         pytest.param(run("12:00:00", log="own"), (None, "14:10:00"), False, id="no begin"),
         pytest.param(run("12:00:00", log="own"), ("14:00:00", None), False, id="no end"),
@@ -143,6 +145,19 @@ def test_wrong_dates_are_told_by_cell(tmp_path: Path) -> None:
     assert [claim.where for claim in found] == sorted(map(str, cells))
 
 
+def test_runs_of_one_cell_are_told_by_their_ids_and_those_of_no_commit_not_at_all(tmp_path: Path) -> None:
+    late, cell = run("23:00:00"), Chosen(performance="Run/2", accuracy="Run/1", score="Run/3")
+    at: Any = SimpleNamespace(
+        difference=SimpleNamespace(chosen={CELL: cell}),
+        committed=SimpleNamespace(summaries=dict.fromkeys(("Run/2", "Run/1", "Run/3"), late)),
+        decisions=SimpleNamespace(acceptances={}, freezes={}, amendments={}),
+    )
+    commit = Commit("c", "Ann", NOON, NOON, "")
+    appeared = {(f"state/records/Run/{number}.json", "0"): commit for number in (2, 1)}
+    found = [claim.detail.partition(" is")[0] for claim in find_wrong_dates(tmp_path, at, appeared)]
+    assert found == ["state/records/Run/1.json", "state/records/Run/2.json"]
+
+
 def test_decisions_are_made_between_the_commit_they_are_made_on_and_the_one_that_brings_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,13 +170,14 @@ def test_decisions_are_made_between_the_commit_they_are_made_on_and_the_one_that
         return Freeze(cell, "why", "Ann", f"2026-03-01T{made}", date(2026, 4, 1), commit)
 
     made = {
+        "f/3": freeze("08:59:59Z", None),
         "f/0": freeze("13:00:00Z"),
         "f/1": freeze("13:00:01Z"),
         "f/2": freeze("09:00:00Z", None),
-        "f/3": freeze("08:59:59Z", None),
         "f/4": freeze("08:59:59+00:00", commit=""),
         "f/5": freeze("08:59:59", commit="0" * 40),
         "f/6": freeze("whenever"),
+        "f/7": freeze("14:00:00+02:00"),
     }
     dated = "f/{} is dated 2026-03-01T{}, {}: " + WHY
     late = dated.format(1, "13:00:01Z", "and a commit of 2026-03-01T12:00:00Z brought it")

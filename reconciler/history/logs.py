@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -32,9 +32,7 @@ class Logs(Struct):
 
     def read(self, artifacts: Iterable[Artifact]) -> dict[str, bytes]:
         """Contents by digest, of those that are there and are what their name says."""
-        return self._read({a.sha256 for a in artifacts})
-
-    def _read(self, digests: Collection[str]) -> dict[str, bytes]:
+        digests = {a.sha256 for a in artifacts}
         good = {sha256: self.held[sha256] for sha256 in digests if sha256 in self.held}
         due = [sha256 for sha256 in digests if sha256 not in good and self.checked.get(sha256) in _WORTH_READING]
         if not due:
@@ -60,11 +58,11 @@ class Logs(Struct):
         """So that each of them is in ``checked``; a few at a time, since they need not fit into memory."""
         due = [sha256 for sha256 in dict.fromkeys(digests) if sha256 not in self.checked]
         for at in range(0, len(due), _AT_ONCE):
-            self._read(due[at : at + _AT_ONCE])
+            self.read(Artifact("", sha256, 0, "logs") for sha256 in due[at : at + _AT_ONCE])
 
     def read_proven(self, sha256: str) -> bytes:
         """Of a log that was found to be what its name says."""
-        return self._read([sha256])[sha256]
+        return self.read([Artifact("", sha256, 0, "logs")])[sha256]
 
 
 @contextlib.contextmanager

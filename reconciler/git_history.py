@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from reconciler.errors import RepositoryError
 from reconciler.git import EVERY_CHANGE, find_root, parse_blob_row
-from reconciler.git_process import ask
+from reconciler.git_process import ask, converse
 
 
 class Commit(Struct, frozen=True):
@@ -54,6 +54,26 @@ def find_commit_times(root: Path, commits: Iterable[str]) -> dict[str, datetime]
         if answer.status == 0:
             found[commit] = datetime.fromtimestamp(int(answer.out.split()[0]), UTC)
     return found
+
+
+def find_tree(root: Path, commit_id: str, folder: str) -> str:
+    """Git's name for a folder of a commit, which is that of all files below it; "" where there is none."""
+    asked = f"{commit_id}:./{folder}"
+    answer = ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", asked, fetch=True)
+    return answer.out.decode().strip() if answer.status == 0 else ""
+
+
+def stream_blobs(root: Path, blobs: Sequence[str]) -> Iterator[bytes | None]:
+    """The contents of each, in this order, while git still reads the next: they need not be in memory together. None
+    for one that is not here, which ``read_blobs`` may fetch."""
+    if not blobs:
+        return
+    with converse(root, "cat-file", "--batch", "--buffer", stdin="\n".join(blobs).encode()) as (_, answers):
+        for _ in blobs:
+            words = answers.readline().split()
+            size = int(words[2]) if len(words) == 3 else -1  # else such as "<name> missing"
+            data = answers.read(size + 1)[:-1]
+            yield data if len(data) == size else None
 
 
 def clone_at(root: Path, commit: str, folder: Path) -> Path:

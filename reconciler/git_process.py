@@ -14,8 +14,10 @@ import os
 import re
 import subprocess
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any, BinaryIO
 
 import git
@@ -120,22 +122,29 @@ def ask_again(root: Path, *arguments: str) -> GitAnswer:
 
 
 @contextlib.contextmanager
-def converse(root: Path, *arguments: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """The input and output of a git that answers question after question, and only reads: (to it, from it)."""
+def converse(root: Path, *arguments: str, stdin: bytes = b"") -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """The input and output of a git that answers question after question, and only reads: (to it, from it).
+    ``stdin``: all that it is asked, where that is known."""
     chosen = [word for setting in (*_ALWAYS, *_READING) for word in ("-c", setting)]
-    with _own_repository():
+    with _own_repository(), _stream(stdin) as stream:
         running: Any = git.cmd.Git(root).execute(
             ["git", *chosen, *arguments],
-            istream=subprocess.PIPE,
+            istream=stream if stdin else subprocess.PIPE,
             as_process=True,
             env={**_ENVIRONMENT, **_HONEST, "GIT_ALLOW_PROTOCOL": _NOWHERE},
         )
+    process = running.proc
+    # Nobody reads what it says of damaged objects, and it must not wait for anybody to.
+    unread = Thread(target=deque, args=(process.stderr, 0), daemon=True)
+    unread.start()
     try:
-        yield running.proc.stdin, running.proc.stdout
+        yield process.stdin, process.stdout
     finally:
-        for stream in (running.proc.stdin, running.proc.stdout, running.proc.stderr):
-            stream.close()
-        running.proc.wait()
+        for asked in filter(None, (process.stdin, process.stdout)):
+            asked.close()
+        process.wait()
+        unread.join()
+        process.stderr.close()
 
 
 def _without_filters(root: Path) -> dict[str, str]:

@@ -61,7 +61,7 @@ _OF_THE_MACHINE = frozenset(
 _OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
-def refuse_storage_error(error: Exception, path: Path) -> None:
+def refuse_storage_error(error: Exception, path: Path | str) -> None:
     """Raises StorageError for what says nothing about the file; whoever calls this decides on the rest."""
     if isinstance(error, StorageError):
         raise error

@@ -14,6 +14,7 @@ from reconciler import git
 from reconciler.cli.shared.options import complete_refs, reporting_options, takes
 from reconciler.cli.shared.output import choose_paint, say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository
+from reconciler.collector import pause_collector
 from reconciler.diff.impact import Impact, Remark
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
 from reconciler.files import RepositoryPaths
@@ -71,7 +72,8 @@ def command(
     embargo that does not allow the repository's address, comment, annotations and workflow pages hold nothing measured.
     """
     paths = find_repository(())
-    compared = compare_commits(paths, base, head)
+    with pause_collector():
+        compared = compare_commits(paths, base, head)
     # What is printed in a workflow is on its page, too.
     found = compared.outside if os.environ.get("CI") else compared.impact
     if markdown is not None:
@@ -103,7 +105,8 @@ def compare_commits(paths: RepositoryPaths, base: str, head: str) -> Compared:
     base_commit = parted or tip
     apart = () if parted or tip in git.find_parents(root, wanted) else (_apart(root, tip),)
     # A clone in which nobody has worked, as a workflow makes one, is not asked again: nothing is kept there.
-    today, shared = datetime.now(UTC).date(), Shared(paths.index if paths.index.is_dir() else None)
+    # Few records are looked at in full: what the changes come from, and what is new.
+    today, shared = datetime.now(UTC).date(), Shared(paths.index if paths.index.is_dir() else None, keep=False)
     try:
         after = read_snapshot(root, wanted, today=today, shared=shared)
     except SpecError as error:
@@ -141,8 +144,8 @@ def check_embargo_of_page(root: Path, *commits: Snapshot) -> str:
     """Why no measured figure may be on the pull request's page; "" when it may. An embargo that either commit declares
     counts: merging may end it, proposing to may not."""
     embargoes = [make_embargo(at.desired.submission) for at in commits]
-    today = datetime.now(UTC).date()
-    return next(filter(None, (explain_refusal(e, page, today) for e in embargoes for page in render_pages(root))), "")
+    today, pages = datetime.now(UTC).date(), render_pages(root)
+    return next(filter(None, (explain_refusal(e, page, today) for e in embargoes for page in pages)), "")
 
 
 def render_pages(root: Path) -> list[str]:

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from msgspec import Struct, field
 
-from harness.contract import BACKENDS
+from harness.catalog import BACKENDS
 from reconciler.desired.inputs import Reader
 from reconciler.desired.state import Pins
 from reconciler.mlperf.accuracy import WHOLE_SET

@@ -9,7 +9,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.contract import BACKENDS
+from harness.catalog import BACKENDS
 from reconciler.desired.cell_settings import (
     CellReaders,
     collect_locations,
@@ -194,9 +194,8 @@ class CellCompiler:
 
     def _score(self, run: Input, dataset: Input) -> Input:
         reader = self._fresh()
-        scorer = collect_scorer_inputs(reader)
-        if not scorer and self._rules is not None and self._rules.shown is not None:
-            scorer = reader.take("accuracy_files")  # the benchmark's own scorer writes them; a command is not told
+        # The benchmark's own scorer writes the files that the round wants to see; a command is not told.
+        scorer = collect_scorer_inputs(reader) or reader.take("accuracy_files")
         inputs = [*collect_score_inputs(reader, replace(run, name="run"), dataset), *scorer]
         return self._put(Kind.SCORE, "", inputs, reader)
 

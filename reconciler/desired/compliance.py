@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from harness.contract import BACKENDS
+from harness.catalog import BACKENDS
 from reconciler.desired.commands import collect_command_inputs, collect_scorer_inputs
 from reconciler.desired.inputs import Reader, collect_run_inputs, find_benchmark_code
 from reconciler.mlperf.compliance.judging import find_test

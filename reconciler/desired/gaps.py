@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.contract import BACKENDS, BENCHMARKS
+from harness.benchmark_catalog import BENCHMARKS
+from harness.catalog import BACKENDS
 from reconciler.desired.curve_gaps import find_curve_gaps
 from reconciler.desired.published import list_published_code
 from reconciler.errors import Problem
@@ -124,7 +125,7 @@ def _wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
         able = ", ".join(name for name, other in BACKENDS.items() if other.drives == "nvidia")
         message = f"backend {backend.value} computes on the CPU, and leaves {named} of {cell.cell.system} idle"
         yield _at(backend.origin, path, message, f"choose one that drives it ({able}), or take accelerator out")
-    elif facts.drives == "nvidia" and there and any(other in named.lower() for other in _OTHER_MAKERS):
+    elif there and any(other in named.lower() for other in _OTHER_MAKERS):
         message = f"backend {backend.value} drives NVIDIA GPUs, and {cell.cell.system} declares {named}"
         yield _at(backend.origin, path, message, "choose a backend for it, or run it through `harness: {command: …}`")
     elif facts.drives == "nvidia" and not there:

@@ -12,8 +12,8 @@ from functools import cache
 
 from msgspec import Struct, field
 
-from harness.catalog import read_slices
-from harness.contract import BACKENDS, BENCHMARKS
+from harness.benchmark_catalog import BENCHMARKS
+from harness.catalog import BACKENDS, read_slices
 from reconciler.desired.state import Pins
 from reconciler.launch.adapters import select_identity
 from reconciler.launch.launcher import LAUNCHER

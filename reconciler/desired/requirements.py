@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.contract import BACKENDS
+from harness.catalog import BACKENDS
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.commands import list_command_pins
 from reconciler.desired.compliance import has_own_dataset, is_asked_for, use_own_dataset

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+from reconciler.codec import encode_packed
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource
@@ -18,7 +19,7 @@ class CachedCell(Struct):
     """``of`` stands for the cell's settings. ``dataset``, ``model``: its keys; ``commons``: those that most cells of
     its benchmark have. ``resources``: what it gave then; empty while it was not compiled."""
 
-    of: str
+    of: bytes
     dataset: str = ""
     model: str = ""
     commons: tuple[str, str] = ("", "")
@@ -37,7 +38,14 @@ class Reuse(Struct):
             self.world, self.cells = world, {}
 
     def known(self, cell: Cell, settings: Mapping[str, Value]) -> CachedCell:
-        # As text, since True equals 1 and is not the same value.
-        of = repr([(name, value.value) for name, value in settings.items()])
+        of = _write([(name, value.value) for name, value in settings.items()])
         kept = self.cells.get(cell)
         return kept if kept is not None and kept.of == of else CachedCell(of)
+
+
+def _write(settings: list[tuple[str, object]]) -> bytes:
+    """Bytes that tell apart what is equal and not the same, as True and 1 are."""
+    try:
+        return encode_packed(settings)
+    except (TypeError, OverflowError, UnicodeEncodeError, RecursionError):  # what MessagePack does not have
+        return ascii(settings).encode()

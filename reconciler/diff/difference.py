@@ -171,8 +171,8 @@ class Comparison(Struct):
         accuracy = next(at[up] for up in result.upstream if up.mode == ACCURACY)
         score = next(at[up] for up in result.upstream if up.kind is Kind.SCORE)
         own = accuracy.cell == cell
-        policy = read_policy(self.desired.detail(result.address).inputs if self._many(performance) else ())
         done = self.done(performance)
+        policy = read_policy(self.desired.detail(result.address).inputs if len(done) > 1 else ())
         audits = tuple(list_cell_tests(self.desired, cell))
         runs = [(audit, self.done(audit.test)) for audit in audits]
         tests = [(found, audit.allowed(ALLOWED_TO_DIFFER, (*found, *done))) for audit, found in runs]
@@ -214,9 +214,6 @@ class Comparison(Struct):
         assert result.cell is not None
         self.chosen[result.cell] = next((self.chosen[up.cell] for up in ups if up.cell in self.chosen), Chosen())
         self.result(result, ups)
-
-    def _many(self, performance: Resource) -> bool:
-        return len(self.done(performance)) > 1
 
     def _id(self, address: Address) -> str:
         """The record to publish; none while the resource is to be made again."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +21,11 @@ from reconciler.codec import CodecError, decode_packed, encode_packed
 from reconciler.errors import RecordError
 from reconciler.files import hash_bytes, read_checked, stamp_sources, write_cache
 from reconciler.foreign import LARGEST_RECORD
+from reconciler.git_history import find_tree, stream_blobs
 from reconciler.quantities import parse_decimal
 from reconciler.record.codec import compose_record_id, decode, summarize
-from reconciler.record.index import SUMMARY_SOURCES
-from reconciler.resource.records import Record, Summary
+from reconciler.record.index import SUMMARY_SOURCES, group_records
+from reconciler.resource.records import Record, Recorded, Summary
 
 RECORDS = "state/records"
 THIN = Decimal(2)  # per cent of headroom below which a margin is called thin
@@ -71,7 +73,7 @@ class CommitRecords(Mapping[str, Record]):
         return len(self._files)
 
 
-class Committed(Struct, frozen=True):
+class Committed(Struct, frozen=True, dict=True):
     """``records``, ``summaries`` and ``thin`` by id; ``damaged``: path of a record file → what is wrong."""
 
     records: CommitRecords
@@ -79,51 +81,81 @@ class Committed(Struct, frozen=True):
     thin: Mapping[str, tuple[str, ...]]
     damaged: Mapping[str, str]
 
+    @cached_property
+    def recorded(self) -> Recorded:
+        return group_records(self.summaries.values())
 
-class RecordReader(Struct):
-    """``index``: the folder of what other processes know; None to believe nobody."""
+
+class RecordReader(Struct, dict=True):
+    """``index``: the folder of what other processes know; None to believe nobody. ``keep``: the records themselves,
+    and not only what comparing needs, since most will be asked for."""
 
     index: Path | None = None
-    _known: dict[tuple[str, str], KnownRecord] | None = None
+    keep: bool = True
     _records: dict[tuple[str, str], Record] = field(default_factory=dict)
     _new: bool = False
+    _last: tuple[object, Committed] | None = None
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str], KnownRecord]:
+        return _load(self.index)
 
     def read(self, root: Path, commit: str) -> Committed:
-        """Every record of a commit, and those that are not what their names say."""
-        if self._known is None:
-            self._known = _load(self.index)
+        """Every record of a commit, and those that are not what their names say. Most changes of a spec come without a
+        record: what the commit before had is the same then."""
+        folder = root, find_tree(root, commit, RECORDS)
+        if self._last is None or self._last[0] != folder or not folder[1]:
+            self._last = folder, self._read(root, commit)
+        return self._last[1]
+
+    def _read(self, root: Path, commit: str) -> Committed:
         files = {path: at for path, at in git.list_files_at(root, commit, [RECORDS]).items() if path.endswith(".json")}
-        due = [b for path, (b, size) in files.items() if (path, b) not in self._known and size <= LARGEST_RECORD]
-        contents = git.read_blobs(root, due)
+        wrong = self._learn(root, files)
         summaries: dict[str, Summary] = {}
         thin: dict[str, tuple[str, ...]] = {}
         places: dict[str, tuple[str, str]] = {}
-        damaged: dict[str, str] = {}
-        for path, (blob, size) in files.items():
-            try:
-                known = self._known.get((path, blob)) or self._learn(path, blob, size, contents.get(blob))
-            except RecordError as error:
-                damaged[path] = error.message
+        for path, (blob, _) in files.items():
+            if path in wrong:
                 continue
+            known = self._known[path, blob]
             identity = known.summary.id
             summaries[identity], places[identity] = known.summary, (path, blob)
             if known.thin:
                 thin[identity] = known.thin
         read = {i: self._records[place] for i, place in places.items() if place in self._records}
-        return Committed(CommitRecords(root, places, read), summaries, thin, damaged)
+        return Committed(CommitRecords(root, places, read), summaries, thin, wrong)
 
-    def _learn(self, path: str, blob: str, size: int, data: bytes | None) -> KnownRecord:
-        if size > LARGEST_RECORD:
-            raise RecordError(f"it has {size:,} bytes, too many for a record")
-        record = _check(path, data)
-        known = KnownRecord(path, blob, summarize(record, name_record(path)), tuple(_list_thin_margins(record)))
-        assert self._known is not None
-        self._known[path, blob], self._records[path, blob], self._new = known, record, True
-        return known
+    def _learn(self, root: Path, files: Mapping[str, tuple[str, int]]) -> dict[str, str]:
+        """Path of each that is no record → what is wrong with it."""
+        new = {path: at for path, at in files.items() if (path, at[0]) not in self._known}
+        wrong = {p: f"it has {n:,} bytes, too many for a record" for p, (_, n) in new.items() if n > LARGEST_RECORD}
+        due = [(path, blob) for path, (blob, _) in new.items() if path not in wrong]
+        lacking = []
+        for (path, blob), data in zip(due, stream_blobs(root, [blob for _, blob in due]), strict=True):
+            if data is None:
+                lacking.append((path, blob))
+            else:
+                self._check(path, blob, data, wrong)
+        late = git.read_blobs(root, [blob for _, blob in lacking])
+        for path, blob in lacking:
+            self._check(path, blob, late.get(blob), wrong)
+        return {path: wrong[path] for path in files if path in wrong}
+
+    def _check(self, path: str, blob: str, data: bytes | None, wrong: dict[str, str]) -> None:
+        try:
+            record = _check(path, data)
+            summary = summarize(record, name_record(path))
+            known = KnownRecord(path, blob, summary, tuple(_list_thin_margins(record)))
+        except RecordError as error:
+            wrong[path] = error.message
+            return
+        self._known[path, blob], self._new = known, True
+        if self.keep:
+            self._records[path, blob] = record
 
     def save(self) -> None:
         """For the next process, where there is anything new."""
-        if self.index is not None and self._new and self._known is not None:
+        if self.index is not None and self._new:
             stored = _Stored(stamp_sources(_SOURCES), tuple(self._known.values()))
             with contextlib.suppress(OverflowError, ValueError):  # a number that somebody made up: no cache then
                 write_cache(self.index / _CACHE, encode_packed(stored))

@@ -3,7 +3,7 @@ renders. Only what it adds or changes is read again; ``audit`` reads all of a co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from reconciler import git
@@ -12,7 +12,7 @@ from reconciler.diff.difference import list_published_cells
 from reconciler.diff.impact import Remark
 from reconciler.errors import ReconcilerError
 from reconciler.history.commit_records import RECORDS
-from reconciler.history.logs import Logs, open_logs
+from reconciler.history.logs import FOLDER, Logs, open_logs
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import Cell
 
@@ -23,14 +23,33 @@ _MEASURE = "restore the records and logs as the pass left them, or measure again
 def find_forgeries(root: Path, base: str, at: Snapshot, *, withheld: bool = False) -> tuple[Remark, ...]:
     """``withheld``: without any measured figure."""
     changed = git.list_changed_files(root, base, at.commit)
+    cells, edited = _list_touched(at, changed), _list_edited(at, changed)
+    if not cells and not edited:
+        return ()
     with open_logs(root, at.commit) as logs:
-        return (*_find_denied(at, changed, logs, withheld=withheld), *_find_edited(root, at, changed, logs))
+        return (*_find_denied(at, cells, logs, withheld=withheld), *_find_edited(root, at, edited, logs))
 
 
-def _find_denied(
-    at: Snapshot, changed: Mapping[str, tuple[str, str]], logs: Logs, *, withheld: bool
-) -> Iterator[Remark]:
-    cells = sorted(cell for cell in at.difference.chosen if _is_touched(cell, at, changed))
+def _list_touched(at: Snapshot, changed: Collection[str]) -> list[Cell]:
+    """The cells whose results rest on a record or a log that is new."""
+    new = {path for path in changed if path.startswith((f"{RECORDS}/", f"{FOLDER}/"))}
+    return sorted(cell for cell in at.difference.chosen if _is_touched(cell, at, new)) if new else []
+
+
+def _is_touched(cell: Cell, at: Snapshot, new: Collection[str]) -> bool:
+    known = at.committed.summaries
+    records = [identity for identity in at.difference.chosen[cell].all if identity in known]
+    logs = (a.sha256 for identity in records for a in known[identity].artifacts if a.place == "logs")
+    return any(f"{RECORDS}/{i}.json" in new for i in records) or any(f"{FOLDER}/{digest}" in new for digest in logs)
+
+
+def _list_edited(at: Snapshot, changed: Collection[str]) -> set[str]:
+    """Files of the tree in the commit that the pull request touches."""
+    tree = at.desired.submission.tree.rstrip("/")
+    return {path for path in changed if tree and path.startswith(f"{tree}/")}
+
+
+def _find_denied(at: Snapshot, cells: list[Cell], logs: Logs, *, withheld: bool) -> Iterator[Remark]:
     if not cells:
         return
     from reconciler.history.audit import audit_cell
@@ -48,24 +67,14 @@ def _find_denied(
             yield Remark("error", "", 0, _explain(claim, withheld=withheld), _MEASURE)
 
 
-def _is_touched(cell: Cell, at: Snapshot, changed: Mapping[str, tuple[str, str]]) -> bool:
-    """Whether a record or a log that its result rests on is new."""
-    known = at.committed.summaries
-    records = [identity for identity in at.difference.chosen[cell].all if identity in known]
-    logs = (a.sha256 for identity in records for a in known[identity].artifacts if a.place == "logs")
-    return any(f"{RECORDS}/{i}.json" in changed for i in records) or any(f"state/logs/{d}" in changed for d in logs)
-
-
 def _explain(claim: Claim, *, withheld: bool) -> str:
     return f"{claim.where}: {claim.what}: {'its logs say otherwise' if withheld else claim.detail}"
 
 
-def _find_edited(root: Path, at: Snapshot, changed: Mapping[str, tuple[str, str]], logs: Logs) -> Iterator[Remark]:
-    """Of the tree in the commit, where the pull request touches it."""
-    tree = at.desired.submission.tree.rstrip("/")
-    touched = {path for path in changed if tree and path.startswith(f"{tree}/")}
+def _find_edited(root: Path, at: Snapshot, touched: set[str], logs: Logs) -> Iterator[Remark]:
     if not touched:
         return
+    tree = at.desired.submission.tree.rstrip("/")
     from reconciler.history.rendered import find_committed_tree, find_unlike_files, render_commit
 
     committed = find_committed_tree(root, at.commit, tree)

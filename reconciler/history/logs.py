@@ -58,11 +58,11 @@ class Logs(Struct):
         """So that each of them is in ``checked``; a few at a time, since they need not fit into memory."""
         due = [sha256 for sha256 in dict.fromkeys(digests) if sha256 not in self.checked]
         for at in range(0, len(due), _AT_ONCE):
-            self.read(Artifact("", sha256, 0, "logs") for sha256 in due[at : at + _AT_ONCE])
+            self.read(Artifact("", sha256, 0) for sha256 in due[at : at + _AT_ONCE])
 
     def read_proven(self, sha256: str) -> bytes:
         """Of a log that was found to be what its name says."""
-        return self.read([Artifact("", sha256, 0, "logs")])[sha256]
+        return self.read([Artifact("", sha256, 0)])[sha256]
 
 
 @contextlib.contextmanager

@@ -48,12 +48,13 @@ def compute_impact(
 def _due(desired: Desired, difference: Difference) -> dict[Cell, list[Change]]:
     """Every declared cell, with the changes of its own and of what it is made from."""
     changes, accepted = {change.address: change for change in difference.changes}, difference.accepted
+    order = {address: number for number, address in enumerate(changes)}
     found: dict[Cell, list[Change]] = {}
     for resource in desired.resources:
         if resource.cell is None or resource.kind is not Kind.RESULT:
             continue
         seen: set[Address] = set()
-        ahead = [resource.address]
+        ahead = [resource.address] if changes else []
         while ahead:
             address = ahead.pop()
             if address not in seen:
@@ -61,7 +62,8 @@ def _due(desired: Desired, difference: Difference) -> dict[Cell, list[Change]]:
                 ahead += desired.by_address[address].upstream
         # What accepted results were made from may be made again for others.
         spared = BUILT if resource.cell in accepted else ()
-        found[resource.cell] = [c for address, c in changes.items() if address in seen and address.kind not in spared]
+        due = sorted(seen & order.keys(), key=order.__getitem__)
+        found[resource.cell] = [changes[address] for address in due if address.kind not in spared]
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.contract import BENCHMARKS
+from harness.benchmark_catalog import BENCHMARKS
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.attempt_record import build_record

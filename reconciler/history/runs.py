@@ -85,6 +85,9 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
     except (LogError, ValueError) as error:
         yield claim(f"{name}: settings", Proof.CONTRADICTED, str(error))
         return
+    except KeyError as error:  # a record may come from anybody's branch
+        yield claim(f"{name}: settings", Proof.CONTRADICTED, f"the inputs that it lists lack {error}")
+        return
     if again.missing:
         lost = f"{', '.join(again.missing)} is not in this commit as recorded"
         yield from (claim(f"{name}: {what}", Proof.MISSING, lost) for what in ("settings", *measured))

@@ -30,7 +30,6 @@ from reconciler.history.commit_records import CommitRecords, Committed, RecordRe
 from reconciler.observed.pins import collect_recorded_pins
 from reconciler.observed.state import Observed
 from reconciler.record.decisions import FOLDERS, is_decision, parse_decisions
-from reconciler.record.index import group_records
 from reconciler.resource.decisions import NONE, Decisions
 from reconciler.resource.pins import Pin, PinKind
 from reconciler.resource.records import Record, Recorded
@@ -78,14 +77,15 @@ class Snapshot(Struct, frozen=True, dict=True):
 
 class Shared(Struct, dict=True):
     """What snapshots of one repository have in common, which the second need not make again: most records, and cells.
-    ``index``: the folder of this machine's caches; None to believe none."""
+    ``index``: the folder of this machine's caches; None to believe none. ``keep``: whole records, too."""
 
     index: Path | None = None
+    keep: bool = True
     compiled: DesiredCache = field(default_factory=DesiredCache)
 
     @cached_property
     def reader(self) -> RecordReader:
-        return RecordReader(self.index)
+        return RecordReader(self.index, self.keep)
 
 
 def read_snapshot(
@@ -112,7 +112,7 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
         fix = "`reconcile init` writes a starter; a commit that has one: git log -- specs"
         raise SpecError([Problem(", ".join(specs), 0, 0, "", f"commit {commit[:12]} has no spec", fix)])
     committed = shared.reader.read(root, commit)
-    recorded = group_records(committed.summaries.values())
+    recorded = committed.recorded
 
     def observe(needed: Iterable[Pin]) -> Pins:
         return collect_recorded_pins(needed, recorded, _digest_sources(root, commit, needed))

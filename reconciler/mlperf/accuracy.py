@@ -47,6 +47,21 @@ METRIC_LINES: Mapping[str, re.Pattern[str]] = {
     "exact_match": re.compile(r".*?'exact_match':\s" + _SCALAR, re.ASCII),
     "vbench_score": re.compile(r".*?'vbench_score':\s" + _SCALAR, re.ASCII),
 }
+# What stands in the line of a metric, however it begins: a word is found in a hundredth of the time of a shape.
+_WORDS = {
+    "ROUGE1": "'rouge1':",
+    "ROUGE2": "'rouge2':",
+    "ROUGEL": "'rougeL':",
+    "ROUGELSUM": "'rougeLsum':",
+    "CLIP_SCORE": "'CLIP_SCORE':",
+    "FID_SCORE": "'FID_SCORE':",
+    "GEN_LEN": "'gen_len':",
+    "TOKENS_PER_SAMPLE": "'tokens_per_sample':",
+    "gsm8k_accuracy": "'gsm8k':",
+    "mbxp_accuracy": "'mbxp':",
+    "exact_match": "'exact_match':",
+    "vbench_score": "'vbench_score':",
+}
 # The greatest value that a metric can have; those that are not named here are not bounded.
 _PERCENT = (
     *("acc", "F1", "mAP", "AUC", "ACCURACY", "E2E_ACCURACY", "F1_HIERARCHICAL", "ROUGE1", "ROUGE2", "ROUGEL"),
@@ -107,7 +122,7 @@ def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measur
     stated: list[tuple[str, int]] = []
     for number, line in enumerate(_lines(text), start=1):
         for name in names:
-            if match := METRIC_LINES[name].match(line):
+            if _WORDS.get(name, "") in line and (match := METRIC_LINES[name].match(line)):
                 found[name].append(Measured(Decimal(match["value"]), number, bool(match.groupdict().get("numpy"))))
         if line.startswith("hash=") and (match := _HASH.match(line)):
             stated.append((match[1], number))

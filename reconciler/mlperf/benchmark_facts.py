@@ -13,12 +13,12 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert, field
 
-from harness import contract
+from harness import catalog
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.documents import parse_yaml_mapping
 from reconciler.resource.inputs import Origin
 
-_FOLDER = Path(contract.__file__).parent / "benchmarks"
+_FOLDER = Path(catalog.__file__).parent / "benchmarks"
 _FILE = "benchmark.yaml"
 
 
@@ -91,25 +91,28 @@ class BenchmarkFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return Origin(f"benchmark {self.code}")
 
 
-@cache
 def load_benchmark_facts() -> Mapping[str, BenchmarkFacts]:
     """Every built-in benchmark that has such a file, by its code's name."""
-    return {path.parent.name: parse_benchmark_facts(path) for path in sorted(_FOLDER.glob(f"*/{_FILE}"))}
-
-
-def find_benchmark_facts(name: str) -> BenchmarkFacts | None:
-    """By any of its names, or that of its code."""
-    return _index_benchmark_facts().get(name)
+    return {path.parent.name: _load(path) for path in _read_files()}
 
 
 @cache
-def _index_benchmark_facts() -> Mapping[str, BenchmarkFacts]:
-    """The first of each name: every cell asks."""
-    found: dict[str, BenchmarkFacts] = {}
-    for facts in load_benchmark_facts().values():
-        for name in (*facts.names, facts.code):
-            found.setdefault(name, facts)
-    return found
+def find_benchmark_facts(name: str) -> BenchmarkFacts | None:
+    """By any of its names, or that of its code: the first that has it. Every cell asks, of few of them: a file that
+    does not even hold the name is not parsed."""
+    written = name.encode(errors="surrogatepass")
+    files = (path for path, data in _read_files().items() if written in data or path.parent.name == name)
+    return next((facts for facts in map(_load, files) if name in (*facts.names, facts.code)), None)
+
+
+@cache
+def _read_files() -> Mapping[Path, bytes]:
+    return {path: path.read_bytes() for path in sorted(_FOLDER.glob(f"*/{_FILE}"))}
+
+
+@cache
+def _load(path: Path) -> BenchmarkFacts:
+    return parse_benchmark_facts(path)
 
 
 def parse_benchmark_facts(path: Path) -> BenchmarkFacts:

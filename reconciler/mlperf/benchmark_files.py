@@ -14,10 +14,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from harness import contract
+from harness import catalog
 from reconciler.mlperf.documents import parse_yaml_mapping
 
-_FOLDER = Path(contract.__file__).parent / "benchmarks"
+_FOLDER = Path(catalog.__file__).parent / "benchmarks"
 _FILE = "files.yaml"
 SCRATCH_VARIABLE = "MLPERF_SCRATCH_PATH"
 # Where the guides have it where the variable is not set; the newer guide first.

@@ -24,7 +24,7 @@ BASELINE, COMPLIANCE = "baseline_accuracy.txt", "compliance_accuracy.txt"
 CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS = "config.yaml", "result_summary.json", "accuracy_results.json"
 SEPARATOR = b"\n\n...\n\n"  # between the two ends of a truncated log
 # The script writes it in text mode: on Windows each line of it ends in CRLF.
-_SEPARATOR = re.compile(rb"\r?\n\r?\n\.\.\.\r?\n\r?\n")
+_SEPARATOR, _BEFORE = re.compile(rb"\r?\n\r?\n\.\.\.\r?\n\r?\n"), 3  # bytes of it before the last line end and its dots
 
 
 def log_hash(log: bytes) -> str:
@@ -33,17 +33,22 @@ def log_hash(log: bytes) -> str:
 
 
 def is_truncated(log: bytes) -> bool:
+    return _find_separator(log) is not None
+
+
+def _find_separator(log: bytes) -> re.Match[bytes] | None:
     # Looking for plain bytes first takes a hundredth of the time; for one that answers do not have, a tenth of that.
-    return b"." in log and b"\n..." in log and _SEPARATOR.search(log) is not None
+    at = log.find(b"\n...") if b"." in log else -1
+    return _SEPARATOR.search(log, max(0, at - _BEFORE)) if at >= 0 else None
 
 
 def split_answers(log: bytes) -> tuple[list[bytes], bool]:
     """The lines of an accuracy log, and whether they are all of it. Of a truncated one those of both ends, without the
     entry that the cut goes through."""
-    head, *rest = _SEPARATOR.split(log, maxsplit=1)
-    if not rest:
+    found = _find_separator(log)
+    if found is None:
         return log.splitlines(), True
-    return [*head.splitlines()[:-1], *rest[0].splitlines()], False
+    return [*log[: found.start()].splitlines()[:-1], *log[found.end() :].splitlines()], False
 
 
 def truncate_text(head: bytes, tail: bytes, size: int, rule: AccuracyLogRule) -> bytes:

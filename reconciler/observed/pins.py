@@ -97,12 +97,12 @@ def _last_versions(recorded: Recorded) -> dict[tuple[str, str], str]:
     """(system, backend) → the version in the last record of it that is Done."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for address, summaries in recorded.by_address.items():
-        cell = address.name.split("/", 2)  # of division, system, and the rest
-        for summary in summaries if len(cell) == 3 else ():
-            if summary.pins and summary.ended is Ended.DONE:
-                pins = dict(summary.pins)
-                at, version = (cell[1], pins.get("engine.backend", "")), pins.get("version")
-                if version is not None and (summary.started, version) >= found.get(at, ("", "")):
+        for summary in summaries:
+            version = next((value for name, value in summary.pins if name == "version"), None)
+            cell = () if version is None else address.name.split("/", 2)  # of division, system, and the rest
+            if version is not None and len(cell) == 3 and summary.ended is Ended.DONE:
+                at = (cell[1], dict(summary.pins).get("engine.backend", ""))
+                if (summary.started, version) >= found.get(at, ("", "")):
                     found[at] = (summary.started, version)
     return {at: version for at, (_, version) in found.items()}
 

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
+from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import Any, get_type_hints
 
@@ -20,6 +21,7 @@ from reconciler.errors import RecordError
 from reconciler.files import hash_bytes
 from reconciler.json_files import parse_json
 from reconciler.record.plausible import check_plausible
+from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import FORMAT, SPARE_LOGS, Ended, Record, Summary
 from reconciler.resource.settings import CLIENT_SOURCES
@@ -28,6 +30,7 @@ from reconciler.resource.settings import CLIENT_SOURCES
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 _NAMES = Record.__struct_fields__
 _REQUIRED = frozenset(_NAMES) - Record.LEFT_OUT
+_take_all = attrgetter(*_NAMES)
 
 
 @cache
@@ -77,9 +80,8 @@ def _decode_plain(data: bytes) -> Record | None:
         written = _make_plain_decoder().decode(data)
         if written.format != FORMAT:
             return None
-        found = {name: getattr(written, name) for name in _NAMES}
-        found["address"], found["shared"] = Address.parse(found["address"]), tuple(map(Address.parse, found["shared"]))
-        record = Record(**found)
+        written.address, written.shared = Address.parse(written.address), tuple(map(Address.parse, written.shared))
+        record = Record(*_take_all(written))
         _check_artifacts(record)
         check_plausible(record)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, OverflowError):
@@ -110,20 +112,22 @@ def _decode_any(data: bytes, where: str) -> Record:
     return record
 
 
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+_is_digest = re.compile(r"[0-9a-f]{64}").fullmatch
 _PLACES = frozenset({"logs", "objects"})
 
 
 def _check_artifacts(record: Record) -> None:
     """A record may come from anybody's branch: a digest is never a path, and no two files of an outcome share a name,
     for one of them would be judged and the other published."""
-    for item in record.artifacts:
-        if not _DIGEST.fullmatch(item.sha256) or item.place not in _PLACES:
-            raise ValueError(f"artifact {item.name!r} has no digest, place and size")
-        if not _is_below(item.name):
-            raise ValueError(f"artifact {item.name!r} is not a name below a folder")
-    names = [item.name for item in record.artifacts if item.name not in SPARE_LOGS]
-    if record.ended is Ended.DONE and len(set(names)) != len(names):
+    names = []
+    for name, sha256, _, place in record.artifacts:
+        if not _is_digest(sha256) or place not in _PLACES:
+            raise ValueError(f"artifact {name!r} has no digest, place and size")
+        if not _is_below(name):
+            raise ValueError(f"artifact {name!r} is not a name below a folder")
+        if name not in SPARE_LOGS:
+            names.append(name)
+    if len(set(names)) != len(names) and record.ended is Ended.DONE:
         raise ValueError("two artifacts have one name")
 
 
@@ -149,8 +153,8 @@ def summarize(record: Record, identity: str) -> Summary:
 def _summarize(record: Record, identity: str) -> Summary:
     values, metric = record.values, record.values.get("metric")
     pins = [(name, record.inputs[name].value) for name in _PINS if name in record.inputs]
-    pins += sorted((name, item.value) for name, item in record.inputs.items() if name.startswith(_COMMAND_PINS))
-    evidence = ((name, _show_evidence(value)) for name, value in record.evidence().items())
+    pins += [(name, record.inputs[name].value) for name in sorted(filter(_is_command_pin, record.inputs))]
+    proofs = [(name, fact.value) for name, fact in record.facts.items() if fact.role is Role.EVIDENCE]
     return Summary(
         id=identity,
         address=record.address,
@@ -160,10 +164,10 @@ def _summarize(record: Record, identity: str) -> Summary:
         seconds=record.seconds,
         artifacts=record.artifacts,
         validity=str(values.get("validity", "")),
-        evidence=tuple(sorted(evidence)),
+        evidence=tuple(sorted([(n, _show_text(v) if type(v) is str else _SORTED.encode(v)) for n, v in proofs])),
         noted=tuple((name, str(record.facts[name].value)) for name in _TOLD if name in record.facts),
         metric=(str(metric["value"]), str(metric["unit"])) if metric else None,
-        pins=tuple((name, value) for name, value in pins if isinstance(value, str)),
+        pins=tuple([pin for pin in pins if isinstance(pin[1], str)]),
         upstream=tuple(sorted(record.upstream.items())),
         marks=record.marks,
         problem=record.problem or _invalid(values) or _below(values) or _failing(values),
@@ -175,13 +179,14 @@ def _summarize(record: Record, identity: str) -> Summary:
     )
 
 
+@lru_cache(maxsize=4096)
+def _is_command_pin(name: str) -> bool:
+    return name.startswith(_COMMAND_PINS)
+
+
 def _find_efficiency(power: Any) -> tuple[str, str] | None:
     found = power.get("efficiency") if power else None
     return (str(found["value"]), str(found["unit"])) if found else None
-
-
-def _show_evidence(value: Any) -> str:
-    return _show_text(value) if type(value) is str else _SORTED.encode(value)
 
 
 @lru_cache(maxsize=4096)

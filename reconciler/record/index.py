@@ -94,7 +94,7 @@ def load(paths: RepositoryPaths, *, deep: bool = False, index: Index | None = No
     ``index``: kept by a process that loads again and again."""
     path = paths.index / "records.msgpack"
     index = index or Index()
-    if index.recorded is None or index.file != read_version(path):
+    if index.file != read_version(path):
         index.entries, index.recorded = _read_index(path), None
     known = {} if deep else index.entries
     entries: dict[str, tuple[Stamp, Summary]] = {}

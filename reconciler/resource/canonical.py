@@ -64,6 +64,8 @@ def _simplify(value: Any) -> Any:
             return value
         return {name: item if type(item) in _AS_THEY_ARE else _simplify(item) for name, item in value.items()}
     if type(value) is list:
+        if _AS_THEY_ARE.issuperset(map(type, value)):
+            return value
         return [item if type(item) in _AS_THEY_ARE else _simplify(item) for item in value]
     return canonicalise(value)
 

@@ -150,4 +150,8 @@ class Recorded(Struct, frozen=True):
     digest: str = ""
 
     def done(self, key: str) -> tuple[Summary, ...]:
-        return tuple([s for s in self.by_key.get(key, ()) if s.ended is Ended.DONE])
+        found = self.by_key.get(key, ())
+        for summary in found:
+            if summary.ended is not Ended.DONE:
+                return tuple([s for s in found if s.ended is Ended.DONE])
+        return found

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from harness.contract import BACKENDS
+from harness.catalog import BACKENDS
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell

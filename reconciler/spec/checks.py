@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.contract import BACKENDS, BackendFacts, Option
+from harness.catalog import BACKENDS, BackendFacts, Option
 from reconciler.errors import Problem
 from reconciler.mlperf.benchmark_facts import find_benchmark_facts
 from reconciler.quantities import is_whole

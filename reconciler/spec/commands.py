@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from harness.contract import BACKENDS
+from harness.catalog import BACKENDS
 from reconciler.errors import Problem
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE, SERVICE_COMMAND

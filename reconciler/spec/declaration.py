@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.contract import BENCHMARKS
+from harness.benchmark_catalog import BENCHMARKS
 from reconciler.errors import Problem, ReconcilerError
 from reconciler.escaping import find_variable
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts

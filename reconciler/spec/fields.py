@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from harness.contract import BACKENDS, BENCHMARKS
+from harness.benchmark_catalog import BENCHMARKS
+from harness.catalog import BACKENDS
 from reconciler.spec import scalars
 from reconciler.spec.quantities import parse_count, parse_duration, parse_power, parse_rate
 from reconciler.spec.scalars import (

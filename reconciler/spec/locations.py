@@ -125,7 +125,7 @@ def explain_unset(name: str) -> UnfitError:
 def find_users(root: MapNode, names: Collection[str]) -> dict[str, Origin]:
     """Variable → where a value first names it."""
     found: dict[str, Origin] = {}
-    for _, _, node in _walk(root, ()):
+    for _, _, node in _walk(root, ()) if names else ():
         for name in _VARIABLE.findall(node.value) if isinstance(node.value, str) else ():
             if name in names:
                 found.setdefault(name, node.origin)

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from harness.catalog import write_slices
-from harness.contract import BACKENDS, BENCHMARKS
+from harness.benchmark_catalog import BENCHMARKS
+from harness.catalog import BACKENDS, write_slices
 from reconciler.launch.adapters import find_unfit as unfit_launcher
 from reconciler.resource.canonical import show_decimal
 from reconciler.spec.locations import Variables

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.contract import BACKENDS, Option
+from harness.catalog import BACKENDS, Option
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from harness.contract import BACKENDS
+from harness.catalog import BACKENDS
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
 from reconciler.spec.edit import render_value

@@ -6,7 +6,9 @@ The shape of Llama 3.1 8B with random weights; prompts as long as the published 
   process before it and one behind it.
 - http: a server of vLLM's own and the ``openai`` backend: Offline over ``LLM.generate``, and the highest rate that is
   VALID within the round's bounds of the first token and of each further one, over Offline; http-offline without it.
-- server: the same rate for the engine in the process of the run.
+- server: the same rate for the engine in the process of the run, over what Offline gave there: told, measured by
+  offline or whole before it, or measured first.
+- whole: Offline in the process of the run, without LLM.generate.
 
 vLLM's caches of compiled graphs are kept where $VLLM_CACHE_ROOT says.
 """
@@ -162,6 +164,7 @@ class LanguageCase:
             "passes": 2,
         }
         rates: list[float] = bare("vllm", told, self.folder)["rates"]
+        print(json.dumps({"bare": rates}), flush=True)
         return rates
 
     def measure(self, backend: str, scenario: Any, conf: dict[str, int | float], **options: Any) -> Figures:
@@ -233,16 +236,16 @@ class LanguageCase:
         raise RuntimeError(f"the server is not ready: {said}")
 
 
-def search(case: LanguageCase, whole: float, first: float, backend: str, **options: Any) -> Figures:
-    """``whole``: Offline samples/s, of which ``first`` is the share that is tried first."""
+def search(case: LanguageCase, whole: float, known: Figures, backend: str, **options: Any) -> Figures:
+    """``whole``: Offline samples/s, of which the share ``known["first"]`` is tried first."""
     return find_highest(
         lambda rate, seconds: case.serve(backend, rate, seconds, **options),
         whole,
-        seconds=SECONDS,
-        confirming=CONFIRMING,
-        first=first,
-        step=SHARE_STEP,
-        resolution=SHARE_STEP,
+        seconds=known["seconds"],
+        confirming=known["confirming"],
+        first=known["first"],
+        step=known["step"],
+        resolution=known["step"],
     )
 
 
@@ -251,22 +254,32 @@ def measure_offline(case: LanguageCase, known: Figures) -> Figures:
     found = case.offline("vllm")
     after = case.bare()
     bare = fmean((*before, *after))  # they differ by several percent from pass to pass
-    known["bare"] = bare
+    known["bare"], known["whole"] = bare, found["rate"]
     return {"bare": [before, after], "harness": found, "over_bare": round(found["rate"] / bare, 4)}
 
 
 def measure_http(case: LanguageCase, known: Figures, *, searching: bool = True) -> Figures:
-    bare = known["bare"] or case.bare()[-1]
+    bare = known["bare"] or fmean(case.bare())
+    offline = []
     with case.server() as url:
         options = {"url": url, "concurrency": case.shape.engine["sequences"]}
-        offline = case.offline("openai", **options)
-        print(json.dumps(offline), flush=True)
-        found = search(case, offline["rate"], known["first"], "openai", **options) if searching else None
-    return {"bare": bare, "offline": offline, "over_bare": round(offline["rate"] / bare, 4), "server": found}
+        for _ in range(known["repeats"]):
+            offline.append(case.offline("openai", **options))
+            print(json.dumps(offline[-1]), flush=True)
+        rate = fmean(each["rate"] for each in offline)
+        found = search(case, rate, known, "openai", **options) if searching else None
+    return {"bare": bare, "offline": offline, "over_bare": round(rate / bare, 4), "server": found}
+
+
+def measure_whole(case: LanguageCase, known: Figures) -> Figures:
+    found = case.offline("vllm")
+    known["whole"] = found["rate"]
+    return found
 
 
 def measure_server(case: LanguageCase, known: Figures) -> Figures:
-    return search(case, known["bare"] or case.bare()[-1], known["first"], "vllm")
+    whole = known["whole"] or measure_whole(case, known)["rate"]
+    return {"offline": whole, **search(case, whole, known, "vllm")}
 
 
 PARTS: dict[str, Callable[[LanguageCase, Figures], Figures]] = {
@@ -274,6 +287,7 @@ PARTS: dict[str, Callable[[LanguageCase, Figures], Figures]] = {
     "http": measure_http,
     "http-offline": partial(measure_http, searching=False),
     "server": measure_server,
+    "whole": measure_whole,
 }
 
 
@@ -281,11 +295,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="llama3.1-8b-bf16")
     parser.add_argument("--bare", type=float, default=0.0, help="samples/s of LLM.generate, where it is known")
+    parser.add_argument("--whole", type=float, default=0.0, help="samples/s of Offline in the process, where known")
+    parser.add_argument("--repeats", type=int, default=1, help="runs of Offline through HTTP")
     parser.add_argument("--first", type=float, default=FIRST_SHARE, help="share of Offline that Server tries first")
+    parser.add_argument("--step", type=float, default=SHARE_STEP, help="to the next share, and as near as is searched")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each run of Server")
+    parser.add_argument("--confirming", type=float, default=CONFIRMING, help="seconds of the run that confirms")
     add_options(parser, PARTS, ("offline", "http", "server"))
     options = parser.parse_args()
     case = LanguageCase(options.shape)
-    known: Figures = {"bare": options.bare, "first": options.first}
+    told = ("bare", "whole", "repeats", "first", "step", "seconds", "confirming")
+    known: Figures = {name: getattr(options, name) for name in told}
     parts = {name: partial(part, case, known) for name, part in PARTS.items()}
     measure_parts("tests.gpu.language", options.shape, parts, options)
     return 0

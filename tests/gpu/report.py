@@ -37,7 +37,8 @@ def lines(name: str, found: dict[str, Any]) -> Iterator[str]:
             yield line(name, title, float(value), sign, goal)
     server = found.get("server", {})
     if "over_offline" in server:
-        title = f"Server ({server['bound_ms']} ms), confirmed, over Offline samples/s"
+        bound = f" ({server['bound_ms']} ms)" if "bound_ms" in server else ""  # of tokens, the round's two
+        title = f"Server{bound}, confirmed, over Offline samples/s"
         yield line(name, title, server["over_offline"], ">=", SERVER)
     for title, path in STATED:
         value: Any = found

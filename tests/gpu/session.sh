@@ -9,7 +9,8 @@
 #   SHAPE     resnet-fp16, resnet-int8, bert-fp16, unet3d-fp16, retinanet-fp16: engine and figures  (3 to 9 minutes each); $BATCH replaces its batch
 #   ort       the figures of resnet-fp16 by ONNX Runtime's CUDA provider     (2 minutes)
 #   torch-SHAPE  those of SHAPE by the PyTorch backend; torch-tests: its outputs   (3 minutes each)
-#   language-SHAPE  vLLM: Offline over LLM.generate, a server over HTTP, Server in the process   (15 minutes each)
+#   language-SHAPE  vLLM: Offline over LLM.generate, a server over HTTP, Server in the process; $LANGUAGE_OPTIONS, as of
+#             tests.gpu.language, such as --seconds 90   (15 minutes each)
 #   speech    Whisper through vLLM: Offline over LLM.generate; $SPEECH_OPTIONS, as of tests.gpu.speech   (7 minutes)
 #   images    Stable Diffusion XL: Offline over the plain loop of diffusers; $IMAGE_OPTIONS, as of tests.gpu.images   (5 minutes)
 #   videos    Wan 2.2: the same; $VIDEO_OPTIONS, as of tests.gpu.videos, such as --steps 2   (9 minutes)
@@ -104,7 +105,7 @@ part() {
         tests) GPU_LEVEL=1 TAIL=90 report tests "$PYTHON" -m pytest -m gpu ${TESTS:-tests/gpu} ${K:+-k "$K"} -q -rfEs -s -W default -p no:cacheprovider --durations=8 ;;
         torch-tests) TAIL=60 report torch-tests $TORCH_PYTHON -m pytest -m gpu tests/gpu/test_outputs.py -k pytorch -q -rfEs -W default -p no:cacheprovider --durations=8 ;;
         torch-*) report "$1" $TORCH_PYTHON -m tests.gpu.measure "${1#torch-}" --backend pytorch-cuda --rounds "${ROUNDS:-2}" --only "${ONLY:-offline,single,server}" --json "$OUT/$1.json" ;;
-        language-*) report "$1" $TORCH_PYTHON -m tests.gpu.language --shape "${1#language-}" --json "$OUT/$1.json" ${ONLY:+--only $ONLY} ;;
+        language-*) report "$1" $TORCH_PYTHON -m tests.gpu.language --shape "${1#language-}" --json "$OUT/$1.json" ${ONLY:+--only $ONLY} ${LANGUAGE_OPTIONS:-} ;;
         speech) report speech $TORCH_PYTHON -m tests.gpu.speech --json "$OUT/speech.json" ${SPEECH_OPTIONS:-} ;;
         videos) report videos $TORCH_PYTHON -m tests.gpu.videos --json "$OUT/videos.json" ${ONLY:+--only $ONLY} ${VIDEO_OPTIONS:-} ;;
         images) report images $TORCH_PYTHON -m tests.gpu.images --json "$OUT/images.json" ${ONLY:+--only $ONLY} ${IMAGE_OPTIONS:-} ;;

@@ -16,7 +16,7 @@ from reconciler.json_files import parse_json
 
 _DEFAULT = "http://127.0.0.1:8265"
 _LIMIT = 30.0  # seconds that the dashboard may take to answer
-_PIECE, _MOST = 1 << 16, 64 << 20  # bytes of an answer: read at a time, and in all
+_PIECE, _MOST = 65_536, 64 << 20  # bytes of an answer: read at a time, and in all
 _LONGEST = 300  # characters of what it says that are told
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from binascii import unhexlify
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -52,7 +53,19 @@ class _Logged(msgspec.Struct):
     token_data: str | None = None
 
 
+class _Flat(_Logged, forbid_unknown_fields=True):
+    """One with the names of LoadGen alone, whose values hold no other values."""
+
+    seq_id: int = 0
+
+
 _LOGGED = msgspec.json.Decoder(_Logged)
+_ALL = msgspec.json.Decoder(list[_Flat])
+
+
+def measure(dtype: str) -> int:
+    """Bytes of one number."""
+    return _SIZES[dtype]
 
 
 def unpack_entries(data: bytes, dtype: str) -> tuple[Any, ...]:
@@ -68,13 +81,28 @@ def _count(data: bytes, dtype: str) -> int:
 
 def read_held_entries(data: bytes, file: str = ACCURACY_LOG) -> Iterable[Entry]:
     """As ``read_entries``, of a whole log in memory: at once where it is as LoadGen writes it."""
-    lines = data.removesuffix(b"\n").split(b"\n")
-    if lines[0] == b"[" and lines[-1] == b"]" and b"\r" not in data:
+    if b"\r" not in data:
         try:
-            return [_make_entry(_LOGGED.decode(line.removesuffix(b","))) for line in lines[1:-1]]
+            found = _ALL.decode(data)
+            if _begin_lines(found, data):
+                return [Entry(e.qsl_idx, unhexlify(e.data), e.token_count, _read_token(e)) for e in found]
         except (msgspec.MsgspecError, ValueError, RecursionError):
             pass
     return read_entries(data.splitlines(), file)
+
+
+def _begin_lines(entries: list[_Flat], data: bytes) -> bool:
+    """Whether each has a line, and the list of them begins and ends with one. None holds another."""
+    at = 1 if data.startswith(b"[") else -1
+    for _ in entries:
+        if not data.startswith(b"\n{", at):
+            return False
+        at = data.find(b"\n", at + 1)
+    return at > 0 and data[at:].removesuffix(b"\n") == b"\n]"
+
+
+def _read_token(found: _Logged) -> bytes | None:
+    return None if found.token_data is None else unhexlify(found.token_data)
 
 
 def read_entries(lines: Iterable[bytes], file: str = ACCURACY_LOG) -> Iterator[Entry]:

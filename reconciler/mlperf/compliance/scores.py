@@ -70,7 +70,7 @@ class Slack(Struct, frozen=True):
 
 class Scored(Struct, frozen=True):
     """``score`` None: the log holds none. A latency is in nanoseconds, a rate in samples per second.
-    ``lower_is_better``: of a score that was read from a summary."""
+    ``errors``: of a detail log; ``lower_is_better``: of a score that was read from a summary."""
 
     scenario: str
     validity: str
@@ -97,8 +97,8 @@ def read_from_summary(log: SummaryLog, keys: Mapping[str, re.Pattern[str]] | Non
         found = [line.value for key, line in log.values.items() if shape.match(key)]
         if found:
             lower = scenario == "SingleStream" or (scenario == "MultiStream" and shape is not _SAMPLES_PER_QUERY)
-            return Scored(scenario, log.validity, _number(found[-1]), log.errors or 0, lower_is_better=lower)
-    return Scored(scenario, log.validity, None, log.errors or 0)
+            return Scored(scenario, log.validity, _number(found[-1]), lower_is_better=lower)
+    return Scored(scenario, log.validity, None)
 
 
 def _number(value: object) -> float | None:

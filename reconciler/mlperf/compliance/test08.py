@@ -108,10 +108,7 @@ def _judge(
         compute_entropy(values[2 : 2 + count], labels, weights),
         compute_entropy(predictions, labels, weights),
     )
-    if before == 0 and after == 0:
-        return
-    off = abs(after - before) / abs(before) if before and after else math.inf
-    if not off <= tolerance:  # so that no number at all differs too
+    if not abs(after - before) <= tolerance * abs(before):  # so that no number at all differs too
         counts.differing.append(f"{key}: normalized entropy {after:.6g}, {before:.6g} in the accuracy run")
 
 

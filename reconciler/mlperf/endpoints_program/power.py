@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.quantities import is_whole, parse_number
 
+_ZERO = Decimal(0)
 _KILO = Decimal(1000)
 _CENTS = Decimal("0.01")
 _WIDE = Context(prec=4000)  # whatever a descriptor states: nobody has to believe it, and it must be shown
@@ -46,7 +47,7 @@ class ProvisionedPower(Struct):
     the whole, which sets do not share out. ``estimated``: what the rules' own figures had to fill in."""
 
     sets: tuple[NodeSetPower, ...] = ()
-    switches: Decimal = Decimal(0)
+    switches: Decimal = _ZERO
     kilowatts: Decimal | None = None
     declared: bool = False
     estimated: list[str] = field(default_factory=list)
@@ -62,8 +63,8 @@ class ProvisionedPower(Struct):
             return self.kilowatts
         if self.declared:
             return _round(self.kilowatts * max(shares.values()))
-        engaged = sum((item.nodes * shares[item.id] for item in self.sets), Decimal(0))
-        watts = sum((item.watts * shares[item.id] for item in self.sets), Decimal(0))
+        engaged = sum((item.nodes * shares[item.id] for item in self.sets), _ZERO)
+        watts = sum((item.watts * shares[item.id] for item in self.sets), _ZERO)
         return _round((watts + self.switches * engaged / sum(item.nodes for item in self.sets)) / _KILO)
 
     @property
@@ -107,7 +108,7 @@ def compute_power(
     ids = [item.get("node_set_id") for item in sets]
     if len(set(map(str, ids))) != len(ids):
         power.problems.append("two node sets have one node_set_id")
-    major, published, made = Decimal(0), Decimal(0), []
+    major, published, made = _ZERO, _ZERO, []
     nic = sums.scale_out(document.get("scale_out"), sets)
     for item in sets:
         own, stated, nodes = sums.node_set(item, cores)
@@ -131,7 +132,7 @@ def compute_power(
         "published_node_power_w": published,
         "scale_out_switch_power_w": power.switches,
     }
-    figures["total_system_power_w"] = sum(figures.values(), Decimal(0))
+    figures["total_system_power_w"] = sum(figures.values(), _ZERO)
     declared = document.get("declared_provisioned_power")
     if declared is not None:
         # The declared figure governs: gaps beneath it do not matter, nor do figures that filled them.
@@ -217,7 +218,7 @@ class _Sums(Struct):
         """(watts that take the overhead, published watts, number of nodes)."""
         label = f"node_sets[{item.get('node_set_id')}]"
         nodes, method = _whole(item.get("nodes_provisioned")), item.get("power_method")
-        nothing = (Decimal(0), Decimal(0), nodes)
+        nothing = (_ZERO, _ZERO, nodes)
         if nodes < 1 or method not in _METHODS:
             self.power.problems.append(f"{label} has no nodes_provisioned above 0 or no power_method")
             return nothing
@@ -227,7 +228,7 @@ class _Sums(Struct):
                 self.power.problems.append(f"{label}: component_sum needs components")
                 return nothing
             each = self.node(parts, cores.get(_whole(item.get("system_node_ensemble_id"))), label)
-            return (nodes * each if each is not None else Decimal(0)), Decimal(0), nodes
+            return (nodes * each if each is not None else _ZERO), _ZERO, nodes
         if item.get("published_power") is None:
             self.power.problems.append(f"{label}: {method} needs published_power")
             return nothing
@@ -235,12 +236,12 @@ class _Sums(Struct):
         if published is None:
             return nothing
         if method == "published_system":
-            return Decimal(0), nodes * published, nodes
+            return _ZERO, nodes * published, nodes
         rack = _whole(item.get("nodes_in_published_rack"))
         if rack <= nodes:
             self.power.problems.append(f"{label}: node_scaling needs nodes_in_published_rack above {nodes}")
             return nothing
-        return Decimal(0), published * nodes / rack, nodes
+        return _ZERO, published * nodes / rack, nodes
 
     def node(self, parts: Mapping[str, Any], cores: int | None, label: str) -> Decimal | None:
         """One node's processors, accelerators and scale-up network."""
@@ -262,7 +263,7 @@ class _Sums(Struct):
                 self.units(f"{label}.accelerator", accelerator, find_default(accelerator.get("model"), self.rules)),
             ]
         found.append(self.scale_up(parts.get("scale_up_network"), f"{label}.scale_up_network"))
-        return None if None in found else sum((watts for watts in found if watts is not None), Decimal(0))
+        return None if None in found else sum((watts for watts in found if watts is not None), _ZERO)
 
     def units(self, label: str, block: Mapping[str, Any], default: tuple[Decimal, str] | None) -> Decimal | None:
         count = _whole(block.get("count_per_node"), -1)
@@ -275,7 +276,7 @@ class _Sums(Struct):
         """A bandwidth in terabytes a second, as the rules' examples have it in spite of the field's name."""
         method = block.get("method") if isinstance(block, Mapping) else None
         if method == "none":
-            return Decimal(0)
+            return _ZERO
         if method == "declared_tdp":
             count, each = (
                 _whole(block.get("switch_count"), -1),
@@ -312,10 +313,10 @@ class _Sums(Struct):
         nodes = sum(_whole(item.get("nodes_provisioned")) for item in sets)
         if not isinstance(fabric, Mapping) or not isinstance(fabric.get("present"), bool):
             self.power.problems.append("scale_out.present is missing")
-            return Decimal(0)
+            return _ZERO
         if not fabric["present"]:
             self._check_absent(sets, nodes)
-            return Decimal(0)
+            return _ZERO
         if nodes == 1:
             self.power.warnings.append("scale_out.present is true for a single node")
         missing = [
@@ -324,7 +325,7 @@ class _Sums(Struct):
         nics, switches = fabric.get("nics"), fabric.get("switches")
         if missing or not isinstance(nics, Mapping) or not isinstance(switches, list):
             self.power.problems.append(f"scale_out.present is true, and {', '.join(missing) or 'its parts'} is missing")
-            return Decimal(0)
+            return _ZERO
         formula = any(item.get("power_method") == "component_sum" for item in sets)
         counted, excluded = nics.get("counted") is True, nics.get("excluded_from_published_power")
         if counted and not formula and not excluded:
@@ -334,7 +335,7 @@ class _Sums(Struct):
         default = (Decimal(self.rules.get("nic_watts")), "D.4")
         each = self.watts("scale_out.nics.tdp_per_nic", nics.get("tdp_per_nic"), default) if counted else None
         self._check_bandwidth(fabric, nics, switches, nodes)
-        return Decimal(0) if each is None else _whole(nics.get("count_per_node")) * each
+        return _ZERO if each is None else _whole(nics.get("count_per_node")) * each
 
     def _check_absent(self, sets: list[Mapping[str, Any]], nodes: int) -> None:
         if nodes <= 1:
@@ -346,14 +347,14 @@ class _Sums(Struct):
     def _check_bandwidth(
         self, fabric: Mapping[str, Any], nics: Mapping[str, Any], switches: list[Any], nodes: int
     ) -> None:
-        speed = parse_number(nics.get("bandwidth_per_nic_gbps")) or Decimal(0)
+        speed = parse_number(nics.get("bandwidth_per_nic_gbps")) or _ZERO
         needed = nodes * _whole(nics.get("count_per_node")) * speed / _KILO
-        stated = parse_number(fabric.get("required_bandwidth_tbps")) or Decimal(0)
+        stated = parse_number(fabric.get("required_bandwidth_tbps")) or _ZERO
         if stated < needed - _NEAR:
             self.power.problems.append(f"scale_out.required_bandwidth_tbps is {stated}, the cards carry {needed}")
         elif stated > needed + _NEAR:
             self.power.warnings.append(f"scale_out.required_bandwidth_tbps is {stated}, the cards carry {needed}")
-        offered = Decimal(0)
+        offered = _ZERO
         for number, switch in enumerate(item for item in switches if isinstance(item, Mapping)):
             count = _whole(switch.get("count"))
             default = find_switch_default(switch.get("model"), fabric.get("cabling"), self.rules)

@@ -37,7 +37,7 @@ from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.origin import find_foreign_lines, find_unreadable_numbers
 from reconciler.mlperf.loadgen.ranks import find_wrong_ranks
 from reconciler.mlperf.loadgen.rates import find_wrong_rates
-from reconciler.mlperf.loadgen.samples import summarize_loaded
+from reconciler.mlperf.loadgen.samples import LOADED, summarize_loaded
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 from reconciler.mlperf.loadgen.token_latencies import find_wrong_tokens, list_token_keys
 from reconciler.quantities import show_count
@@ -73,20 +73,11 @@ _OF_SCENARIO = {
     "Server": ("result_perf_constraints_met", "result_overlatency_query_count", "result_scheduled_samples_per_sec"),
     "Offline": ("result_samples_per_second",),
 }
-# Effective settings that LoadGen makes of several: of the target and the duration, of the dataset and the mode.
+# Effective settings that LoadGen makes of several, and logs as requested under the same name, too.
 _DERIVED = frozenset(
     {
         "min_query_count",  # 1 in Offline; padded to whole permutations for equal issue
         "max_query_count",  # of performance_issue_unique and the sample count
-        "max_async_queries",  # 1 where queries follow each other
-        "samples_per_query",
-        "target_duration_ms",
-        "min_sample_count",
-        "target_latency_ns",
-        "target_latency_percentile",
-        "target_qps",
-        "performance_sample_count",
-        "accuracy_sample_count",
     }
 )
 
@@ -125,10 +116,8 @@ def _lacking_keys(log: DetailLog) -> Iterator[Inconsistency]:
 
 def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen takes a setting as it was requested, but for those that it derives."""
-    for key in log.index:
-        name = key.removeprefix("effective_")
-        requested = f"requested_{name}"
-        if name == key or name in _DERIVED or requested not in log.index or log.index.is_same(key, requested):
+    for key, requested in log.index.list_pairs("effective_", "requested_"):
+        if key.removeprefix("effective_") in _DERIVED:
             continue
         asked, entry = log.index[requested], log.index[key]
         if asked.value != entry.value:
@@ -180,22 +169,20 @@ def _logger_clock(log: DetailLog) -> Iterator[Inconsistency]:
 
 def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     """What was loaded is of the library, and as many samples as LoadGen says that it uses."""
-    entries = log.all_of("loaded_qsl_set")
+    line = log.number(LOADED)
     total, mode = read_integer(log, "qsl_reported_total_count"), _MODES[log.mode]
     key = f"effective_{mode}_sample_count"
     used = read_integer(log, key)
-    if not entries or total is None or used is None:
+    if LOADED not in log.index or total is None or used is None:
         return
-    loaded = summarize_loaded(entries)
+    loaded = summarize_loaded(log)
     wrong = loaded.greatest if loaded.greatest is not None and loaded.greatest >= total else loaded.negative
     if wrong is not None:
-        yield Inconsistency(
-            "loaded_qsl_set", f"sample {wrong}", f"the library has {show_count(total, 'sample')}", entries[0].line
-        )
-    spare = _SPARE if log.scenario == "MultiStream" else 0
-    if not min(used, total) <= loaded.different <= min(used, total) + spare * len(entries):
+        yield Inconsistency(LOADED, f"sample {wrong}", f"the library has {show_count(total, 'sample')}", line)
+    spare = _SPARE * len(log.all_of(LOADED)) if log.scenario == "MultiStream" else 0
+    if not min(used, total) <= loaded.different <= min(used, total) + spare:
         derived = f"{loaded.different} different samples were loaded"
-        yield Inconsistency(key, str(used), derived, log.number(key), entries[0].line)
+        yield Inconsistency(key, str(used), derived, log.number(key), line)
 
 
 def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:

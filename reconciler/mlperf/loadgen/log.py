@@ -7,9 +7,10 @@ skipped.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -17,10 +18,19 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.errors import LogError
-from reconciler.mlperf.loadgen.log_line import NAMES, VALUES, WRITER, LogLine, match_lines, parse_line, read_plain
+from reconciler.mlperf.loadgen.log_batches import Batches, list_batch_keys, match_batches
+from reconciler.mlperf.loadgen.log_line import (
+    MARKER,
+    NAMES,
+    VALUES,
+    WRITER,
+    LogLine,
+    match_lines,
+    parse_line,
+    read_plain,
+)
 from reconciler.mlperf.log_files import DETAIL
 
-MARKER = b":::MLLOG"
 _HIDDEN = b"\r" + MARKER
 TEXT_MARKER = b'"pid": '  # how a log of before v1.0 begins
 AUDIT_TEXT = "Found Audit Config file"
@@ -34,17 +44,60 @@ _DIGITS_OF_TIME = re.compile(r"(\d\d)-(\d\d)-(\d{4}) (\d\d):(\d\d):(\d\d)\.(\d{1
 _Row = LogLine | re.Match[bytes] | None  # None: a line that LoadGen's logger did not write
 
 
+class _Rows(Struct):
+    """The lines of a log, made when they are asked for, but for ``skipped`` ones that stand behind the first ``above``."""
+
+    rows: list[_Row]
+    above: int
+    skipped: int
+
+    def number(self, at: int) -> int:
+        """The 1-based line of a row."""
+        return at + 1 if at < self.above else at + 1 + self.skipped
+
+    def read(self, at: int) -> LogLine:
+        row = self.rows[at]
+        if not isinstance(row, LogLine):
+            assert row is not None
+            row = self.rows[at] = read_plain(row, self.number(at))
+        return row
+
+
+class _FirstLines(dict[str, LogLine | None]):
+    """Of each key that is asked for; None for one that no line has. A rule asks for most keys, and many rules do."""
+
+    def __init__(self, first: Mapping[str, int], rows: _Rows) -> None:
+        super().__init__()
+        self._first, self._rows = first, rows
+
+    def __missing__(self, key: str) -> LogLine | None:
+        at = self._first.get(key)
+        line = self[key] = None if at is None else self._rows.read(at)
+        return line
+
+
 class LogIndex(Mapping[str, LogLine]):
     """The first line of each key, in the order of the log; a value is made of its text when it is asked for.
 
-    ``began_at``, ``ended_at``: milliseconds from the start of LoadGen's logger to its lines of power_begin and of
-    power_end; None where it wrote none. ``one_process``: all lines name the same one.
+    ``rows``: those of the log but for ``batches``, whose keys others before them have. ``flagged``: the rows that
+    LoadGen calls an error or a warning. ``first``: as ``get``, and faster. ``began_at``, ``ended_at``: milliseconds
+    from the start of LoadGen's logger to its lines of power_begin and of power_end; None where it wrote none.
+    ``one_process``: all lines name the same one.
     """
 
-    def __init__(self, rows: list[_Row], *, one_process: bool = True) -> None:
+    def __init__(
+        self,
+        rows: list[_Row],
+        *,
+        flagged: Iterable[int] = (),
+        batches: Batches | None = None,
+        one_process: bool = True,
+    ) -> None:
         self.one_process = one_process
-        self._rows = rows
         self._texts = tuple(rows)
+        self._flagged = flagged
+        self._batches = batches
+        self._rows = _Rows(rows, batches.above, batches.length) if batches else _Rows(rows, len(rows), 0)
         keys = [None if row is None else row.key if isinstance(row, LogLine) else NAMES[row[1]] for row in rows]
         first = dict(zip(keys, range(len(rows)), strict=True))
         self._others: list[tuple[str, int]] = []
@@ -54,28 +107,18 @@ class LogIndex(Mapping[str, LogLine]):
             self._others = [(key, at) for at, key in enumerate(keys) if key is not None and first[key] != at]
         first.pop(None, None)
         self._first: dict[str, int] = first  # type: ignore[assignment] # without None
+        self.first = _FirstLines(self._first, self._rows)
         self.began_at, self.ended_at = (
             _read_clock(rows[first[key]]) if key in first else None for key in ("power_begin", "power_end")
         )
 
     def __getitem__(self, key: str) -> LogLine:
-        return self.read(self._first[key])
-
-    def first(self, key: str) -> LogLine | None:
-        number = self._first.get(key)
-        if number is None:
-            return None
-        row = self._rows[number]
-        return row if isinstance(row, LogLine) else self.read(number)
-
-    def is_same(self, key: str, other: str) -> bool:
-        """Whether the first lines of two keys state one value in one way; False also where that is not plain."""
-        one, two = self._rows[self._first[key]], self._rows[self._first[other]]
-        return isinstance(one, re.Match) and isinstance(two, re.Match) and one.group(*VALUES) == two.group(*VALUES)
+        return self._rows.read(self._first[key])
 
     def number(self, key: str) -> int:
         """The 1-based line of a key, 0 when it is absent."""
-        return self._first.get(key, -1) + 1
+        at = self._first.get(key)
+        return 0 if at is None else self._rows.number(at)
 
     def __contains__(self, key: object) -> bool:
         return key in self._first
@@ -86,41 +129,64 @@ class LogIndex(Mapping[str, LogLine]):
     def __len__(self) -> int:
         return len(self._first)
 
-    def read(self, number: int) -> LogLine:
-        """The entry on a line, counted from 0."""
-        row = self._rows[number]
-        if not isinstance(row, LogLine):
-            assert row is not None
-            row = self._rows[number] = read_plain(row, number + 1)
-        return row
+    def list_pairs(self, beginning: str, other: str) -> list[tuple[str, str]]:
+        """Keys that begin so, each with the one that begins with ``other`` instead; but pairs of which it is plain that
+        they state one value in one way."""
+        found = []
+        for key, at in self._first.items():
+            if key.startswith(beginning):
+                twin = other + key[len(beginning) :]
+                if twin in self._first and not self._is_same(at, self._first[twin]):
+                    found.append((key, twin))
+        return found
+
+    def _is_same(self, at: int, twin: int) -> bool:
+        one, two = self._texts[at], self._texts[twin]
+        return isinstance(one, re.Match) and isinstance(two, re.Match) and one.group(*VALUES) == two.group(*VALUES)
 
     def repeated(self, beginnings: tuple[str, ...]) -> Iterator[LogLine]:
         """Lines with a key that begins so and that another line before them has."""
-        return (self.read(number) for key, number in self._others if key.startswith(beginnings))
+        return self._with_batches([at for key, at in self._others if key.startswith(beginnings)], beginnings)
 
     def all_of(self, key: str) -> Iterator[LogLine]:
-        if key in self._first:
-            yield self[key]
-            yield from (self.read(number) for name, number in self._others if name == key)
+        return (line for line in self._with_batches(self._list_rows(key), (key,)) if line.key == key)
+
+    def _list_rows(self, key: str) -> list[int]:
+        return [self._first[key], *(at for name, at in self._others if name == key)] if key in self._first else []
+
+    def find_lists(self, key: str) -> list[tuple[bytes, int, int]]:
+        """Of every line of a key a text, and where in it the list of the line is; none where one is not just a list."""
+        own = [self._rows.read(at) for at in self._list_rows(key)]
+        lists = [(entry.raw, *entry.find_list()) for entry in own]
+        if self._batches is not None and key in self._batches.keys:
+            if key != self._batches.keys[0]:
+                return []
+            lists += [(self._batches.data, begin, end) for begin, end in self._batches.lists]
+        return [] if any(end == 0 for _, _, end in lists) else lists
+
+    def lines(self) -> Iterator[LogLine]:
+        return self._with_batches([at for at, row in enumerate(self._texts) if row is not None], ("",))
+
+    def _with_batches(self, rows: list[int], beginnings: tuple[str, ...]) -> Iterator[LogLine]:
+        """These rows, which are in the order of the log, and in their place the lines of batches that begin so."""
+        above = bisect.bisect_left(rows, self._rows.above)
+        yield from map(self._rows.read, rows[:above])
+        if self._batches is not None:
+            yield from self._batches.read(beginnings)
+        yield from map(self._rows.read, rows[above:])
 
     def list_texts(self, beginning: str = "") -> list[tuple[str, int, bytes]]:
         """(key, 1-based line, text) of the first lines of keys that begin so, of those with plain values, as LoadGen
         itself writes them."""
-        found = ((key, at, self._texts[at]) for key, at in self._first.items() if key.startswith(beginning))
-        return [(key, at + 1, row[0]) for key, at, row in found if isinstance(row, re.Match)]
-
-    def lines(self) -> Iterator[LogLine]:
-        return (self.read(number) for number, row in enumerate(self._rows) if row is not None)
+        return [
+            (key, self._rows.number(at), row[0])
+            for key, at in self._first.items()
+            if key.startswith(beginning) and isinstance(row := self._texts[at], re.Match)
+        ]
 
     def flagged(self) -> Iterator[LogLine]:
         """Lines that LoadGen calls an error or a warning."""
-        # The group of an error or a warning is the last that matches, behind that of the process.
-        marked = [
-            number
-            for number, row in enumerate(self._texts)
-            if row is not None and (row[3] or row[4] if isinstance(row, LogLine) else row.lastindex != WRITER)
-        ]
-        return map(self.read, marked)
+        return map(self._rows.read, self._flagged)
 
 
 def _read_clock(row: _Row) -> Decimal | None:
@@ -137,10 +203,10 @@ class DetailLog(Struct, frozen=True, dict=True):
 
     def line(self, key: str) -> LogLine | None:
         """The first line of a key."""
-        return self.index.first(key)
+        return self.index.first[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        found = self.index.first(key)
+        found = self.index.first[key]
         if found is None:
             return default
         return found.read() if found.raw else found.value
@@ -178,23 +244,23 @@ class DetailLog(Struct, frozen=True, dict=True):
     def warnings(self) -> tuple[LogLine, ...]:
         return tuple(entry for entry in self._flagged if entry.warning)
 
-    @property
+    @functools.cached_property
     def version(self) -> str:
         """LoadGen's release and revision, as in "6.0.17 @ d6147c7eb7"; empty when not logged."""
         return str(self.get("loadgen_version", ""))
 
-    @property
+    @functools.cached_property
     def release(self) -> int:
         """The first number of LoadGen's release; 0 for those before 2, which call themselves ".5a1"."""
         first = self.version.partition(".")[0]
         return int(first[:_DIGITS]) if first.isdecimal() and first.isascii() else 0
 
-    @property
+    @functools.cached_property
     def scenario(self) -> str:
         """LoadGen's scenario: Server for Interactive."""
         return str(self.effective("scenario", ""))
 
-    @property
+    @functools.cached_property
     def mode(self) -> str:
         """PerformanceOnly, AccuracyOnly, SubmissionRun or FindPeakPerformance."""
         return str(self.effective("test_mode", ""))
@@ -219,24 +285,24 @@ class DetailLog(Struct, frozen=True, dict=True):
         """The warning that LoadGen took settings from an audit.config: a compliance run, or a file left behind."""
         return next((e for e in self.warnings if isinstance(e.value, str) and e.value.startswith(AUDIT_TEXT)), None)
 
-    @property
+    @functools.cached_property
     def complete(self) -> bool:
         """Whether the run came to its end: LoadGen logs power_end last, and results after it in performance runs."""
         if self.mode == "AccuracyOnly":
             return "power_end" in self.index
         return "result_validity" in self.index
 
-    @property
+    @functools.cached_property
     def started(self) -> datetime | None:
         """power_begin, which is UTC (test_datetime is local time with a misleading Z)."""
         return self._time("power_begin")
 
-    @property
+    @functools.cached_property
     def ended(self) -> datetime | None:
         return self._time("power_end")
 
     def _time(self, key: str) -> datetime | None:
-        found = self.index.first(key)
+        found = self.index.first[key]
         if found is None:
             return None
         try:
@@ -279,20 +345,40 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
             fix="it ends a line for the official checker and not for LoadGen, which writes none: import the log again",
         )
     rows: list[_Row] = []
+    flagged: list[int] = []
     writers, at, exactly = set[bytes | None](), 0, False
+    batches, skipped = None, 0
+    keys: tuple[bytes, ...] = ()
     while at < len(data):
         plain, exactly = match_lines(data, at, exactly=exactly)
         if plain:
+            named = [row[WRITER] for row in plain]
+            if None in named:  # an error or a warning
+                marked = [number for number, name in enumerate(named) if name is None]
+                flagged += [len(rows) + number for number in marked]
+                writers.update([_read_writer(data, *plain[number].span()) for number in marked])
+            writers.update(filter(None, named))
             rows += plain
-            writers.update([row[WRITER] or _read_writer(data, row.start(), row.end()) for row in plain])
             at = plain[-1].end()
+        if not keys and (keys := list_batch_keys(data, at, rows)):
+            batches = match_batches(data, at, len(rows), keys)
+            if batches is not None:
+                writers |= batches.writers
+                at, skipped = batches.places[-1], batches.length
+                continue
         if at < len(data):
             found = data.find(b"\n", at)
             end = len(data) if found < 0 else found
-            rows.append(_parse_other(data, at, end, file, len(rows) + 1))
+            other = _parse_other(data, at, end, file, len(rows) + skipped + 1)
+            if other is not None and (other.error or other.warning):
+                flagged.append(len(rows))
+            rows.append(other)
             writers.add(_read_writer(data, at, end))
             at = end + 1
-    return DetailLog(file, LogIndex(rows, one_process=_are_of_one_process(writers, data)), len(rows))
+    one_process = _are_of_one_process(writers, data)
+    return DetailLog(
+        file, LogIndex(rows, flagged=flagged, batches=batches, one_process=one_process), len(rows) + skipped
+    )
 
 
 def _read_writer(data: bytes, begin: int, end: int) -> bytes | None:

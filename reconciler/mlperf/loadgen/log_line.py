@@ -4,6 +4,7 @@ asked for."""
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from decimal import Decimal
@@ -13,29 +14,43 @@ import msgspec
 
 from reconciler.errors import LogError
 
+MARKER = b":::MLLOG"
 # A line as LoadGen itself writes it, with a plain value: it needs no JSON reader. Lists, escaped text and numbers of
 # hundreds of digits do. The process is that of a line which is neither error nor warning.
-_TEXT = rb'"[^"\\\n]*+"'
-_STAMP = rb', "time_ms": \d++\.\d++, "namespace": ' + _TEXT + rb', "event_type": ' + _TEXT + rb', "metadata": \{'
-_SOURCE = rb'"file": ' + _TEXT + rb', "line_no": \d++, "pid": '
+_TEXT, _KEY = rb'"[^"\\\n]*+"', rb'"([^"\\\n]++)"'
+_STAMP = rb', "time_ms": [0-9]++\.[0-9]++, "namespace": ' + _TEXT + rb', "event_type": ' + _TEXT + rb', "metadata": \{'
+_SOURCE = rb'"file": ' + _TEXT + rb', "line_no": [0-9]++, "pid": '
 _LINE = (
-    rb':::MLLOG[^\S\n]*+\{"key": "([^"\\\n]++)", "value": (?:(true|false)|(-?(?:0|[1-9]\d{0,99}+)(?![.eE\d]))|'
-    rb'(-?(?:0|[1-9]\d{0,99}+)(?:\.\d{1,99}+)?(?:[eE][+-]?\d{1,3}+)?(?!\d))|"([^"\\\n]*+)")'
+    rb':::MLLOG[^\S\n]*+\{"key": '
+    + _KEY
+    + rb', "value": (?:(true|false)|(-?+(?:0|[1-9][0-9]{0,99}+)(?![.eE0-9]))|'
+    + rb'(-?+(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,3}+)?+(?![0-9]))|"([^"\\\n]*+)")'
     + _STAMP
     + rb'(?:"is_error": false, "is_warning": false, '
     + _SOURCE
-    + rb"(\d++)|"
-    rb'"is_error": (?:false|(true)), "is_warning": (?:false|(true)), ' + _SOURCE + rb"\d++)"
-    rb', "tid": \d++\}\}[^\S\n]*+(?:\n|\Z)'
+    + rb"([0-9]++)|"
+    rb'"is_error": (?:false|(true)), "is_warning": (?:false|(true)), ' + _SOURCE + rb"[0-9]++)"
+    rb', "tid": [0-9]++\}\}[^\S\n]*+(?:\n|\Z)'
 )
 _PLAIN = re.compile(_LINE)
-# The same but that texts which nobody reads may hold a backslash or a line end, which is looked for afterwards: matched
-# in two thirds of the time.
-_NEARLY = re.compile(_LINE.replace(_TEXT, b'"[^"]*+"'))
+# The same but that keys, and texts which nobody reads, may hold a backslash or a line end, which is looked for
+# afterwards: matched in two thirds of the time.
+_NEARLY = re.compile(_LINE.replace(_TEXT, b'"[^"]*+"').replace(_KEY, b'"([^"]++)"'))
 VALUES, WRITER = (2, 3, 4, 5), 6  # the groups of a value, of the process; those behind match in an error or a warning
 # What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
 _LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
+_ANY, _BEFORE_STAMP = re.compile(rb'\{"key": "([^"\\]++)", "value": '), b', "time_ms": '
 _LIST_END = re.compile(_STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE + rb'\d++, "tid": \d++\}\}')
+# Behind a list of samples, and a line of a key that is filled in: as nearly plain ones that are neither error nor warning.
+# The first has what all of them repeat, the process in no more digits than a system has.
+_REPEATED = rb', "namespace": "[^"]*+", "event_type": "[^"]*+", "metadata": \{"is_error": false, "is_warning": false, "file": '
+_BEHIND = rb', "time_ms": [0-9]++\.[0-9]++%b"[^"]*+", "line_no": [0-9]++, "pid": %b, "tid": [0-9]{1,20}+\}\}\n'
+BEHIND_LIST = _BEHIND % (b"(" + _REPEATED + b")", b"([0-9]{1,10}+)")
+LINE_OF_KEY = (
+    rb':::MLLOG \{"key": "%b", "value": (?:true|false|"[^"]*+"|'
+    rb"-?+(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,3}+)?+)" + _BEHIND % (rb"\1", rb"\2")
+)
+WRITER_OF_BATCH = 2
 _LARGEST_EXPONENT = 400  # beyond what LoadGen's doubles hold; an integer of a million digits would take minutes
 
 
@@ -141,6 +156,8 @@ def parse_line(raw: bytes, file: str, number: int) -> LogLine:
         # As LoadGen writes it, to the end: of an object that names its key twice, readers of JSON take the last.
         if (found := _LIST.match(raw)) is not None and _find_list_end(raw, found.end()):
             return LogLine(found[1].decode("utf-8", "replace"), None, number, raw=raw)
+        if (known := _read_recent(raw)) is not None:
+            return LogLine(*known, number)
         entry = _decode(raw)
         metadata = entry.get("metadata", {})
         return LogLine(
@@ -157,6 +174,12 @@ def parse_line(raw: bytes, file: str, number: int) -> LogLine:
         ) from error
 
 
+def read_line(text: bytes, number: int) -> LogLine:
+    """Of a whole line that is known to be LoadGen's."""
+    plain = _PLAIN.match(text)
+    return read_plain(plain, number) if plain is not None else parse_line(text.removeprefix(MARKER), "", number)
+
+
 def read_plain(plain: re.Match[bytes], number: int) -> LogLine:
     key, flag, integer, decimal, text, _, error, warning = plain.groups()
     value: Any = text.decode("utf-8", "replace") if text is not None else None
@@ -167,6 +190,23 @@ def read_plain(plain: re.Match[bytes], number: int) -> LogLine:
     elif flag is not None:
         value = flag == b"true"
     return LogLine(NAMES[key], value, number, error is not None, warning is not None)
+
+
+def _read_recent(raw: bytes) -> tuple[str, Any] | None:
+    """Key and value of a line as LoadGen writes it, read once of many logs; None of another."""
+    found, end = _ANY.match(raw), raw.rfind(_BEFORE_STAMP)
+    if found is None or end < found.end() or _LIST_END.fullmatch(raw, end) is None:
+        return None
+    try:
+        return found[1].decode("utf-8", "replace"), _decode_recent(raw[found.end() : end])
+    except ValueError:
+        return None
+
+
+@functools.lru_cache(maxsize=32)
+def _decode_recent(text: bytes) -> Any:
+    """What LoadGen says of its own sources has kilobytes, and is the same in all logs of a release."""
+    return _decode(text)
 
 
 def _decode(raw: bytes) -> Any:

@@ -9,8 +9,10 @@ from sys import getsizeof
 
 from msgspec import Struct, field
 
+from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.log_line import LogLine
 
+LOADED = "loaded_qsl_set"
 _SHORT = 1 << 16  # bytes of a list that is read; a longer one is counted without
 _BEGINNING = 64  # bytes of a list that tell it from most others
 _HELD = 8 << 20  # bytes of lists whose summaries are kept: those of a round
@@ -25,12 +27,11 @@ class LoadedSamples(Struct, frozen=True):
     negative: int | None = None
 
 
-def summarize_loaded(entries: tuple[LogLine, ...]) -> LoadedSamples:
-    """Of all lines ``loaded_qsl_set`` of a log."""
-    places = [entry.find_list() for entry in entries]
-    if (0, 0) in places:
-        return _summarize(entries)
-    lists = [(entry.raw, begin, end) for entry, (begin, end) in zip(entries, places, strict=True)]
+def summarize_loaded(log: DetailLog) -> LoadedSamples:
+    """Of all lines of ``LOADED``."""
+    lists = log.index.find_lists(LOADED)
+    if not lists:
+        return _summarize(log.all_of(LOADED))
     if (known := _KNOWN.find(lists)) is None:
         texts = tuple([raw[begin:end] for raw, begin, end in lists])
         # Of the texts alone, whatever else stands in the lines: another log with the same ones gets the same answer.

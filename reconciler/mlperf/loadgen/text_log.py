@@ -47,7 +47,8 @@ class _TextIndex(LogIndex):
     """``length``: lines of the detail log. What stands behind them came from the summary, and has no line there."""
 
     def __init__(self, rows: list[Any], length: int) -> None:
-        super().__init__(rows)
+        flagged = [at for at, row in enumerate(rows) if row is not None and (row.error or row.warning)]
+        super().__init__(rows, flagged=flagged)
         self._length = length
 
     def number(self, key: str) -> int:

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Set
 from decimal import Decimal
 
 from reconciler.mlperf.accuracy import METRIC_LINES, WHOLE_SET, check_bars, is_digest, parse_accuracy
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, log_hash, truncate_text
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, truncate_text
 from reconciler.mlperf.rules.values import Bar
 from reconciler.quantities import parse_number
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.tree.check.runs import check_audit_absent
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.cell import Folder
+from reconciler.tree.reading.recent import Answers
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 
@@ -135,13 +136,13 @@ def hash_of_log(view: CellView) -> Complaints:
     """Against the log itself where it is whole, against the archived original where there is an archive."""
     content = view.files.accuracy_text
     report = parse_accuracy(content.value or "", (), content.file)
-    data = view.files.content(view.files.accuracy.folder, ACCURACY_LOG, _WHOLE)
-    if not report.hash or data is None:
+    answers = _answers(view, view.files.accuracy.folder)
+    if not report.hash or answers is None:
         return
     place, log = Place(report.file, report.hash_line), Place(f"{view.files.accuracy.folder.shown}/{ACCURACY_LOG}")
-    own = log_hash(data)
-    if not data or view.files.whole_answers(view.files.accuracy.folder) is not None:
-        if report.hash.lower() != own and report.hash.lower() not in _hashes(data):
+    own = answers.hash
+    if not answers.data or not answers.truncated:
+        if report.hash.lower() not in answers.hashes():
             yield Complaint(
                 place, f"hash={_short(report.hash)}", f"{_short(own)}, that of the log", other=log, fix=_RESCORE
             )
@@ -151,17 +152,12 @@ def hash_of_log(view: CellView) -> Complaints:
     elif not is_digest(report.hash):
         yield Complaint(place, f"hash={_short(report.hash)}", "a SHA-256: 64 hexadecimal digits")
     elif view.original is not None:
-        yield from _archived(view, report.hash.lower(), data, place, log)
+        yield from _archived(view, report.hash.lower(), answers.data, place, log)
 
 
-def _hashes(log: bytes) -> Iterator[str]:
-    """Also with the line ends of the other systems, which git and archivers change in passing; each made when the ones
-    before it do not fit."""
-    yield log_hash(log)
-    plain = log.replace(b"\r\n", b"\n") if b"\r" in log else log
-    if plain is not log:
-        yield log_hash(plain)
-    yield log_hash(plain.replace(b"\n", b"\r\n"))
+def _answers(view: CellView, folder: Folder) -> Answers | None:
+    found = view.files.answers(folder)
+    return found if found is not None and len(found.data) <= _WHOLE else None
 
 
 def _archived(view: CellView, digest: str, data: bytes, place: Place, log: Place) -> Complaints:
@@ -219,15 +215,15 @@ def check_test_hashes(view: CellView) -> Complaints:
     """The accuracy run and a compliance run each have a log of their own, and its hash."""
     accuracy = view.files.accuracy.folder
     digest, line = _hash_in(view, accuracy)
-    log = view.files.content(accuracy, ACCURACY_LOG, _WHOLE)
+    log = _answers(view, accuracy)
     text, cut = Place(f"{accuracy.shown}/{ACCURACY_TEXT}", line), view.files.whole_answers(accuracy) is None
     for name, test in view.files.tests.items():
         folder = test / "accuracy"
         theirs, their_line = _hash_in(view, folder)
-        their_log = view.files.content(folder, ACCURACY_LOG, _WHOLE)
+        their_log = _answers(view, folder)
         # What is left of a log of long answers may be all of one sample: there it is the hashes that tell.
-        differ = bool(log and cut and digest and theirs and digest != theirs)
-        if log and log == their_log and not differ:
+        differ = bool(cut and digest and theirs and digest != theirs)
+        if log and their_log and log.data and log.data == their_log.data and not differ:
             yield Complaint(
                 Place(f"{folder.shown}/{ACCURACY_LOG}"),
                 "the accuracy run's log, byte for byte",
@@ -244,7 +240,7 @@ def check_test_hashes(view: CellView) -> Complaints:
                 cause="accuracy.txt was copied from the accuracy run",
                 other=text,
             )
-        elif digest and their_log and digest.lower() in _hashes(their_log):
+        elif digest and their_log and their_log.data and digest.lower() in their_log.hashes():
             yield Complaint(
                 text,
                 f"hash={_short(digest)}, that of {name}'s log",

@@ -51,9 +51,7 @@ def check_results(files: SubmitterFiles) -> Complaints:
 
 def check_source(files: SubmitterFiles) -> Complaints:
     name = "code" if files.place.layout == LEGACY else "src"
-    if (files.place.path / "results").is_dir() and not any(
-        (files.place.path / found).is_dir() for found in (name, "src", "code")
-    ):
+    if (files.place.path / "results").is_dir() and not any((files.place.path / n).is_dir() for n in (name, "src")):
         yield Complaint(Place(f"{files.place.shown}/{name}"), "missing", "a folder with the code of each benchmark")
 
 

@@ -15,7 +15,7 @@ from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.loadgen.text_log import is_text_log, parse_text_log
 from reconciler.mlperf.loadgen.user_conf import UserConf, parse_user_conf
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY, is_truncated
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY
 from reconciler.result_formats.format import ResultFormat
 from reconciler.result_formats.table import find_shown_format
 from reconciler.tree.reading.files import (
@@ -32,7 +32,7 @@ from reconciler.tree.reading.files import (
     read_file,
 )
 from reconciler.tree.reading.places import LEGACY, CellPlace, SubmitterPlace
-from reconciler.tree.reading.recent import RECENT, digest_log
+from reconciler.tree.reading.recent import RECENT, RECENT_ANSWERS, Answers, digest_log
 
 USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
 _TEST = re.compile(r"TEST\d\d(-[AB])?")
@@ -123,7 +123,7 @@ class CellFiles(Struct, frozen=True, dict=True):
         return {}
 
     @cached_property
-    def _whole(self) -> dict[str, bool]:
+    def _answers(self) -> dict[str, Answers]:
         return {}
 
     @cached_property
@@ -231,12 +231,17 @@ class CellFiles(Struct, frozen=True, dict=True):
             self._kept[place] = data, limit
         return data if data is not None and len(data) <= limit else None
 
-    def whole_answers(self, folder: Folder) -> bytes | None:
-        """The accuracy log of a run, where the tree has all of it."""
+    def answers(self, folder: Folder) -> Answers | None:
+        """The accuracy log of a run, whole or truncated; None where it is absent or cannot be read."""
         data, place = self.content(folder, ACCURACY_LOG, LOG_LIMIT), folder.location
-        if data and place not in self._whole:
-            self._whole[place] = not is_truncated(data)
-        return data if data and self._whole[place] else None
+        if data is not None and place not in self._answers:
+            self._answers[place] = RECENT_ANSWERS.find(data)
+        return self._answers.get(place)
+
+    def whole_answers(self, folder: Folder) -> Answers | None:
+        """The same, where the tree has all of it."""
+        found = self.answers(folder)
+        return found if found is not None and found.data and not found.truncated else None
 
     def runs(self) -> tuple[RunFolder, ...]:
         return (self.performance, self.accuracy, *self.test_runs.values())

@@ -158,8 +158,8 @@ def find_size(folder: str, name: str) -> int | None:
     try:
         return None if found is None or found.is_dir() else found.stat().st_size
     except OSError as error:
-        refuse_storage_error(error, Path(folder, name))
-        refuse_closed_folder(error, Path(folder, name))
+        refuse_storage_error(error, f"{folder}/{name}")
+        refuse_closed_folder(error, f"{folder}/{name}")
         return None
 
 
@@ -173,7 +173,7 @@ def list_entries(path: Path | str) -> list[os.DirEntry[str]]:
     except PermissionError as error:
         raise ClosedFolderError(error, find_closed_folder(path) or Path(path)) from error
     except OSError as error:
-        refuse_storage_error(error, Path(path))
+        refuse_storage_error(error, path)
         return []
 
 
@@ -184,7 +184,7 @@ def _find_status(path: Path | str) -> os.stat_result | None:
     except ValueError:  # a name with a zero byte
         return None
     except OSError as error:
-        refuse_storage_error(error, Path(path))
+        refuse_storage_error(error, path)
         refuse_closed_folder(error, path)
         return None
 
@@ -202,6 +202,6 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir() and not (entry.is_symlink() and leads_out(Path(entry.path)))
     except OSError as error:
-        refuse_storage_error(error, Path(entry.path))
+        refuse_storage_error(error, entry.path)
         refuse_closed_folder(error, entry.path)
         return False

@@ -1,16 +1,22 @@
-"""Detail logs that were read lately: accuracy variants of a benchmark mostly publish the very same ones."""
+"""Logs that were read lately: accuracy variants of a benchmark mostly publish the very same ones."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from functools import cached_property
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from reconciler.errors import LogError
+from reconciler.mlperf.compliance.entries import Entry, read_held_entries
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.mlperf.log_files import is_truncated, log_hash
 
 _HELD = 16 << 20  # bytes of logs: those of a few scenarios
 _END = 32 << 10  # bytes
+_TOLD = 256  # bytes at both ends of a log of answers that tell it from most others
 
 
 def digest_log(data: bytes) -> str:
@@ -43,4 +49,61 @@ class RecentLogs(Struct):
         return log
 
 
+class Answers(Struct, frozen=True, dict=True):
+    """An accuracy log, and what was made of it."""
+
+    data: bytes
+
+    @cached_property
+    def truncated(self) -> bool:
+        return is_truncated(self.data)
+
+    @cached_property
+    def hash(self) -> str:
+        return log_hash(self.data)
+
+    def hashes(self) -> Iterator[str]:
+        """Also with the line ends of the other systems, which git and archivers change in passing; each made when the
+        ones before it do not fit."""
+        yield self.hash
+        if b"\r" in self.data:
+            yield log_hash(self._plain)
+        yield self._long_hash
+
+    @property
+    def _plain(self) -> bytes:
+        return self.data.replace(b"\r\n", b"\n") if b"\r" in self.data else self.data
+
+    @cached_property
+    def _long_hash(self) -> str:
+        return log_hash(self._plain.replace(b"\n", b"\r\n"))
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """None of a log that is not as LoadGen writes one: whoever reads it line by line says why."""
+        try:
+            return tuple(read_held_entries(self.data))
+        except LogError:
+            return ()
+
+
+class RecentAnswers(Struct):
+    """By their length and ends, the least lately made first."""
+
+    held: int = 0
+    _logs: dict[tuple[int, bytes], Answers] = field(default_factory=dict)
+
+    def find(self, data: bytes) -> Answers:
+        key = (len(data), data[:_TOLD] + data[-_TOLD:])
+        known = self._logs.get(key)
+        if known is not None and known.data == data:
+            return known
+        self.held += len(data) - (len(known.data) if known is not None else 0)
+        found = self._logs[key] = Answers(data)
+        while self.held > _HELD:
+            self.held -= len(self._logs.pop(next(iter(self._logs))).data)
+        return found
+
+
 RECENT = RecentLogs()
+RECENT_ANSWERS = RecentAnswers()

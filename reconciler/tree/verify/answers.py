@@ -42,8 +42,8 @@ def verify_answers(view: CellView) -> Complaints:
 
 def _read_parts(view: CellView, folder: Folder) -> tuple[Iterable[bytes], bool]:
     """The log of answers in parts, and whether they are all of it."""
-    if (data := view.files.whole_answers(folder)) is not None:
-        return (data,), True
+    if (whole := view.files.whole_answers(folder)) is not None:
+        return (whole.data,), True
     archived = read_answers(view, folder)
     if archived is not None:
         return archived(), True

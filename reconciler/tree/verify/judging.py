@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from reconciler.errors import LogError
 from reconciler.mlperf.accuracy import parse_accuracy
-from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, name_answers
-from reconciler.mlperf.compliance.entries import Entry, read_held_entries
+from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs
+from reconciler.mlperf.compliance.entries import Entry
 from reconciler.mlperf.compliance.judging import SAME, UNIQUE
 from reconciler.mlperf.compliance.published import Judged, Published, judge_files
 from reconciler.mlperf.compliance.verdict import FAIL, PASS
@@ -23,29 +21,23 @@ from reconciler.tree.check.demands import Complaints
 from reconciler.tree.findings import Complaint, Place, Severity
 from reconciler.tree.reading.cell import Folder, RunFolder
 from reconciler.tree.reading.files import Read
+from reconciler.tree.reading.recent import Answers
 from reconciler.tree.reading.view import CellView
 
 T = TypeVar("T")
 _SMALL = 8 << 20  # bytes of answers that are held while a test is judged
 
 
-class TreeLogs(RunLogs, frozen=True, dict=True):
+class TreeLogs(RunLogs, frozen=True):
     """The logs of a run in a tree, read already. ``held``: its whole answers where there are few enough to hold them
     as entries."""
 
     files: RunFolder | None = None
-    held: bytes | None = None
-
-    @cached_property
-    def _entries(self) -> dict[str, tuple[Entry, ...]]:
-        return {}
+    held: Answers | None = None
 
     def entries(self, run: str) -> Iterable[Entry]:
         """Those of a small log are kept: a test is judged once for each type that they may be read as."""
-        if self.held is not None and run not in self._entries:
-            with suppress(LogError):  # which comes again where they are read
-                self._entries[run] = tuple(read_held_entries(self.held, name_answers(run)))
-        return self._entries.get(run) or RunLogs.entries(self, run)
+        return (self.held.entries if self.held is not None else ()) or RunLogs.entries(self, run)
 
     def detail_log(self, run: str) -> DetailLog:
         return _there(self.files.detail if self.files else None, run)
@@ -91,8 +83,8 @@ def _published(view: CellView, test: str, folder: Folder) -> Published:
 
 
 def _audit_logs(view: CellView, folder: Folder, run: RunFolder | None) -> TreeLogs:
-    data = view.files.whole_answers(folder)
-    held = data if data is not None and len(data) <= _SMALL else None
+    whole = view.files.whole_answers(folder)
+    held = whole if whole is not None and len(whole.data) <= _SMALL else None
     return TreeLogs(answers=read_answers(view, folder), files=run, held=held)
 
 
@@ -109,8 +101,8 @@ def _text(view: CellView, folder: Folder, path: str) -> str | None:
 
 def read_answers(view: CellView, folder: Folder) -> Callable[[], Iterable[bytes]] | None:
     """The lines of the whole accuracy log: in the tree where it was small, else in the archive, if there is one."""
-    if (data := view.files.whole_answers(folder)) is not None:
-        return data.splitlines
+    if (whole := view.files.whole_answers(folder)) is not None:
+        return whole.data.splitlines
     if view.original is None:
         return None
     digest = parse_accuracy(_text(view, folder, ACCURACY_TEXT) or "", ()).hash

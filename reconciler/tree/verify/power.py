@@ -21,7 +21,8 @@ _LISTED = re.compile(r"(?:run_1|ranging|power)/[\w.-]{1,80}")
 _IDENTITIES = ("session_name", "uuid")
 _NAME = "spl.txt"
 _SAMPLES = f"run_1/{_NAME}"  # of the analyzer, in watts
-_SAMPLED = re.compile(rb"^Time,(\d\d-\d\d-\d{4} \d\d:\d\d)", re.MULTILINE)
+# To the end of its line, so that the next one is tried at its beginning alone.
+_SAMPLED = re.compile(rb"^Time,(\d\d-\d\d-\d{4} \d\d:\d\d)[^\n]*+\n?", re.MULTILINE)
 _MINUTE = timedelta(minutes=1)
 _MOST_MINUTES = 100_000
 _DAY = 86_400  # seconds

@@ -39,11 +39,8 @@ def find_build(view: CellView) -> LoadGenBuild | None:
         return None
     if run is None or not isinstance(logged, dict) or not run.log.version:
         return None
-    sources = frozenset(
-        (str(name), str(digest))
-        for name, digest in logged.items()
-        if str(name).endswith(_SUFFIXES) and not any(part in str(name) for part in _WRITTEN)
-    )
+    compiled = [name for name in map(str, logged) if name.endswith(_SUFFIXES)]
+    sources = frozenset((name, str(logged[name])) for name in compiled if not any(part in name for part in _WRITTEN))
     place = find_at(run.log, _KEY)
     return (
         LoadGenBuild(view.files.submitter.submitter, str(view.cell), run.log.version, sources, place)

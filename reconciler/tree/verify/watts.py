@@ -22,9 +22,10 @@ from reconciler.tree.verify.power import find_key, read_session
 
 _FOLDERS = {"ranging": "ranging", "testing": "run_1"}  # by the phase that ends the mark of its samples
 _ANSWER = re.compile(r"Watts,(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}),(\d{1,9}),(\d{1,9})", re.ASCII)
-_SAMPLE = re.compile(rb"^Time,[^,\n]{1,40},Watts,(-?\d{1,9}(?:\.\d{1,9})?),", re.MULTILINE)
+# To the end of its line, so that the next one is tried at its beginning alone.
+_SAMPLE = re.compile(rb"^Time,[^,\n]{1,40}+,Watts,(-?\d{1,9}+(?:\.\d{1,9}+)?+),[^\n]*+\n?", re.MULTILINE)
 _NEAR = 1e-5  # of a mean: six digits after the point are printed
-_NUMBER = rb"(-?\d{1,9}(?:\.\d{1,9})?)"
+_NUMBER = rb"(-?\d{1,9}+(?:\.\d{1,9}+)?+)"
 _WATTS = b",Watts,"
 _VALUES = rb",Watts,%b,Volts,%b,Amps,%b,PF,%b" % ((_NUMBER,) * 4)
 _MOST_CHANNELS, _IDLE = 16, (0.0,) * 4  # no analyzer has more than 7

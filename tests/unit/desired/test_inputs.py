@@ -141,6 +141,49 @@ def test_what_computes_beside_a_run_makes_it_stale(change: dict[str, object], ex
     assert "Engine:open/box/digits/Server" in {str(up) for up in run.upstream}
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"engine__batch_size": 8}, RUNS),
+        ({"engine__precision": "bf16"}, RUNS),
+        ({"engine__version": "2"}, RUNS),
+        ({"engine__options.tuned": True}, RUNS),
+        ({"engine__backend": "vllm"}, RUNS),
+        ({"model__settings.epochs": 4}, {"Model", *RUNS}),
+    ],
+    ids=name_case,
+)
+def test_what_a_backend_computes_that_builds_no_engine_makes_runs_stale(
+    change: dict[str, object], expected: set[str]
+) -> None:
+    base = {"engine__backend": "openvino-genai"}
+    before, after = compiled(declare(**base)), compiled(declare(**{**base, **change}))
+    assert not any(r.kind == "Engine" for r in after.resources)
+    assert stale(before, after) == expected
+
+
+@pytest.mark.parametrize(
+    ("meter", "inputs"),
+    [
+        ({"power__director": "meter:4950"}, {"power.measured": True}),
+        (
+            {"power__director": "meter:4950", "power__analyzer": "WT310", "power__ntp": "clock"},
+            {"power.measured": True, "power.analyzer": "WT310"},
+        ),
+        ({"power__analyzer": "WT310"}, {}),
+        ({}, {}),
+    ],
+    ids=["a director", "whole", "an analyzer that nobody asks", "none"],
+)
+def test_a_performance_run_is_made_from_its_being_measured_and_from_the_analyzer(
+    meter: dict[str, object], inputs: dict[str, object]
+) -> None:
+    desired = compiled(declare(**meter))
+    for mode, expected in (("accuracy", {}), ("performance", inputs)):
+        made_from = desired.detail(Address(Kind.RUN, f"open/box/digits/Server/{mode}")).inputs
+        assert {i.name: i.value for i in made_from if i.name.startswith("power.")} == expected
+
+
 CUT = {"hardware__accelerator": "A100", "hardware__mig": "7x 1g.10gb"}
 
 
@@ -318,6 +361,29 @@ def test_a_rehearsal_is_held_to_no_bar_of_the_whole_validation_set(rehearsal: bo
 def test_a_backend_of_cpus_leaves_only_an_accelerator_that_is_declared_idle(accelerator: str | None) -> None:
     desired = compiled(declare("Offline", engine__backend="onnxruntime", hardware__accelerator=accelerator))
     assert any("idle" in gap.message for gap in desired.gaps) is (accelerator is not None)
+
+
+@pytest.mark.parametrize(
+    ("backend", "accelerator", "said"),
+    [
+        ("tensorrt", "NVIDIA H200", None),
+        ("tensorrt", "AMD Radeon", "drives NVIDIA GPUs, and box declares AMD Radeon"),
+        ("tensorrt", "Instinct 300", "drives NVIDIA GPUs, and box declares Instinct 300"),
+        ("tensorrt", "MI300X", "drives NVIDIA GPUs, and box declares MI300X"),
+        ("tensorrt", "Intel Arc B60", "drives NVIDIA GPUs, and box declares Intel Arc B60"),
+        ("tensorrt", "Gaudi 3", "drives NVIDIA GPUs, and box declares Gaudi 3"),
+        ("tensorrt", "TPU v6e", "drives NVIDIA GPUs, and box declares TPU v6e"),
+        ("tensorrt", "Qualcomm AI 100", "drives NVIDIA GPUs, and box declares Qualcomm AI 100"),
+        ("tensorrt", None, "needs an NVIDIA GPU, and box declares no accelerator"),
+        ("onnxruntime", "MI300X", "computes on the CPU, and leaves MI300X of box idle"),
+        ("onnxruntime", None, None),
+        ("openvino", "Intel Arc B60", None),
+    ],
+)
+def test_a_backend_fits_the_maker_of_the_accelerator(backend: str, accelerator: str | None, said: str | None) -> None:
+    desired = compiled(declare("Offline", engine__backend=backend, hardware__accelerator=accelerator))
+    told = [gap.message for gap in desired.gaps if gap.message.startswith("backend ")]
+    assert told == ([f"backend {backend} {said}"] if said else [])
 
 
 def test_a_benchmark_of_ones_own_is_not_synthetic() -> None:

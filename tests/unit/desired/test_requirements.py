@@ -87,6 +87,20 @@ def test_what_the_spec_pins_is_not_asked_of_the_world() -> None:
     assert needed(model__path="/lab/net.onnx", dataset__path="/lab/images", **digests) == ()
 
 
+@pytest.mark.parametrize("part", ["harness.service", "harness.build"])
+def test_code_and_configuration_of_a_service_or_a_build_are_asked_of_the_world(part: str) -> None:
+    command = {"engine__backend": None, "harness__command": ["run"]}
+    own = {f"{part}.code": "/lab/serve", f"{part}.configs": ("a.yaml", "b.yaml")}
+    assert needed(**command, **own) == ()  # nobody runs them
+    cell = "open/box/digits/Server"
+    named = {f"{part}.code.sha256": "/lab/serve", f"{part}.config.0": "a.yaml", f"{part}.config.1": "b.yaml"}
+    pins = {Pin(PinKind.SOURCE, name, cell, at) for name, at in named.items()}
+    assert set(needed(**command, **own, **{f"{part}.command": ["serve"]})) == pins
+    whole = {"harness.code": "/lab/all", f"{part}.command": ["serve"]}  # what a part does not say, the harness does
+    pins = {Pin(PinKind.SOURCE, f"{name}.code.sha256", cell, "/lab/all") for name in ("harness", part)}
+    assert set(needed(**command, **whole)) == pins
+
+
 def test_a_dataset_of_a_compliance_test_is_asked_of_the_world_too() -> None:
     own = {"compliance__TEST04": True, "compliance__TEST04.dataset.path": "/lab/other"}
     settings = {name.replace("__", "."): value for name, value in own.items()}

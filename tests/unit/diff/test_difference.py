@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +14,8 @@ from reconciler.diff.change import Action, Reason, Work
 from reconciler.diff.difference import compare
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint
 from reconciler.observed.state import ArtifactPresence, Observed
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.decisions import Decisions, Freeze
+from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.resources import Resource
 from tests.unit.diff.simulated import Wish, World, desire
 
@@ -242,6 +245,29 @@ def test_code_that_the_tree_shows_is_rendered_once_the_runs_that_are_due_have_de
     unlike = replace(rendered, rendered={**rendered.rendered, "submission": "of another submitter"})
     due = world.compare(desire([Wish(target=7)]), unlike).changes
     assert [c.address.kind for c in due] == [Kind.RUN, Kind.RESULT, Kind.SUBMISSION]
+
+
+@pytest.mark.parametrize(
+    ("frozen", "rendered"),
+    [
+        ((), True),
+        ((Wish(scenario="Server").cell,), False),
+        ((Wish().cell,), True),
+        ((None,), False),
+        ((Wish().cell, Wish(scenario="Server").cell), False),
+    ],
+    ids=["nothing", "the cell", "another cell", "everything", "both"],
+)
+def test_a_tree_keeps_a_cell_that_is_not_declared_while_it_is_frozen(
+    frozen: tuple[Cell | None, ...], rendered: bool
+) -> None:
+    world, both = World(), desire([Wish(), Wish(scenario="Server")])
+    world.settle(both)
+    tree = render(world, both)
+    freezes = {str(n): Freeze(cell, "why", "Ada", "2026-03-01", None, "") for n, cell in enumerate(frozen)}
+    decisions = Decisions({}, freezes, {}, date(2026, 3, 15))
+    found = compare(desire([Wish()]), world.recorded, tree, decisions=decisions).changes
+    assert [(c.address.kind, c.how) for c in found] == ([(Kind.SUBMISSION, Work.RENDER)] if rendered else [])
 
 
 def test_failed_attempt_is_tried_again_and_says_why() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -17,14 +18,30 @@ from reconciler.execute.executors.executor import Capacity
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Outcome, Status, StepProgress
-from reconciler.execute.perform import AttemptContext
+from reconciler.execute.perform import AttemptContext, Check, Finished
 from reconciler.execute.plan_executor import PlanExecutor
 from reconciler.execute.side_by_side import SideBySide
 from reconciler.files import RepositoryPaths
 from reconciler.plan.make import Policy
-from reconciler.plan.plan import Step
+from reconciler.plan.plan import Plan, Step
 from reconciler.resource.records import Summary
 from tests.unit.diff.simulated import Wish, World, desire
+
+
+def make_context(root: Path, check: Check) -> AttemptContext:
+    paths = RepositoryPaths(root)
+    return AttemptContext(
+        paths,
+        Executors.of(paths),
+        "",
+        {},
+        False,
+        lambda: datetime.now(UTC),
+        (),
+        lambda a: root / a.name,
+        {}.__getitem__,
+        check=check,
+    )
 
 
 def test_queue_is_left_to_itself_once_nothing_else_is_under_way(tmp_path: Path) -> None:
@@ -65,14 +82,110 @@ def test_queue_is_left_to_itself_once_nothing_else_is_under_way(tmp_path: Path) 
         if step is here and submitted.is_set():
             looks.release()
 
-    executors = Executors.of(paths)
-    context = AttemptContext(
-        paths, executors, "", {}, False, lambda: datetime.now(UTC), (), lambda a: tmp_path / a.name, {}.__getitem__,
-        check=look,
-    )  # fmt: skip
-    walk = Walk(desired, context, report, lambda _: pytest.fail("nothing is stored"), {})
+    walk = Walk(desired, make_context(tmp_path, look), report, lambda _: pytest.fail("nothing is stored"), {})
     outcomes = SideBySide(walk, detach=True).steps(plan)
     ended = next(outcomes)
     assert (ended.step.change.address, ended.status) == (here.change.address, Status.DONE)
     with pytest.raises(Detached):
         next(outcomes)
+
+
+class GivenUpError(Exception):
+    pass
+
+
+class Busy:
+    """A plan of three steps: ``first`` ends at once; ``queued`` and ``here`` go on until they are told to end, and what
+    ``here`` was at is done then. ``end`` is raised by what the pass tells or looks at, once both have been told of."""
+
+    def __init__(self, root: Path, end: type[BaseException]) -> None:
+        desired = desire([Wish("net"), Wish("other", data=1), Wish("third", data=2)])
+        self.plan: Plan = World().plan(desired, Policy(only=frozenset({"dataset"})))
+        self.first, self.queued, self.here = self.plan.steps
+        self.end, self.over = end, threading.Event()
+        self.under_way, self.begun = threading.Semaphore(0), set[str]()
+        self.told: dict[str, str] = {}
+        self.settled: list[Step] = []
+        busy = self
+
+        class Walk(PlanExecutor):
+            def capacity_for(self, step: Step, _: Detail) -> Capacity:
+                return Capacity("", 0.0, str(step.change.address), lasts=step is busy.queued)
+
+            def carry_out(self, step: Step, *given: Any) -> Outcome | Finished:
+                return busy.carry_out(step, given[-1])
+
+            def settle(self, step: Step, _: Finished) -> Outcome:
+                busy.settled.append(step)
+                return Outcome(step, Status.DONE)
+
+        self.walk = Walk(desired, make_context(root, self.look), self.report, lambda _: pytest.fail("stored"), {})
+
+    def carry_out(self, step: Step, turns: MachineTurns) -> Outcome | Finished:
+        if step is self.first:
+            return Outcome(step, Status.DONE)
+        turns.report(StepProgress(step, Progress("queued", 0, 1, 0.0, 0.0)))
+        self.under_way.release()
+        name = "queued" if step is self.queued else "here"
+        while not self.over.wait(0.01):
+            try:
+                turns.check(step, True)
+            except BaseException as error:
+                self.told[name] = "left" if isinstance(error, Detached) else "ended"
+                if step is self.queued:
+                    raise
+                return Finished(cast(Any, None), cast(Any, None))
+        return Outcome(step, Status.FAILED)
+
+    def report(self, event: Event) -> None:
+        if isinstance(event, StepProgress):
+            self.begun.add(str(event.step.change.address))
+            if len(self.begun) == 2 and not issubclass(self.end, (GivenUpError, GeneratorExit)):
+                raise self.end
+
+    def look(self, _: Step, __: bool) -> None:
+        if len(self.begun) == 2 and self.end is GivenUpError:
+            raise GivenUpError
+
+
+@pytest.fixture
+def make_busy(tmp_path: Path) -> Iterator[Callable[[type[BaseException]], Busy]]:
+    made: list[Busy] = []
+
+    def make(end: type[BaseException]) -> Busy:
+        made.append(Busy(tmp_path, end))
+        return made[-1]
+
+    yield make
+    for busy in made:
+        busy.over.set()
+
+
+@pytest.mark.parametrize(
+    ("end", "keep", "queued"),
+    [
+        (KeyboardInterrupt, False, "ended"),
+        (KeyboardInterrupt, True, "left"),
+        (Detached, False, "left"),
+        (RuntimeError, False, "left"),
+        (GivenUpError, True, "ended"),
+        (GeneratorExit, False, "ended"),
+        (GeneratorExit, True, "left"),
+    ],
+)
+def test_a_pass_that_ends_early_leaves_to_the_queue_what_is_wanted_still(
+    make_busy: Callable[[type[BaseException]], Busy], end: type[BaseException], keep: bool, queued: str
+) -> None:
+    """What is under way here ends in any case; both have ended before the pass does, and what was done is kept."""
+    busy = make_busy(end)
+    steps = SideBySide(busy.walk, keep=keep).steps(busy.plan)
+    outcomes = [next(steps)]
+    if end is GeneratorExit:
+        assert all(busy.under_way.acquire(timeout=60) for _ in range(2))
+        cast(Any, steps).close()
+    else:
+        with pytest.raises(end):
+            outcomes.extend(steps)
+    assert busy.told == {"queued": queued, "here": "ended"}
+    assert busy.settled == [busy.here]
+    assert [each.step for each in outcomes] == [busy.first, *([] if end is GeneratorExit else [busy.here])]

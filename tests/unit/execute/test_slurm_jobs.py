@@ -41,13 +41,21 @@ def begin(folder: Path, address: Address | None = None, name: str = "2026-1") ->
     return create(folder, Intent(name, at, "k" * 64, 1, "2026", {}, settings))
 
 
+_KNOWN = """for word; do case "$word" in
+    --noheader|--me|--array|--states=all|"--format=%i|%j|%T|%r|%N") ;;
+    *) echo "squeue: unrecognized option '$word'" >&2; exit 1;;
+esac; done
+"""
+
+
 @pytest.fixture
 def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What squeue prints; where there is no such file, the controller is down."""
+    """What squeue prints of all jobs of this user, in these columns; where there is no such file, the controller is
+    down. Like Slurm's own it refuses what it does not know."""
     programs = tmp_path / "bin"
     programs.mkdir()
     told = tmp_path / "answers"
-    script = f"#!/bin/sh\necho asked >> {tmp_path}/questions\nexec cat {told}\n"
+    script = f"#!/bin/sh\n{_KNOWN}echo asked >> {tmp_path}/questions\nexec cat {told}\n"
     (programs / "squeue").write_text(script)
     (programs / "scancel").write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/cancelled\n')
     for program in programs.iterdir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="or
 
 # What it starts leaves its session and its parent, and tells its number.
 COMMAND = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: open("asked", "w").close())
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
@@ -48,6 +50,41 @@ try:
 except HarnessError as error:
     print("refused", error)
 """
+
+# Asks for the command's end once it is "ready".
+ENDING = """
+import contextlib, json, os, signal, sys, threading, time
+from pathlib import Path
+from harness.errors import HarnessError
+from harness.group import Command, StopRequest, run_group
+from harness.output import BoundedOutput
+
+words, own = json.loads(sys.argv[1])
+stop = StopRequest()
+
+def ask():
+    while not Path("ready").exists():
+        time.sleep(0.01)
+    stop.ask()
+
+@contextlib.contextmanager
+def during():
+    threading.Thread(target=ask, daemon=True).start()
+    yield
+
+for name in own.keys() & {"stdin"}:
+    own[name] = own[name].encode()
+for name in own.keys() & {"stop_signal"}:
+    own[name] = signal.Signals[own[name]]
+command = Command(words, Path.cwd(), {"PATH": os.environ["PATH"]}, **own)
+try:
+    with open("output", "wb") as output:
+        ended = run_group(command, BoundedOutput(output.fileno(), Path("last_line")), lambda: None, during(), stop)
+    print(ended.status, "timed out" if ended.timed_out else "")
+except HarnessError as error:
+    print("refused:", error)
+"""
+LOOP = "touch ready; while :; do sleep 0.02; done"
 
 
 @pytest.fixture
@@ -105,6 +142,7 @@ def test_what_a_command_leaves_behind_ends_when_the_pass_is_killed(
     running.kill()
     running.communicate(timeout=60)
     wait_for(lambda: has_ended(left) and (tmp_path / "afterwards").exists())
+    assert not (tmp_path / "asked").exists()  # nobody is left who would wait for it
 
 
 def test_all_that_a_command_printed_is_passed_on(tmp_path: Path) -> None:
@@ -121,3 +159,52 @@ def test_all_that_a_command_printed_is_passed_on(tmp_path: Path) -> None:
     )
     assert ended.stdout == "ended 0\n", ended.stderr
     assert (tmp_path / "output").read_text() == "line\n" * 40_000 + "the end\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "own", "told"),
+    [
+        ("exit 0", {}, "0"),
+        ("exit 3", {"timeout": 60}, "3"),
+        ("kill -USR1 $$", {}, f"-{signal.SIGUSR1.value}"),
+        ("sleep 20", {"timeout": 0.2}, "-15 timed out"),
+        (f"{LOOP}", {"timeout": 60}, "-15"),
+        (f"trap 'exit 7' TERM; {LOOP}", {}, "7"),
+        (f"trap 'exit 8' INT; {LOOP}", {"stop_signal": "SIGINT"}, "8"),
+        ("trap '' TERM; touch ready; sleep 20", {"stop_grace": 0.2}, "-9"),
+        ("cat; exit 5", {"timeout": 0.2, "stdin": "all"}, "5 timed out"),
+        ("read line; test $line = all && exit 6", {"stdin": "all\n", "timeout": 60}, "6"),
+    ],
+    ids=[
+        "by itself",
+        "with a status",
+        "by its own signal",
+        "too late",
+        "asked",
+        "asked, in order",
+        "asked by another signal",
+        "asked, and deaf",
+        "its input ends",
+        "told what it reads",
+    ],
+)
+def test_how_a_command_ended_is_told(words: str, own: dict[str, object], told: str, tmp_path: Path) -> None:
+    assert run_to_the_end(["sh", "-c", words], own, tmp_path) == told
+
+
+def test_a_command_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
+    told = run_to_the_end(["/no/such/command"], {}, tmp_path)
+    assert told == "refused: /no/such/command does not start: No such file or directory"
+
+
+def run_to_the_end(words: list[str], own: dict[str, object], folder: Path) -> str:
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING, json.dumps([words, own])],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return ended.stdout.strip()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from reconciler.files import RepositoryPaths
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.record.store import write_record
@@ -16,7 +18,9 @@ from tests.unit.cli.conftest import git
 CELL = Cell("open", "box", "net", "Offline")
 
 
-def commit(root: Path, inputs: Mapping[str, str], second: int, driver: str = "1") -> None:
+def commit(
+    root: Path, inputs: Mapping[str, str], second: int, driver: str = "1", spec: Mapping[str, str] | None = None
+) -> None:
     """A performance run that was made from these inputs."""
     record = Record(
         Address(Kind.RUN, f"{CELL}/performance"),
@@ -29,6 +33,7 @@ def commit(root: Path, inputs: Mapping[str, str], second: int, driver: str = "1"
         {name: RecordedInput(value, f"specs/a.yaml:{line}") for line, (name, value) in enumerate(inputs.items(), 1)},
         facts={"driver": RecordedFact(driver, Role.EVIDENCE), "note": RecordedFact(str(second), Role.NOTE)},
         values={"validity": "VALID", "metric": {"value": "10", "unit": "samples/s"}},
+        spec=spec or {},
     )
     write_record(RepositoryPaths(root), record)
     git(root, "add", "--all")
@@ -61,3 +66,55 @@ def test_what_is_not_a_record_is_left_out(tmp_path: Path) -> None:
     assert len(history.records) == 2
     assert history.brought.keys() == history.records.keys()
     assert [measured.value for measured in history.measured(CELL)] == ["10", "10"]
+
+
+def write_spec(root: Path, lines: list[str], day: str, subject: str) -> None:
+    (root / "specs").mkdir(exist_ok=True)
+    (root / "specs/a.yaml").write_text("\n".join([*lines, ""]))
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", f"--date={day}T00:00:00Z", "--message", subject)
+
+
+OLD = ["# of the target", "streams: 200", "other: 7"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "by"),
+    [
+        ([*OLD, "target_qps: 200"], "New"),
+        (["target_qps: 200", *OLD], "New"),
+        ([*OLD, "run: {target_qps: 200}"], "New"),
+        ([*OLD, "target_qps: 300"], "New"),  # the only line that sets it
+        ([*OLD, "target_qps: 200", "target_qps: 300"], "New"),
+        ([*OLD, "target_qps: 200", "target_qps: 200"], ""),
+        ([*OLD, "target_qps: 300", "target_qps: 400"], ""),
+        ([*OLD, "my_target_qps: 200", "target_qps_of: 200", "target_qps 200"], ""),
+        (OLD, ""),
+    ],
+)
+def test_a_value_whose_spec_was_committed_later_is_told_by_the_line_that_sets_it(
+    lines: list[str], by: str, tmp_path: Path
+) -> None:
+    """The bytes that the runs were made from are in no commit."""
+    git(tmp_path, "init", "--quiet")
+    write_spec(tmp_path, [*OLD, "target_qps: 200"], "2025-12-30", "Old")  # nobody made the runs from that
+    write_spec(tmp_path, OLD, "2025-12-31", "Old")
+    for second, value in ((1, "100"), (2, "200")):
+        commit(tmp_path, {"run.target_qps": value}, second, spec={"specs/a.yaml": "0" * 40})
+    write_spec(tmp_path, [*lines, "# a last line"], "2026-01-02", "New")
+    write_spec(tmp_path, ["target_qps: 200"] if by else [], "2026-01-03", "Newer")
+    ((cause,),) = [step.causes for step in read_record_history(tmp_path, "HEAD").steps(CELL)]
+    assert (cause.name, cause.before, cause.after) == ("run.target_qps", "100", "200")
+    assert (cause.by.subject if cause.by else "") == by
+
+
+def test_a_value_is_told_by_the_line_of_the_spec_that_it_was_made_from(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    write_spec(tmp_path, ["target_qps: 200", *OLD], "2025-12-31", "First")
+    blob = git(tmp_path, "rev-parse", "HEAD:specs/a.yaml")
+    write_spec(tmp_path, ["target_qps: 300", *OLD], "2026-01-02", "Second")
+    commit(tmp_path, {"target_qps": "100"}, 1, spec={"specs/a.yaml": blob})
+    commit(tmp_path, {"target_qps": "200"}, 2, spec={"specs/a.yaml": blob})
+    ((cause,),) = [step.causes for step in read_record_history(tmp_path, "HEAD").steps(CELL)]
+    assert cause.by is not None
+    assert (cause.by.subject, cause.where) == ("First", "specs/a.yaml:1")

@@ -36,6 +36,13 @@ def declare(folder: Path, name: str, block: str) -> dict[str, object]:
     return {setting: value.value for setting, value in cell.settings.items()}
 
 
+def test_any_name_finds_the_first_benchmark_that_has_it() -> None:
+    known = load_benchmark_facts().values()
+    for name in {name for facts in known for name in (*facts.names, facts.code)}:
+        assert find_benchmark_facts(name) is next(facts for facts in known if name in (*facts.names, facts.code))
+    assert find_benchmark_facts("benchmark-000") is None
+
+
 @pytest.mark.parametrize("name", ["resnet50", "resnet"])
 def test_two_paths_are_enough_for_a_benchmark_of_mlperf(tmp_path: Path, name: str) -> None:
     block = "{dataset: {path: data}, model: {path: m.onnx}, engine: {backend: onnxruntime}}"

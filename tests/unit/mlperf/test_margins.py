@@ -166,3 +166,20 @@ def test_a_margin_is_left_out_where_its_line_is() -> None:
 def test_a_latency_is_shown_to_five_digits(nanoseconds: int, shown: str) -> None:
     log = log_of(SERVER, **{"result_99.00_percentile_latency_ns": nanoseconds})
     assert margins_of(log)["p99 latency"].measured == shown
+
+
+@pytest.mark.parametrize(
+    ("values", "key", "margin"),
+    [
+        (SERVER, "result_min_queries_met", "queries"),
+        (STREAM, "result_min_queries_met", "queries"),
+        (OFFLINE, "result_min_queries_met", "samples"),
+        (OFFLINE, "result_min_duration_met", "duration"),
+        (SERVER, "early_stopping_met", "early stopping"),
+        (STREAM, "early_stopping_met", "early stopping"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else str(value["effective_scenario"]),
+)
+def test_a_margin_is_met_unless_the_log_denies_it(values: dict[str, object], key: str, margin: str) -> None:
+    said = {state: margins_of(log_of(values, **{key: state}))[margin].met for state in (True, False, None)}
+    assert said == {True: True, False: False, None: True}

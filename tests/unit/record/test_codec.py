@@ -153,6 +153,71 @@ def test_summary_of_an_invalid_run_has_its_margin_and_what_to_try() -> None:
     assert summarize(failed, "Run/x").problem == "the server ended"
 
 
+def bar(metric: str, measured: str, met: bool, *, least: str | None = None, most: str | None = None) -> dict[str, Any]:
+    return {"metric": metric, "measured": measured, "met": met, "least": least, "most": most}
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"accuracy_met": True, "bars": [bar("acc", "75", False, least="76")]}, ""),  # a division without bars
+        ({"bars": [bar("acc", "75", False, least="76")]}, ""),
+        (
+            {"accuracy_met": False, "bars": [bar("acc", "75", False, least="76"), bar("F1", "90", True, least="89")]},
+            "acc is 75, the round requires at least 76",
+        ),
+        (
+            {"accuracy_met": False, "bars": [bar("F1", "9", False, least="89"), bar("WER", "8", False, most="7.4")]},
+            "F1 is 9, the round requires at least 89; WER is 8, the round requires at most 7.4",
+        ),
+        ({"passed": True, "reasons": ["slower"]}, ""),
+        ({"reasons": ["slower"]}, ""),
+        ({"passed": False, "reasons": ["slower", "2 answers differ"]}, "slower; 2 answers differ"),
+        ({"validity": "VALID", "reasons": ["too slow"]}, ""),
+        ({"validity": "INVALID", "reasons": ["too slow", "too short"]}, "too slow; too short"),
+    ],
+)
+def test_summary_says_what_a_score_a_verdict_or_a_run_misses(values: dict[str, Any], problem: str) -> None:
+    assert summarize(run(values), "Score/x").problem == problem
+
+
+def test_summary_holds_what_comparing_and_choosing_need() -> None:
+    inputs = {"source": "hf/llama", "version": 7, "mode": "performance", "harness.code.sha256": "b" * 64}
+    facts = {
+        "machine.host": RecordedFact("node7", Role.NOTE),
+        "machine.cpu": RecordedFact("EPYC", Role.NOTE),
+        "driver": RecordedFact("550.1", Role.EVIDENCE),
+        "clocks": RecordedFact({"b": 1, "a": [2]}, Role.EVIDENCE),
+    }
+    values = {
+        "validity": "VALID",
+        "metric": {"value": "20.5", "unit": "tokens/s"},
+        "inferred": {"SingleStream": {"value": "3", "unit": "ms"}, "MultiStream": {"value": "24", "unit": "ms"}},
+        "power": {"efficiency": {"value": "0.5", "unit": "tokens/J"}},
+        "by_speed": True,
+    }
+    whole = replace(
+        run(values),
+        inputs={name: RecordedInput(value, "spec.yaml:1") for name, value in inputs.items()},
+        facts=facts,
+        upstream={"model": "Model/1", "engine": "Engine/2"},
+        marks=("trial", "quick"),
+        dirty=True,
+    )
+    found = summarize(whole, "Run/x")
+    assert found.pins == (("source", "hf/llama"), ("harness.code.sha256", "b" * 64))
+    assert found.noted == (("machine.host", "node7"),)
+    assert found.evidence == (("clocks", '{"a": [2], "b": 1}'), ("driver", '"550.1"'))
+    assert (found.validity, found.metric) == ("VALID", ("20.5", "tokens/s"))
+    assert found.inferred == (("MultiStream", "24", "ms"), ("SingleStream", "3", "ms"))
+    assert (found.efficiency, found.by_speed) == (("0.5", "tokens/J"), True)
+    assert found.upstream == (("engine", "Engine/2"), ("model", "Model/1"))
+    assert (found.marks, found.dirty) == (("trial", "quick"), True)
+    bare = summarize(PLAIN, "Run/y")
+    assert (bare.pins, bare.noted, bare.evidence, bare.inferred, bare.upstream) == ((), (), (), (), ())
+    assert (bare.metric, bare.efficiency, bare.by_speed, bare.dirty, bare.validity) == (None, None, False, False, "")
+
+
 def test_suggestion_to_leave_a_setting_out_is_said_in_words() -> None:
     suggestion = {"setting": "max_duration", "value": "", "unit": "", "why": "w"}
     values = {"validity": "INVALID", "reasons": [], "margins": [], "suggestion": suggestion}
@@ -167,6 +232,14 @@ def test_suggestion_to_leave_a_setting_out_is_said_in_words() -> None:
         ([["a", "0" * 64, "1", "logs"]], "Expected `int`"),
         ([["../a", "0" * 64, 1, "logs"]], "not a name below a folder"),
         ([["/a", "0" * 64, 1, "logs"]], "not a name below a folder"),
+        ([["a/../b", "0" * 64, 1, "logs"]], "not a name below a folder"),
+        ([["", "0" * 64, 1, "logs"]], "not a name below a folder"),
+        ([["a\0b", "0" * 64, 1, "logs"]], "not a name below a folder"),
+        ([["a", "0" * 63, 1, "logs"]], "no digest"),
+        ([["a", "0" * 65, 1, "logs"]], "no digest"),
+        ([["a", "A" * 64, 1, "logs"]], "no digest"),
+        ([["a", "0" * 64, 1, "logs"], ["b", "0" * 63, 1, "logs"]], "artifact 'b' has no digest"),
+        ([["a", "0" * 64, -1, "logs"]], "no size"),
         ([["a", "0" * 64, 1, "logs"], ["a", "1" * 64, 1, "logs"]], "two artifacts have one name"),
     ],
 )
@@ -175,6 +248,13 @@ def test_artifacts_that_no_outcome_has_are_refused(artifacts: list[Any], why: st
     document["artifacts"] = artifacts
     with pytest.raises(RecordError, match=why):
         decode(json.dumps(document).encode(), "here")
+
+
+def test_two_files_may_have_one_name_where_nobody_judges_them() -> None:
+    spare = (Artifact("child.log", "0" * 64, 1), Artifact("child.log", "1" * 64, 1))
+    assert decode(encode(replace(PLAIN, artifacts=spare)), "here").artifacts == spare
+    failed = replace(PLAIN, artifacts=(spare[0]._replace(name="a"), spare[1]._replace(name="a")), ended=Ended.FAILED)
+    assert decode(encode(failed), "here") == failed
 
 
 @pytest.mark.parametrize("name", ["measured", "least", "most"])

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, Reason, Work
-from reconciler.diff.conditions import summarise_cells
+from reconciler.diff.conditions import summarise_cells, trace_lineages
 from reconciler.observed.state import Observed
 from reconciler.render.status import render_metric_text, render_status_text
 from reconciler.resource.conditions import NOT_REQUIRED, CellStatus
+from reconciler.resource.kinds import PERFORMANCE as TIMED
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
@@ -157,6 +158,75 @@ def test_blocked_is_said() -> None:
     blocked = {engine.address: "no H200 here"}
     found = summarise_cells(desired(), RECORDED, Observed(), Difference((engine,), chosen=CHOSEN), blocked)
     assert found[0].conditions[0].message == "blocked: no H200 here"
+
+
+BORROWING = Cell("open", "box", "digits", "SingleStream")
+
+
+def borrow(*own: str) -> Desired:
+    """A cell that publishes the runs of Offline, but for those that are its ``own``."""
+    runs = {mode: Address(Kind.RUN, f"{BORROWING if mode in own else OFFLINE}/{mode}") for mode in ("accuracy", TIMED)}
+    ups = (*runs.values(), Address(Kind.SCORE, str(OFFLINE)))
+    made = [Resource(address, f"key {address}", (), BORROWING) for mode, address in runs.items() if mode in own]
+    made.append(Resource(Address(Kind.RESULT, str(BORROWING)), "key borrowing", ups, BORROWING))
+    everything = (*desired().resources, *made)
+    return replace(desired(), resources=everything, by_address={r.address: r for r in everything})
+
+
+@pytest.mark.parametrize(
+    ("changed", "inferred", "leaning"),
+    [
+        ((), "T T T T T T", "T T T T T T"),
+        ((Kind.RUN, f"{OFFLINE}/performance"), "T T F U T F", "T T T T T T"),
+        ((Kind.RUN, f"{OFFLINE}/accuracy"), "T U T T T U", "T U T T T U"),
+        ((Kind.SCORE, str(OFFLINE)), "T U T T T U", "T U T T T U"),
+    ],
+    ids=["nothing", "performance", "accuracy", "score"],
+)
+def test_a_cell_stands_as_the_runs_that_it_takes_of_another(
+    changed: tuple[Kind, str] | tuple[()], inferred: str, leaning: str
+) -> None:
+    """``leaning``: only its accuracy is that of the other."""
+    changes = (change(*changed),) if changed else ()
+    seen = Observed(tree_present=True, rendered={str(BORROWING): "f"})
+    for own, expected, marked in (((), inferred, True), ((TIMED,), leaning, False)):
+        found = summarise_cells(borrow(*own), RECORDED, seen, Difference(changes, chosen=CHOSEN))
+        (standing,) = (each for each in found if each.cell == BORROWING)
+        assert words(standing) == expected
+        assert ("inferred" in standing.marks) is marked
+
+
+@pytest.mark.parametrize(
+    ("kind", "where", "inferred", "leaning"),
+    [
+        ("Invalid", str(OFFLINE), True, False),
+        ("Invalid", f"Run:{OFFLINE}/performance", True, False),
+        ("Invalid", str(BORROWING), True, True),
+        ("AccuracyBelowBar", str(OFFLINE), True, True),
+        ("Lost", f"Score:{OFFLINE}", True, True),
+        ("Invalid", str(SERVER), False, False),
+        ("AccuracyBelowBar", f"{OFFLINE}-99", False, False),
+    ],
+)
+def test_what_is_wrong_with_the_runs_that_a_cell_takes_is_its_own(
+    kind: str, where: str, inferred: bool, leaning: bool
+) -> None:
+    findings = (Finding(kind, where, "so it is"),)
+    for own, told in (((), inferred), ((TIMED,), leaning)):
+        found = summarise_cells(borrow(*own), RECORDED, Observed(), Difference((), findings=findings, chosen=CHOSEN))
+        (standing,) = (each for each in found if each.cell == BORROWING)
+        assert standing.conditions[-1].message == ("so it is" if told else "")
+
+
+def test_an_accuracy_run_that_only_follows_a_performance_run_is_not_made_from_it() -> None:
+    """The runs of one are made again without those of the other."""
+    both = desired()
+    accuracy, timed = (Address(Kind.RUN, f"{OFFLINE}/{mode}") for mode in ("accuracy", TIMED))
+    tied = tuple(replace(r, upstream=(*r.upstream, timed)) if r.address == accuracy else r for r in both.resources)
+    leaning = Resource(Address(Kind.RESULT, str(BORROWING)), "key borrowing", (accuracy,), BORROWING)
+    everything = (*tied, leaning)
+    lineage = trace_lineages(replace(both, resources=everything, by_address={r.address: r for r in everything}))
+    assert [r.address.label for r in lineage[BORROWING]] == ["Model", "Engine", "Run accuracy", "Result"]
 
 
 def test_the_table() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
@@ -20,8 +21,10 @@ from reconciler.mlperf.compliance.test06 import judge_test06
 from reconciler.mlperf.compliance.verdict import Part
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.loadgen.user_conf import audit_settings, write_audit_settings
-from reconciler.mlperf.log_files import BASELINE, COMPLIANCE
+from reconciler.mlperf.log_files import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.tree.compliance_files import audit_files
+from reconciler.tree.content import LogRef
 
 LOG = b'[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" },\n{ "seq_id" : 1, "qsl_idx" : 4, "data" : "" }\n]\n'
 
@@ -210,6 +213,27 @@ def test_judging_without_answers_says_whose_are_missing(test: str) -> None:
         judge(test, VerdictInputs(audit=RunLogs(), limits=limits))
 
 
+@pytest.mark.parametrize(
+    ("test", "folders"),
+    [
+        ("TEST01", {"performance/run_1", "accuracy"}),
+        ("TEST04", {"performance/run_1"}),
+        ("TEST04-A", set()),
+        ("TEST05", {"performance/run_1"}),
+        ("TEST06", {"accuracy"}),
+        ("TEST07", {"performance/run_1", "accuracy"}),
+        ("TEST08", set()),
+        ("TEST09", {"performance/run_1", "accuracy"}),
+        ("TEST99", set()),
+    ],
+)
+def test_folder_of_a_test_shows_its_run_and_its_answers_where_its_script_leaves_them(
+    test: str, folders: set[str]
+) -> None:
+    run = {name: LogRef(name, 1) for name in (SUMMARY, DETAIL, ACCURACY_LOG, TRUNCATED)}
+    assert {path.rpartition("/")[0] for path in audit_files(test, run, {})} == folders
+
+
 def test_known_comparison_of_answers_stands_without_logs() -> None:
     detail = b"\n".join(
         b':::MLLOG {"key": "%s", "value": %s, "metadata": {}}' % pair
@@ -228,6 +252,13 @@ def test_known_comparison_of_answers_stands_without_logs() -> None:
         audit=logs, performance=logs, known_answers=Part(("they differ",)), metrics=("acc",), reports=reports
     )
     assert judge("TEST01", question).notes == ("compared by accuracy, because they differ",)
+    reports = {BASELINE: "accuracy=76.1%", COMPLIANCE: "accuracy=70%"}
+    failed = judge("TEST01", replace(question, reports=reports))
+    (differ, far), notes = failed.reasons, failed.notes
+    assert (failed.passed, differ, notes) == (False, "they differ", ())
+    assert far == "acc: 70 differs by 8.714 % from 76.1; 1 % allowed"
+    (alone,) = judge("TEST01", replace(question, reports={BASELINE: "accuracy=76.1%"})).reasons
+    assert alone == "they differ"  # one report is compared with nothing
 
 
 @pytest.mark.parametrize(

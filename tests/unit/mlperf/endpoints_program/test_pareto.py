@@ -3,12 +3,14 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from reconciler.mlperf.endpoints_program.pareto import (
     CurvePoint,
     find_dominated,
     make_curve,
+    read_recorded_point,
     trace_over_concurrency,
     trace_steps,
 )
@@ -46,6 +48,33 @@ def test_a_dedicated_offline_run_is_a_ceiling_and_no_step() -> None:
 
 def test_a_point_without_rate_per_user_is_not_drawn() -> None:
     assert make_curve([replace(_RAN, tpot=Distribution())]).points == ()
+
+
+@pytest.mark.parametrize(
+    ("figures", "drawn"),
+    [
+        ({"tps_per_user": "50", "ttft_p90_ms": "120.5"}, CurvePoint(8, Decimal(50), Decimal(400), Decimal("120.5"))),
+        ({"tps_per_user": "50", "ttft_p90_ms": None}, CurvePoint(8, Decimal(50), Decimal(400))),
+        ({"tps_per_user": "50"}, CurvePoint(8, Decimal(50), Decimal(400))),
+        ({"tps_per_user": None, "ttft_p90_ms": "120.5"}, None),
+        ({}, None),
+    ],
+    ids=["whole", "no first token", "none told", "no rate per user", "nothing"],
+)
+def test_a_recorded_point_is_drawn_where_it_has_a_rate_per_user(
+    figures: dict[str, object], drawn: CurvePoint | None
+) -> None:
+    assert read_recorded_point(8, figures, "400") == drawn
+
+
+@pytest.mark.parametrize(
+    ("tokens", "seconds", "failed", "rate"), [(1000, 50, 0, Decimal(20)), (1000, 0, 0, None), (1000, 50, 1, None)]
+)
+def test_interactivity_is_tokens_by_the_seconds_of_all_turns(
+    tokens: int, seconds: int, failed: int, rate: Decimal | None
+) -> None:
+    latency = Distribution(total=Decimal(seconds) * 10**9)
+    assert replace(_RAN, output_tokens=tokens, latency=latency, failed=failed).interactivity == rate
 
 
 def test_an_agentic_curve_is_drawn_over_interactivity() -> None:

@@ -106,6 +106,33 @@ def test_accuracy_goes_to_one_point_of_each_band_and_to_the_elected_one() -> Non
     assert chosen[ULTRA_LOW] == 1
 
 
+@pytest.mark.parametrize(
+    ("points", "elected", "chosen"),
+    [
+        ((1, 2, 4, 7, 8, 18, 41, 50, 104, 256), None, (1, 4, 18, 104)),
+        ((1, 2, 4, 7, 8, 18, 41, 50, 104, 256), 256, (1, 4, 18, 256)),
+        ((1, 2, 7, 10, 30, 80, 256), None, (1, 7, 30, 80)),  # in log-2 space
+        ((1, 2, 7, 10, 30, 256, 280), 280, (1, 7, 30, 256)),  # beyond the maximum nothing is covered
+        ((1, 4, 5, 256), None, (1, 4, None, 256)),
+    ],
+    ids=["nearest to the middle", "the elected one", "by ratios", "the margin", "a band without a point"],
+)
+def test_accuracy_is_measured_nearest_to_the_middle_of_each_band(
+    points: tuple[int, ...], elected: int | None, chosen: tuple[int | None, ...]
+) -> None:
+    regions = compute_regions(256, 1, _RULES)  # up to 7, 41 and 256
+    found = choose_accuracy_points(points, regions, _RULES, elected=elected)
+    assert tuple(found.get(band) for band in BANDS) == chosen
+
+
+@pytest.mark.parametrize(("declared", "last"), [({}, 32), ({"declared": False}, 32), ({"declared": True}, 8)])
+def test_the_lowest_band_ends_at_a_minimum_that_is_declared(declared: dict[str, bool], last: int) -> None:
+    regions = compute_regions(256, 8, _RULES, **declared)
+    assert (regions.ultra_low.first, regions.ultra_low.last) == (1, last)
+    assert ULTRA_LOW in regions.list_bands(last, _RULES)
+    assert ULTRA_LOW not in regions.list_bands(last + 1, _RULES)
+
+
 def test_one_point_covers_one_band_only() -> None:
     assert match_bands([(3, [ULTRA_LOW, LOW])]) == {ULTRA_LOW: 3}
     # The second can only be in the low band's place if the first moves.

@@ -113,8 +113,36 @@ def test_a_configuration_without_concurrency_is_no_point() -> None:
         parse(config__yaml=_CONFIG.replace(b"target_concurrency: 5", b"target_concurrency: none"))
 
 
-def test_an_interrupted_run_is_not_finished() -> None:
-    assert not parse(lambda s: s.update(state="interrupted", complete=False)).finished
+@pytest.mark.parametrize(
+    ("said", "finished"),
+    [
+        ({"state": "complete", "complete": True}, True),
+        ({"state": "complete"}, True),
+        ({"complete": True}, True),
+        ({}, True),
+        ({"state": "interrupted", "complete": False}, False),
+        ({"state": "interrupted", "complete": True}, False),
+        ({"state": "interrupted"}, False),
+        ({"state": "complete", "complete": False}, False),
+        ({"complete": False}, False),
+    ],
+    ids=str,
+)
+def test_a_run_is_finished_unless_the_client_says_that_it_is_not(said: dict[str, object], finished: bool) -> None:
+    def say(summary: dict[str, Any]) -> None:
+        for name in ("state", "complete"):
+            summary.pop(name, None)
+        summary.update(said)
+
+    assert parse(say).finished is finished
+
+
+@pytest.mark.parametrize(("samples", "concurrency"), [((), 0), ((192,), 192)])
+def test_concurrency_of_an_offline_run_is_the_size_of_its_dataset(samples: tuple[int, ...], concurrency: int) -> None:
+    config = _CONFIG.replace(b"type: concurrency", b"type: max_throughput")
+    files = {"config.yaml": config, "result_summary.json": json.dumps(_SUMMARY).encode()}
+    point = parse_point(files, *samples)
+    assert (point.is_offline, point.concurrency) == (True, concurrency)
 
 
 def scores(data: object) -> tuple[AccuracyScore, ...]:

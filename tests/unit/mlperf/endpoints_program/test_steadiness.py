@@ -85,6 +85,14 @@ def test_of_too_few_super_passes_only_the_first_is_ramp(count: int) -> None:
     assert find_window(make_passes([10] * count), 0, _RULES).skipped == 1
 
 
+def test_super_passes_in_which_nothing_is_streamed_are_ramp() -> None:
+    level = dict.fromkeys(("tpot_p50", "tpot_p90"), 1.0)
+    passes = [SuperPass(n, n + 1, _SIZE, level if n >= 2 else {}) for n in range(10)]
+    window = find_window(passes, 0, _RULES)
+    assert (window.found, window.skipped, window.first, window.last) == (True, 2, 2, 9)
+    assert find_window([replace(item, metrics={}) for item in passes], 0, _RULES).found is False
+
+
 def test_hundreds_of_super_passes_are_judged_too() -> None:
     window = find_window(make_passes([10] * 200), 0, _RULES)
     assert window.found

@@ -114,6 +114,54 @@ def test_a_run_before_its_loadgen_was_built_is_named_with_both_lines(loadgen_run
     assert (found.line, found.other) == (log.number("power_begin"), log.number("loadgen_build_date_utc"))
 
 
+@pytest.mark.parametrize(
+    ("name", "requested"),
+    [
+        ("min_duration_ms", "0 was requested"),
+        ("max_duration_ms", "0 was requested"),
+        ("min_query_count", None),  # LoadGen makes one query of Offline's samples
+        ("max_query_count", None),  # and bounds their number where each is issued once
+    ],
+)
+def test_a_setting_is_used_as_requested_unless_loadgen_makes_it_of_others(
+    name: str, requested: str | None, loadgen_run: Runs
+) -> None:
+    detail = loadgen_run("offline-valid").bytes("detail.txt").decode()
+    log = parse_detail(setting(f"effective_{name}", "999")(detail).encode())
+    found = [item for item in find_inconsistencies(log) if item.derived.endswith("was requested")]
+    lines = (log.number(f"effective_{name}"), log.number(f"requested_{name}"))
+    expected = [] if requested is None else [(f"effective_{name}", "999", requested, *lines)]
+    assert [(item.key, item.stated, item.derived, item.line, item.other) for item in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("run", "key", "rank", "kind"),
+    [
+        ("single-stream-valid", "early_stopping_latency_ss", "90.00", "latency_ns"),
+        ("multi-stream-valid", "early_stopping_latency_ms", "99.00", "query_latency_ns"),
+    ],
+)
+@pytest.mark.parametrize("tokens", [False, True], ids=["of queries", "of tokens"])
+def test_an_estimate_is_between_its_percentile_and_the_slowest(
+    run: str, key: str, rank: str, kind: str, tokens: bool, loadgen_run: Runs
+) -> None:
+    """Where token latencies count, it is one of those."""
+    detail = loadgen_run(run).bytes("detail.txt").decode()
+    if tokens:  # LoadGen has no such line where they do not count
+        switch, other = "requested_use_token_latencies", "requested_min_duration_ms"
+        (line,) = (line for line in detail.splitlines(keepends=True) if f'"{other}"' in line)
+        detail = detail.replace(line, line + setting(switch, "true")(line.replace(other, switch)))
+    log = parse_detail(detail.encode())
+    seen = log.get(f"result_{rank}_percentile_{'per_' * kind.startswith('query')}{kind}")
+    slowest = log.get(f"result_max_{kind}")
+    assert seen < slowest
+    early, late = f"the {rank} percentile is {seen}", f"the slowest took {slowest}"
+    for estimate, said in ((seen - 1, [early]), (seen, []), (slowest, []), (slowest + 1, [late])):
+        found = find_inconsistencies(parse_detail(setting(key, str(estimate))(detail).encode()))
+        derived = [item.derived for item in found if item.key == key and item.derived in (early, late)]
+        assert derived == ([] if tokens else said)
+
+
 def test_the_document_lists_every_lie() -> None:
     assert f"\n{show_table()}\n" in DOCUMENT.read_text(encoding="utf-8")
 

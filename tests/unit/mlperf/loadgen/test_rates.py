@@ -58,3 +58,16 @@ def test_a_last_query_that_takes_long_is_no_lie(loadgen_run: Callable[[str], Run
     gross, net = (log.get(f"result_qps_{kind}_loadgen_overhead") for kind in ("with", "without"))
     assert gross > net
     assert not find_inconsistencies(log)
+
+
+@pytest.mark.parametrize(("completed", "inconsistent"), [("1000", False), ("1010", False), ("1010.01", True)])
+def test_server_completes_no_more_than_was_scheduled_but_for_a_hundredth(
+    loadgen_run: Callable[[str], Run], completed: str, inconsistent: bool
+) -> None:
+    figures = {"scheduled": "1000", "completed": completed}
+    log = changed(
+        loadgen_run("server-valid"), **{f"result_{name}_samples_per_sec": rate for name, rate in figures.items()}
+    )
+    found = [item for item in find_inconsistencies(log) if item.key == "result_completed_samples_per_sec"]
+    assert [item.derived for item in found] == (["1000 were scheduled"] if inconsistent else [])
+    assert [item.line for item in found] == [log.number("result_completed_samples_per_sec")] * inconsistent

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.mlperf.loadgen import samples
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.loadgen.log_line import LogLine
+from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.samples import LoadedSamples, summarize_loaded
 
 TAIL = (
@@ -15,9 +14,9 @@ TAIL = (
 )
 
 
-def lines(*values: str, tail: str = TAIL) -> tuple[LogLine, ...]:
+def lines(*values: str, tail: str = TAIL) -> DetailLog:
     text = "".join(f':::MLLOG {{"key": "loaded_qsl_set", "value": {value}{tail}\n' for value in values)
-    return parse_detail(text.encode()).all_of("loaded_qsl_set")
+    return parse_detail(text.encode())
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.rules.comparison import find_stated
+from reconciler.mlperf.rules.inference import explain_variant_refusal
 from reconciler.mlperf.rules.rounds import extend_round, list_rounds, load_ruleset, parse_ruleset, read_round
 from reconciler.mlperf.rules.ruled_value import DEMAND_FIELDS, SOURCES, RoundFileError, is_field, parse_ruled_value
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
@@ -388,3 +389,51 @@ def test_a_rule_that_no_round_may_name_is_a_mistake_of_the_program() -> None:
     assert ruleset.value("most_ttft_latency") is None
     with pytest.raises(KeyError, match="no such rule: most_ttft"):
         ruleset.value("most_ttft")
+
+
+@pytest.mark.parametrize(
+    ("stated", "asked", "named"),
+    [
+        ("{checker: [TEST01]}", ("TEST01",), {"TEST01"}),
+        ('{checker: [], ignored: {"old checker": [TEST01]}, because: it is older}', (), {"TEST01"}),
+        ("{checker: []}", (), set()),
+        (None, (), set()),
+    ],
+    ids=["asked", "asked by a source that is ignored", "not asked", "not stated"],
+)
+def test_a_test_that_any_source_asks_is_stated(stated: str | None, asked: tuple[str, ...], named: set[str]) -> None:
+    line = "    general:\n      compliance_tests: {checker: [TEST01]}\n"
+    assert line in _BASE
+    rules = read("v0.1", base=_BASE.replace(line, line.replace("{checker: [TEST01]}", stated) if stated else ""))
+    assert rules.benchmarks["net-1.5"].compliance_tests == asked
+    assert rules.benchmarks["net-1.5"].list_stated_tests() == named
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "taken"),
+    [
+        ({"least": 76}, {"least": 76}, True),
+        ({"least": 77}, {"least": 76}, True),
+        ({"least": 75}, {"least": 76}, False),
+        ({"most": 9}, {"most": 9}, True),
+        ({"most": 8}, {"most": 9}, True),
+        ({"most": 10}, {"most": 9}, False),
+        ({"least": 76}, {"most": 9}, False),
+        ({"most": 9}, {"least": 76}, False),
+        ({"least": 76, "most": 9}, {"most": 9}, True),
+        ({"least": 77, "most": 10}, {"least": 76, "most": 9}, False),
+        ({"least": 75, "most": 8}, {"least": 76, "most": 9}, False),
+        ({}, {"least": 76}, False),
+        ({"least": 76}, {}, True),
+    ],
+    ids=str,
+)
+def test_a_variant_takes_the_runs_of_bars_that_are_as_strict(
+    source: dict[str, int], target: dict[str, int], taken: bool
+) -> None:
+    def with_bars(bars: dict[str, int]) -> BenchmarkRules:
+        lines = "".join(f"      accuracy.acc.{side}: {{checker: {bar}}}\n" for side, bar in bars.items())
+        return read("v0.1", base=_BASE.replace("    general:\n", f"    general:\n{lines}")).benchmarks["net-1.5"]
+
+    refused = explain_variant_refusal(with_bars(source), with_bars(target), "Offline")
+    assert refused == ("" if taken else "net-1.5 does not have the stricter bar for acc")

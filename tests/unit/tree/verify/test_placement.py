@@ -80,6 +80,18 @@ def test_an_accuracy_run_is_of_the_scenario_that_was_performed(tree: Path) -> No
     assert ("accuracy", "a run of SingleStream", "a run of Offline", "") in place(tree)
 
 
+def test_both_runs_may_be_of_the_scenario_that_the_result_is_inferred_from(tree: Path) -> None:
+    copy(f"../SingleStream/{ACCURACY}", ACCURACY, tree)
+    copy(f"../SingleStream/{PERFORMANCE}", PERFORMANCE, tree)
+    assert [said for said in place(tree) if said[0] == "accuracy"] == []
+
+
+def test_an_accuracy_run_of_another_scenario_is_named_where_no_run_was_performed(tree: Path) -> None:
+    copy(f"../SingleStream/{ACCURACY}", ACCURACY, tree)
+    (tree / CELL / PERFORMANCE / DETAIL).unlink()
+    assert place(tree) == [("accuracy", "a run of SingleStream", "a run of Offline", "")]
+
+
 def test_errors_of_a_run_are_counted_behind_the_first(tree: Path) -> None:
     def said() -> list[str]:
         found = [f for f in check_tree(tree, round_name="v6.1").findings if f.rule.id == "run.errors"]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.tree.findings import Severity
 from reconciler.tree.verify.engine import verify_tree
 from tests.unit.tree.power_sessions import LOGS, add_session, count, list_messages, make_samples, write_session
 
@@ -130,6 +131,22 @@ def test_a_file_of_another_session_is_named(session: Path, lie: Callable[[Path],
 def test_what_a_session_lists_leads_nowhere_else(session: Path, listed: object) -> None:
     edit("server.json", lambda d: d.update(results=listed))(session)
     assert [rule for rule, _, _ in find(session)] == ["power.session"]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [None, 7, "Watts", {"cmd": "Watts"}, [], [7, None, "Watts", {"cmd": 3}, {}, []]],
+    ids=["none", "number", "text", "object", "empty", "other"],
+)
+def test_messages_of_another_shape_hold_no_answer(session: Path, messages: object) -> None:
+    edit("server.json", lambda d: d.update(ptd_messages=messages))(session)
+    (finding,) = [f for f in verify_tree(session.parents[6]).findings if f.rule.kind in ("power", "internal")]
+    said = finding.complaint
+    assert (finding.rule.id, finding.severity) == ("power.watts", Severity.WARNING)
+    assert (said.place.file.rpartition("/")[2], said.found) == (
+        "server.json",
+        "no answer of what the analyzer measured",
+    )
 
 
 def rewrite(folder: Path, samples: str) -> None:

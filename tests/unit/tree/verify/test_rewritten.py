@@ -161,12 +161,16 @@ def test_a_count_behind_the_accelerator_in_a_name_is_held_against_the_descriptio
     assert len(find(tree, "system.accelerators")) == said
 
 
+@pytest.mark.parametrize("file", ["closed/Acme/systems/sys1.json", f"{CELL}/measurements.json"])
 @pytest.mark.parametrize(("value", "said"), [("8", 1), ("1", 0)])
-def test_a_name_with_two_values_is_asked_about(tree: Path, value: str, said: int) -> None:
-    file = tree / "closed/Acme/systems/sys1.json"
-    text = re.sub(r'"number_of_nodes": "\w+"', '"number_of_nodes": "1"', file.read_text())
-    write(file, text.replace("{", f'{{"number_of_nodes": "{value}",', 1))
-    assert [item.complaint.found for item in find(tree, "files.repeated")] == [f"number_of_nodes {value}"] * said
+def test_a_name_with_two_values_is_asked_about(tree: Path, file: str, value: str, said: int) -> None:
+    lines = (tree / file).read_text().splitlines()
+    lines[1:1] = [f'"retraining": "{value}",', '"other": "2",', '"retraining": "1",']
+    write(tree / file, "\n".join(line for line in lines if '"No"' not in line))
+    found = [item.complaint for item in find(tree, "files.repeated")]
+    assert [(it.place.file, it.found) for it in found] == [(file, f"retraining {value}")] * said
+    assert all(it.wanted == "1, which the same file states behind it" for it in found)
+    assert all('"retraining"' in (tree / file).read_text().splitlines()[it.place.line - 1] for it in found)
 
 
 def test_two_hashes_of_one_log_are_asked_about(tree: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.findings import Severity, TreeFinding
+from reconciler.tree.findings import Place, Severity, TreeFinding
 from reconciler.tree.verify.engine import verify_tree
 from tests.unit.tree.check.made import detail, set_log, write
 
@@ -23,6 +23,10 @@ RULE = "compliance.passes"
 
 def denied(root: Path, **options: object) -> list[TreeFinding]:
     return [f for f in verify_tree(root, **options).findings if f.rule.id == RULE]  # type: ignore[arg-type]
+
+
+def line_of(root: Path, place: Place) -> str:
+    return (root / place.file).read_text().splitlines()[place.line - 1]
 
 
 def scaled(test: str, factor: float, root: Path) -> None:
@@ -163,3 +167,35 @@ def test_the_other_seeds_of_an_older_round_are_compared(tree: Path) -> None:
     (finding,) = denied(tree, round_name="v4.1")
     assert finding.complaint.place.file == f"{CELL}/TEST05/verify_performance.txt"
     assert denied(tree) == []  # a round that has no such test
+
+
+SCORES = {
+    "as many": ("accuracy=76.456%, good=38228, total=50000\n", None),
+    "one less": ("accuracy=76.456%, good=38228, total=49999\n", (1, 49_999)),
+    "one more, below": ("a table\n\nmean = 0.8, 'gen_num': 50001,\n", (3, 50_001)),
+    "as many tokens": ("'gen_len': 7, 'gen_num': 50000,\n", None),
+    "queries before pairs": ("AUC=80.3, queries=50000, total=99000\n", None),
+    "fewer queries": ("AUC=80.3, queries=49000, total=50000\n", (1, 49_000)),
+    "part of a word": ("subtotal=7, myqueries=7\n", None),
+    "19 digits": (f"total={'9' * 19}\n", (1, int("9" * 19))),
+    "20 digits": (f"total={'9' * 20}\n", None),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_score_covers_the_samples_that_the_accuracy_run_issued(name: str, tree: Path) -> None:
+    text, odd = SCORES[name]
+    folder = tree / CELL / "accuracy"
+    write(folder / "accuracy.txt", text)
+
+    def say() -> list[tuple[int, str, str]]:
+        found = [f.complaint for f in verify_tree(tree).findings if f.rule.id == "accuracy.samples"]
+        assert all(it.other is not None and "sample_count" in line_of(tree, it.other) for it in found)
+        return [(it.place.line, it.found, it.wanted) for it in found]
+
+    wanted = "50000, the samples of the accuracy run"
+    assert say() == ([(odd[0], f"a score over {odd[1]} samples", wanted)] if odd else [])
+    log = folder / "mlperf_log_detail.txt"
+    counts = r'"key": "(effective_accuracy_sample_count|qsl_reported_total_count)"'
+    write(log, "".join(line for line in log.read_text().splitlines(keepends=True) if not re.search(counts, line)))
+    assert say() == []  # a log that does not say how many

@@ -1,0 +1,334 @@
+"""What a child is asked for: the request of each kind of attempt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.contract import (
+    BackgroundLoad,
+    Benchmark,
+    BuildRequest,
+    CommandRequest,
+    PowerRequest,
+    RunRequest,
+    ScoreRequest,
+    StateRequest,
+)
+from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
+from reconciler.execute.requests import make_request, select_engine_settings, select_run_settings
+from reconciler.files import RepositoryPaths
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.settings import CellSettings
+
+CELL = "closed/box/net/Server"
+BACKEND = {"engine.backend": "onnxruntime", "engine.precision": "int8"}
+
+
+def begin(
+    root: Path,
+    kind: Kind,
+    what: str,
+    settings: dict[str, Any],
+    *inputs: str,
+    values: dict[str, Any] | None = None,
+    **more: Any,
+) -> Attempt:
+    """``inputs``: of what it is made from; ``values``: of the inputs that its key is made of."""
+    asked = {name: (value, "specs/a.yaml:1") for name, value in (values or {}).items()}
+    intent = Intent("1", Address(kind, what), "k" * 64, 1, "2026-01-01", asked, CellSettings(settings), **more)
+    attempt = create(RepositoryPaths(root).attempts, intent)
+    for name in inputs:
+        (attempt.inputs / name).mkdir(parents=True)
+    attempt.inputs.mkdir(exist_ok=True)
+    (attempt.inputs / "a file").touch()
+    return attempt
+
+
+def run(root: Path, mode: str, settings: dict[str, Any], *inputs: str, **more: Any) -> Attempt:
+    values = {"scenario": "Server", "mode": mode, "model_key": "resnet50", **more.pop("values", {})}
+    return begin(root, Kind.RUN, f"{CELL}/{mode}", {**BACKEND, **settings}, *inputs, values=values, **more)
+
+
+def places(attempt: Attempt, *names: str) -> dict[str, str]:
+    return {name: str(attempt.inputs / name) for name in names}
+
+
+def test_an_engine_is_built_of_its_model_by_its_backend_with_a_timing_cache(tmp_path: Path) -> None:
+    settings = {
+        **BACKEND,
+        "engine.backend": "onnxruntime-cuda",
+        "engine.version": "1.2",
+        "engine.batch_size": 8,
+        "engine.options.graph": True,
+        "engine.options.batch_size": 4,
+        "run.streams": 2,
+        "hardware.mig": "1x 2g.20gb, 2x 1g.10gb",
+    }
+    attempt = begin(tmp_path, Kind.ENGINE, CELL, settings, "model", locations={"benchmark.code": "digits"})
+    paths = RepositoryPaths(tmp_path)
+    assert make_request(attempt, paths) == BuildRequest(
+        kind="Engine",
+        benchmark=Benchmark(name="digits", path=None),
+        output=str(attempt.output),
+        counter=str(attempt.counter),
+        backend="onnxruntime-cuda",
+        settings={"precision": "int8", "batch_size": 8, "graph": True},
+        inputs=places(attempt, "model"),
+        caches={"timing": str(paths.caches / "timing-onnxruntime-cuda.cache")},
+        slices=("1g.10gb",),
+    )
+
+
+@pytest.mark.parametrize("kind", [Kind.MODEL, Kind.DATASET])
+def test_what_a_spec_names_is_prepared_for_no_backend(tmp_path: Path, kind: Kind) -> None:
+    name = kind.lower()
+    settings = {**BACKEND, "quantization.method": "ptq"}
+    attempt = begin(tmp_path, kind, "net", settings, "dataset", locations={f"{name}.path": "data/x", "other": "y"})
+    paths = RepositoryPaths(tmp_path)
+    request = make_request(attempt, paths)
+    assert isinstance(request, BuildRequest)
+    assert (request.kind, request.source, request.backend) == (str(kind), str((tmp_path / "data/x").resolve()), None)
+    assert (request.settings, request.slices) == (settings, ())
+    calibration = {"calibration": str(paths.caches / "calibration")}
+    assert request.caches == (calibration if kind is Kind.MODEL else {})
+
+
+def test_a_run_is_given_its_own_inputs_and_what_computes_beside_it_its_own(tmp_path: Path) -> None:
+    settings = {
+        "engine.backend": "onnxruntime-cuda",
+        "hardware.mig": "1x 2g.20gb, 2x 1g.10gb",
+        "background": ["bert", "own"],
+        "background.0.benchmark.code": "bert",
+        "background.0.engine.backend": "tensorrt",
+        "background.0.performance_sample_count": 64,
+        "background.0.engine.batch_size": 4,
+        "background.1.benchmark.path": "own/net.py",
+        "background.1.engine.backend": "onnxruntime",
+    }
+    beside = ("background0_engine", "background0_dataset", "background1_model")
+    attempt = run(tmp_path, "performance", settings, "engine", "dataset", *beside)
+    request = make_request(attempt, RepositoryPaths(tmp_path))
+    assert isinstance(request, RunRequest)
+    assert request.inputs == places(attempt, "engine", "dataset")
+    smallest = "1g.10gb"
+    assert request.slices == ("2g.20gb", smallest, smallest)
+    assert request.background == (
+        BackgroundLoad(
+            benchmark=Benchmark(name="bert", path=None),
+            backend="tensorrt",
+            slice=smallest,
+            performance_sample_count=64,
+            settings={"batch_size": 4},
+            inputs={name: str(attempt.inputs / f"background0_{name}") for name in ("engine", "dataset")},
+        ),
+        BackgroundLoad(
+            benchmark=Benchmark(name="net", path=str((tmp_path / "own/net.py").resolve())),
+            backend="onnxruntime",
+            slice=smallest,
+            inputs={"model": str(attempt.inputs / "background1_model")},
+        ),
+    )
+
+
+def test_nothing_computes_beside_a_run_that_is_not_timed(tmp_path: Path) -> None:
+    """It has no inputs for that."""
+    attempt = run(tmp_path, "accuracy", {"background": ["bert"], "background.0.benchmark.code": "bert"}, "engine")
+    request = make_request(attempt, RepositoryPaths(tmp_path))
+    assert isinstance(request, RunRequest)
+    assert (request.background, request.inputs) == ((), places(attempt, "engine"))
+
+
+def test_a_run_is_told_all_that_decides_how_it_is_made(tmp_path: Path) -> None:
+    settings = {
+        "engine.batch_size": 8,
+        "engine.options.graph": True,
+        "run.options.api_key_env": "KEY",
+        "run.streams": 2,
+        "run.queue_delay": 500,
+        "run.stall_timeout": 1,
+        "hardware.count": 4,
+        "target_qps": 100,
+    }
+    values = {"performance_sample_count": 1024, "generation.max_new_tokens": 128, "target_qps": 100}
+    values |= {"test": "TEST04", "audit.performance_issue_same": True}
+    attempt = run(
+        tmp_path,
+        "performance",
+        settings,
+        "model",
+        values=values,
+        locations={"model.path": "m/x.onnx", "benchmark.code": "digits"},
+        server=ServerAccess(8000, "/logs"),
+    )
+    request = make_request(attempt, RepositoryPaths(tmp_path))
+    assert isinstance(request, RunRequest)
+    assert (request.backend, request.scenario, request.mode, request.model_key) == (
+        "onnxruntime",
+        "Server",
+        "performance",
+        "resnet50",
+    )
+    assert (request.user_conf, request.log_dir, request.counter) == (
+        str(attempt.user_conf),
+        str(attempt.output),
+        str(attempt.counter),
+    )
+    assert request.benchmark == Benchmark(name="digits", path=None)
+    assert (request.performance_sample_count, request.generation) == (1024, {"max_new_tokens": 128})
+    assert request.sources == {"model": str((tmp_path / "m/x.onnx").resolve())}
+    server = ServerAccess(8000, "/logs")
+    assert (request.service_url, request.service_log) == (server.url, "/logs")
+    assert request.secrets == {"api_key": "KEY"}
+    assert request.settings == {
+        "streams": 2,
+        "batch_size": 8,
+        "devices": 4,
+        "queue_delay_us": 500,
+        "api_key_env": "KEY",
+        "precision": "int8",
+    }
+    assert "resnet50.Server.target_qps = 100" in attempt.user_conf.read_text()
+    assert request.audit_config == str(attempt.audit_settings)
+    assert "*.*.performance_issue_same = 1" in attempt.audit_settings.read_text()
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", "diffusers"])
+def test_options_of_an_engine_are_told_to_a_run_that_has_none(tmp_path: Path, backend: str) -> None:
+    settings = {"engine.backend": backend, "engine.options.graph": True, "run.options.steps": 7, "run.streams": 2}
+    request = make_request(run(tmp_path, "accuracy", settings), RepositoryPaths(tmp_path))
+    assert isinstance(request, RunRequest)
+    told = {"graph": True} if backend == "diffusers" else {}
+    assert request.settings == {"streams": 2, "precision": "int8", "steps": 7, **told}
+
+
+def test_a_bare_run_is_told_nothing_more(tmp_path: Path) -> None:
+    request = make_request(run(tmp_path, "accuracy", {}), RepositoryPaths(tmp_path))
+    assert isinstance(request, RunRequest)
+    assert (request.service_url, request.service_log, request.secrets, request.sources) == ("", "", {}, {})
+    assert (request.audit_config, request.performance_sample_count, request.slices) == ("", 0, ())
+    assert request.settings == {"precision": "int8"}
+
+
+METER = {"power.director": "10.0.0.1", "power.ntp": "time.example", "power.kit": "kit"}
+
+
+def test_a_timed_run_under_a_meter_is_measured_and_no_other(tmp_path: Path) -> None:
+    attempt = run(tmp_path / "a", "performance", METER)
+    request = make_request(attempt, RepositoryPaths(tmp_path / "a"))
+    assert isinstance(request, PowerRequest)
+    assert (request.director, request.ntp) == ("10.0.0.1", "time.example")
+    assert request.kit == str((tmp_path / "a/kit").resolve())
+    assert (request.session, request.counter) == (str(attempt.session), str(attempt.counter))
+    assert (request.run.mode, request.run.log_dir) == ("performance", str(attempt.output))
+    other = run(tmp_path / "b", "accuracy", METER)
+    assert isinstance(make_request(other, RepositoryPaths(tmp_path / "b")), RunRequest)
+
+
+@pytest.mark.parametrize("meter", [{}, METER], ids=["plain", "measured"])
+def test_a_run_is_made_in_the_power_state_of_its_system(tmp_path: Path, meter: dict[str, str]) -> None:
+    settings = {
+        **meter,
+        "power_state.set": ["set", "it"],
+        "power_state.restore": ["put", "back"],
+        "power_state.read": ["read", "it"],
+        "power_state.expect": "300 W",
+        "run.options.api_key_env": "KEY",
+    }
+    attempt = run(tmp_path, "performance", settings, locations={"model.path": "m/x.onnx"})
+    request = make_request(attempt, RepositoryPaths(tmp_path))
+    assert isinstance(request, StateRequest)
+    assert request.inner_verb == ("power" if meter else "run")
+    assert (request.set_by, request.restore, request.read_by) == (("set", "it"), ("put", "back"), ("read", "it"))
+    assert (request.expect, request.cwd, request.counter) == ("300 W", str(tmp_path), str(attempt.counter))
+    assert request.secrets == {"api_key": "KEY"}
+    assert request.places == (str((tmp_path / "m/x.onnx").resolve()),)
+
+
+def test_a_score_is_of_the_log_of_its_run(tmp_path: Path) -> None:
+    attempt = begin(
+        tmp_path, Kind.SCORE, CELL, BACKEND, "run", "dataset", locations={"benchmark.path": "own/digits.py"}
+    )
+    assert make_request(attempt, RepositoryPaths(tmp_path)) == ScoreRequest(
+        benchmark=Benchmark(name="digits", path=str((tmp_path / "own/digits.py").resolve())),
+        accuracy_log=str(attempt.inputs / "run/mlperf_log_accuracy.json"),
+        output=str(attempt.output),
+        counter=str(attempt.counter),
+        settings=dict(BACKEND),
+        inputs=places(attempt, "dataset"),
+    )
+
+
+COMMANDS = {
+    "harness.command": ["serve", "{mode}"],
+    "harness.score.command": ["score", "{accuracy_log}"],
+    "harness.build.command": ["build", "{output}"],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "purpose"),
+    [
+        (Kind.RUN, "harness.command", "run"),
+        (Kind.SCORE, "harness.score.command", "score"),
+        (Kind.ENGINE, "harness.build.command", "build"),
+    ],
+)
+def test_a_command_is_started_for_what_it_is_declared_for_alone(
+    tmp_path: Path, kind: Kind, declared: str, purpose: str
+) -> None:
+    def ask(folder: str, settings: dict[str, Any]) -> object:
+        root = tmp_path / folder
+        if kind is Kind.RUN:
+            return make_request(run(root, "accuracy", settings), RepositoryPaths(root))
+        return make_request(begin(root, kind, CELL, {**BACKEND, **settings}, "run"), RepositoryPaths(root))
+
+    request = ask("a", {declared: COMMANDS[declared]})
+    assert isinstance(request, CommandRequest)
+    assert (request.purpose, request.command[0]) == (purpose, COMMANDS[declared][0])
+    others = {name: words for name, words in COMMANDS.items() if name != declared}
+    assert not isinstance(ask("b", others), CommandRequest)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "mode", "settings", "paced"),
+    [
+        ("Server", "accuracy", {"harness.command": ["x"], "target_qps": 70}, True),
+        ("Interactive", "accuracy", {"harness.command": ["x"], "target_qps": 70}, True),
+        ("Offline", "accuracy", {"harness.command": ["x"], "target_qps": 70}, False),
+        ("Server", "performance", {"harness.command": ["x"], "target_qps": 70}, False),
+        ("Server", "accuracy", {"target_qps": 70}, False),
+        ("Server", "accuracy", {"harness.command": ["x"]}, False),
+    ],
+)
+def test_the_queries_of_a_commands_accuracy_run_come_at_the_declared_rate(
+    tmp_path: Path, scenario: str, mode: str, settings: dict[str, Any], paced: bool
+) -> None:
+    attempt = run(tmp_path, mode, settings, values={"scenario": scenario})
+    make_request(attempt, RepositoryPaths(tmp_path))
+    assert ("target_qps = 70" in attempt.user_conf.read_text()) is paced
+
+
+def test_settings_of_an_engine_are_its_fields_and_the_options_of_its_backend() -> None:
+    settings = CellSettings(
+        {
+            "engine.backend": "tensorrt",
+            "engine.version": "10",
+            "engine.precision": "fp8",
+            "engine.options.precision": "fp16",
+            "engine.options.level": 5,
+            "engine.deep.name": 1,
+            "run.streams": 2,
+        }
+    )
+    assert select_engine_settings(settings) == {"precision": "fp8", "level": 5}
+
+
+def test_batch_size_of_a_run_is_its_own_else_that_of_its_engine() -> None:
+    engine = {"engine.batch_size": 8}
+    assert select_run_settings(CellSettings({})) == {}
+    assert select_run_settings(CellSettings(engine)) == {"batch_size": 8}
+    assert select_run_settings(CellSettings({**engine, "run.batch_size": 2})) == {"batch_size": 2}
+    assert select_run_settings(CellSettings({"run.threads": 3, "run.other": 1})) == {"threads": 3}

@@ -1,0 +1,163 @@
+"""What an audit claims of records that somebody edited, or took away: from a commit alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from reconciler import git
+from reconciler.diff.claims import Claim, Proof
+from reconciler.files import RepositoryPaths
+from reconciler.history.audit import audit
+from reconciler.history.snapshot import read_snapshot
+from reconciler.record.codec import decode
+from reconciler.record.store import write_record
+from reconciler.resource.inputs import Role
+from reconciler.resource.kinds import Kind
+from reconciler.resource.records import IMPORTED, Record, RecordedFact, RecordedInput
+from tests.passes.repository import Repository
+from tests.unit.cli.conftest import CELL, recorded, recorded_once
+
+__all__ = ["recorded", "recorded_once"]
+
+Edit = Callable[[Record], Record]
+
+
+def rewrite(root: Path, mode: str, edit: Edit) -> Record:
+    """The run of this mode with a record of other words, under the name that these give it; in a commit."""
+    for path in sorted((root / "state/records/Run").glob("*.json")):
+        record = decode(path.read_bytes(), path.name)
+        if record.address.mode == mode:
+            path.unlink()
+            write_record(RepositoryPaths(root), edit(record))
+            Repository(root).commit()
+            return record
+    raise AssertionError(mode)
+
+
+def find(root: Path, what: str) -> list[tuple[Proof, str]]:
+    claims = audit(root, read_snapshot(root, git.resolve(root, "HEAD"))).claims
+    found = [claim for claim in claims if claim.what == what]
+    assert {claim.where for claim in found} <= {CELL}
+    return [(claim.proof, claim.detail) for claim in found]
+
+
+def ask(**values: object) -> Edit:
+    """Inputs with other values than the key was made of."""
+    return lambda r: replace(r, inputs={**r.inputs, **{n: RecordedInput(v, "x:1") for n, v in values.items()}})
+
+
+@pytest.mark.parametrize(
+    ("edit", "proof", "detail"),
+    [
+        (lambda r: replace(r, tool="another"), Proof.PROVEN, " inputs give key "),
+        (ask(nothing=None), Proof.PROVEN, " inputs give key "),
+        (ask(scenario="Server"), Proof.CONTRADICTED, "the key is not that of the inputs it lists"),
+        (ask(more="1"), Proof.CONTRADICTED, "the key is not that of the inputs it lists"),
+        (
+            lambda r: replace(r, inputs={n: i for n, i in r.inputs.items() if n != "scenario"}),
+            Proof.CONTRADICTED,
+            "the key is not that of the inputs it lists",
+        ),
+    ],
+    ids=["same", "unset", "changed", "added", "removed"],
+)
+def test_a_key_is_that_of_the_inputs_beside_it(recorded: Path, edit: Edit, proof: Proof, detail: str) -> None:
+    old = rewrite(recorded, "performance", edit)
+    ((found, said),) = find(recorded, "performance: inputs")
+    assert found is proof
+    assert detail in said
+    assert proof is not Proof.PROVEN or f"key {old.key[:12]}, as the spec does" in said
+    ((other, _),) = find(recorded, "accuracy: inputs")
+    assert other is Proof.PROVEN
+
+
+ODD = ("scenario", None), ("scenario", "Nowhere"), ("scenario", 7), ("mode", None), ("mode", "odd"), ("mode", ["x"])
+ODD += ("min_duration", "long"), ("target_qps", []), ("qsl_rng_seed", "x"), ("audit.mode", {})
+
+
+@pytest.mark.parametrize(("name", "value"), ODD)
+@pytest.mark.parametrize("mode", ["performance", "accuracy"])
+def test_inputs_that_no_run_has_are_contradicted(recorded: Path, mode: str, name: str, value: object) -> None:
+    rewrite(recorded, mode, ask(**{name: value}))
+    assert find(recorded, f"{mode}: inputs") == [(Proof.CONTRADICTED, "the key is not that of the inputs it lists")]
+
+
+def test_settings_of_a_run_that_does_not_say_its_scenario_are_contradicted(recorded: Path) -> None:
+    """And everything else of the commit is audited all the same."""
+    rewrite(recorded, "accuracy", lambda r: replace(r, inputs={n: i for n, i in r.inputs.items() if n != "scenario"}))
+    assert find(recorded, "accuracy: settings") == [(Proof.CONTRADICTED, "the inputs that it lists lack 'scenario'")]
+    ((proof, _),) = find(recorded, "performance: settings")
+    assert proof is Proof.PROVEN
+
+
+@pytest.mark.parametrize("kind", [Kind.MODEL, Kind.DATASET])
+def test_what_a_run_was_made_from_is_in_the_commit(recorded: Path, kind: Kind) -> None:
+    """Also what that was made from; each is named once."""
+    whats = [f"{name}: made from" for name in ("performance", "accuracy", "score")]
+    assert all(find(recorded, what) == [] for what in whats)
+    (path,) = (recorded / "state/records" / str(kind)).glob("*.json")
+    path.unlink()
+    Repository(recorded).commit()
+    said = f"the record of its {str(kind).lower()} is not in this commit: {kind}/{path.stem}"
+    assert {what: find(recorded, what) for what in whats} == dict.fromkeys(whats, [(Proof.MISSING, said)])
+
+
+def test_a_record_has_the_marks_that_its_spec_gives_it(recorded: Path) -> None:
+    assert find(recorded, "performance: marks") == []
+    rewrite(recorded, "performance", lambda r: replace(r, marks=tuple(m for m in r.marks if m != "rehearsal")))
+    said = "the spec makes it rehearsal, and the record does not say so"
+    assert find(recorded, "performance: marks") == [(Proof.CONTRADICTED, said)]
+    assert find(recorded, "accuracy: marks") == []
+
+
+def test_runs_that_count_together_have_the_same_evidence(recorded: Path) -> None:
+    ((proof, said),) = find(recorded, "runs that count together")
+    assert proof is Proof.PROVEN
+    assert said.endswith(" facts equal (engine bytes, code, versions)")
+    other = RecordedFact("0" * 64, Role.EVIDENCE)
+    rewrite(recorded, "accuracy", lambda r: replace(r, facts={**r.facts, "a fact": other}))
+    found = find(recorded, "runs that count together")
+    assert found in ([], [(Proof.CONTRADICTED, "differs: a fact")])  # they may not count together at all
+
+
+@pytest.mark.parametrize(
+    ("marks", "declared", "proof", "said"),
+    [
+        ((), {}, Proof.MISSING, ""),
+        ((IMPORTED,), {}, Proof.MISSING, ""),
+        ((IMPORTED,), {"code": "x", "engine": "y"}, Proof.ATTESTED, "code, engine as declared by a person"),
+        (
+            (IMPORTED, "unknown code", "unknown engine"),
+            {"code": "x"},
+            Proof.MISSING,
+            "nobody has declared its code, engine",
+        ),
+    ],
+    ids=["own", "silent", "declared", "unknown"],
+)
+def test_of_an_imported_run_it_is_said_who_declared_what_it_was_made_from(
+    recorded: Path, marks: tuple[str, ...], declared: dict[str, str], proof: Proof, said: str
+) -> None:
+    def edit(record: Record) -> Record:
+        values = {**record.values, "imported": {"declared": declared}}
+        return replace(record, marks=(*record.marks, *marks), values=values)
+
+    rewrite(recorded, "performance", edit)
+    assert find(recorded, "performance: made from") == ([(proof, said)] if said else [])
+
+
+def test_claims_of_several_kinds_come_in_one_order(recorded: Path) -> None:
+    def claims() -> list[Claim]:
+        return list(audit(recorded, read_snapshot(recorded, git.resolve(recorded, "HEAD"))).claims)
+
+    first = claims()
+    assert first == claims()
+    assert [c.what.partition(":")[0] for c in first if c.what.endswith(": inputs")] == [
+        "performance",
+        "accuracy",
+        "score",
+    ]

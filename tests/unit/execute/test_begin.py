@@ -14,7 +14,7 @@ from reconciler.execute.perform import AttemptContext, begin
 from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Step
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import Artifact, Ended, Summary
+from reconciler.resource.records import Artifact, Ended, Record, Summary
 from reconciler.resource.settings import CellSettings
 from tests.unit.diff.simulated import Wish, World, desire
 
@@ -42,7 +42,7 @@ def start(root: Path, step: Step, detail: object, upstream: dict[str, Summary], 
         lambda: datetime(2026, 1, 2, tzinfo=UTC),
         (),
         lambda artifact: root / artifact.name,
-        {}.__getitem__,
+        dict[str, Record]().__getitem__,
         **known,  # type: ignore[arg-type]
     )
     return begin(step, detail, upstream, context)  # type: ignore[arg-type]

@@ -212,9 +212,8 @@ def read_integer(text: str) -> int:
 
 def read_decimal(text: str) -> Decimal:
     """C's strtod, exactly: hexadecimal forms too; 0 for what is not a number."""
-    if _HEX_FLOAT.match(text):
-        found = _HEX_FLOAT.match(text)
-        return Decimal(float.fromhex(found.group())) if found else Decimal(0)
+    if found := _HEX_FLOAT.match(text):
+        return Decimal(float.fromhex(found.group()))
     for form in (_DECIMAL, _SPECIAL):
         if found := form.match(text):
             return Decimal(re.sub(r"\(.*\)", "", found.group()))

@@ -114,21 +114,21 @@ def check_accuracy(view: CellView) -> Complaints:
 
 
 def check_audits(view: CellView) -> Complaints:
-    folder = view.files.results / "audit"
     for test in view.tests:
         name = view.ruleset.endpoints.tests.get(test)
-        if name is None:
-            yield from _output_lengths(view, test)
-            continue
-        read = view.files.document(folder, f"audit_{name}.json")
-        if read.absent:
-            if test in view.ruleset.endpoints.required:
-                yield Complaint(Place(read.file), "missing", f"the result of {test}")
-        elif read.problem:
-            yield Complaint(Place(read.file, read.line), read.problem, "a JSON object")
-        elif read.value is not None and (read.value.get("test") != name or read.value.get("passed") is not True):
-            found = f"test {show_value(read.value.get('test'))}, passed {show_value(read.value.get('passed'))}"
-            yield Complaint(_line(read, "passed"), found, f"test {name}, passed true")
+        yield from _output_lengths(view, test) if name is None else _audit_passed(view, test, name)
+
+
+def _audit_passed(view: CellView, test: str, name: str) -> Complaints:
+    read = view.files.document(view.files.results / "audit", f"audit_{name}.json")
+    if read.absent:
+        if test in view.ruleset.endpoints.required:
+            yield Complaint(Place(read.file), "missing", f"the result of {test}")
+    elif read.problem:
+        yield Complaint(Place(read.file, read.line), read.problem, "a JSON object")
+    elif read.value is not None and (read.value.get("test") != name or read.value.get("passed") is not True):
+        found = f"test {show_value(read.value.get('test'))}, passed {show_value(read.value.get('passed'))}"
+        yield Complaint(_line(read, "passed"), found, f"test {name}, passed true")
 
 
 def _output_lengths(view: CellView, test: str) -> Complaints:

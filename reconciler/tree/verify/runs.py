@@ -134,7 +134,7 @@ def _seeds_cause(seeds: Mapping[str, int]) -> str:
 def verify_versions(view: CellView) -> Complaints:
     run = view.performance
     for other in list_runs(view):
-        if run is not None and other.name != "performance" and other.log.version != run.log.version:
+        if run is not None and other.log.version != run.log.version:
             yield Complaint(
                 find_at(other.log, "loadgen_version"),
                 f"LoadGen {show_value(other.log.version or None)}",

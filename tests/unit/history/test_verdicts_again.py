@@ -11,13 +11,15 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Claim, Proof
-from reconciler.history.verdicts import verify_verdict
+from reconciler.history.verdicts import verify_imported, verify_verdict
 from reconciler.mlperf.compliance.definition import RunLogs, VerdictInputs
 from reconciler.mlperf.compliance.judging import judge
 from reconciler.mlperf.compliance.verdict import AuditVerdict
 from reconciler.mlperf.log_files import SUMMARY
+from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import Artifact, Ended, Record, RecordedInput
+from reconciler.resource.records import IMPORTED, Artifact, Ended, Record, RecordedInput
+from reconciler.resource.settings import CellSettings
 
 CELL = Cell("closed", "box", "net", "Offline")
 ATTESTED = "; the accuracy as the scorer wrote it"
@@ -163,3 +165,81 @@ def test_verdict_without_its_logs_or_with_broken_ones_is_not_proven() -> None:
     )
     assert denied[0] is Proof.CONTRADICTED
     assert "holds no score of the form" in denied[1]
+
+
+RUN_SUMMARY = "performance/run_1/mlperf_log_summary.txt"
+
+
+def imported(files: Mapping[str, str], **as_if: Any) -> Record:
+    """A test whose folder came as it is: each file is named by its log."""
+    key = digest([[name, log] for name, log in files.items()])
+    record = make(Address(Kind.COMPLIANCE_TEST, f"{CELL}/TEST04"), files, marks=(IMPORTED,))
+    return replace(record, **{"key": key, **as_if})
+
+
+def verify_folder(record: Record, logs: Mapping[str, bytes], name: str = "TEST04") -> list[tuple[str, Proof, str]]:
+    settings = CellSettings({"benchmark.official": "resnet"})
+    at: Any = SimpleNamespace(
+        records=RUNS,
+        desired=SimpleNamespace(
+            submission=SimpleNamespace(round="v6.1"), detail=lambda _: SimpleNamespace(settings=settings)
+        ),
+    )
+    found = list(verify_imported(CELL, name, record, CHOSEN, at, logs))
+    assert {claim.where for claim in found} == {str(CELL)}
+    return [(claim.what, claim.proof, claim.detail) for claim in found]
+
+
+PASSED = {"passed": b"TEST PASS\n", "failed": b"TEST FAIL\n"}
+
+
+def test_folder_of_a_test_is_judged_by_the_logs_in_it() -> None:
+    logs = LOGS | PASSED
+    files = {RUN_SUMMARY: "99", "verify_performance.txt": "passed"}
+    record = imported(files)
+    inputs = ("TEST04: inputs", Proof.PROVEN, f"2 files give key {record.key[:12]}")
+    assert verify_folder(record, logs) == [
+        inputs,
+        ("TEST04 verdict", Proof.PROVEN, "verify_performance.txt from the logs"),
+    ]
+    fast = imported({**files, RUN_SUMMARY: "150"})
+    (_, told) = verify_folder(fast, logs)
+    assert told[:2] == ("TEST04 verdict", Proof.CONTRADICTED)
+    assert told[2].startswith("verify_performance.txt says TEST PASS, its logs TEST FAIL: the score 150 is +50.00 %")
+    assert verify_folder(imported({**files, "verify_performance.txt": "failed", RUN_SUMMARY: "150"}), logs)[1][1] is (
+        Proof.PROVEN
+    )
+
+
+def test_folder_of_a_test_is_known_by_its_files() -> None:
+    files = {RUN_SUMMARY: "99", "verify_performance.txt": "passed"}
+    other = verify_folder(imported(files, key="k"), LOGS | PASSED)
+    assert other[0] == ("TEST04: inputs", Proof.CONTRADICTED, "other files")
+    lost = verify_folder(imported(files), PASSED)
+    assert lost[1:] == [("TEST04 verdict", Proof.MISSING, f"not in this commit as recorded: {RUN_SUMMARY}")]
+    elsewhere = imported(files)
+    elsewhere = replace(
+        elsewhere, artifacts=(elsewhere.artifacts[0]._replace(place="objects"), *elsewhere.artifacts[1:])
+    )
+    assert verify_folder(elsewhere, PASSED)[1] == (
+        "TEST04 verdict",
+        Proof.ATTESTED,
+        "0 verify files from their logs; verify_performance.txt as it came",
+    )
+
+
+def test_verify_file_that_no_log_tells_of_is_attested_as_it_came() -> None:
+    files = {
+        RUN_SUMMARY: "99",
+        "verify_performance.txt": "passed",
+        "verify_accuracy.txt": "passed",
+        "notes.txt": "failed",
+    }
+    assert verify_folder(imported(files), LOGS | PASSED)[1] == (
+        "TEST04 verdict",
+        Proof.ATTESTED,
+        "1 verify files from their logs; verify_accuracy.txt as it came",
+    )
+    alone = imported({RUN_SUMMARY: "99"})
+    assert verify_folder(alone, LOGS)[1] == ("TEST04 verdict", Proof.ATTESTED, "0 verify files from their logs")
+    assert verify_folder(alone, LOGS, "TEST99")[1][1] is Proof.ATTESTED

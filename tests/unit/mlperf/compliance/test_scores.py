@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.mlperf.compliance.judging import judge
 from reconciler.mlperf.compliance.scores import Scored, find_unfit, measure_distance, read_from_summary
 from reconciler.mlperf.compliance.test01 import judge_test01
 from reconciler.mlperf.compliance.verdict import Part
@@ -104,3 +106,64 @@ def test_runs_of_which_no_scores_can_be_compared_say_why(reference: Scored, test
 def test_distance_is_in_percent_of_the_reference() -> None:
     assert [measure_distance(200, test) for test in (210, 150, 200)] == ["+5.00 %", "-25.00 %", "+0.00 %"]
     assert measure_distance(0, 5) == "beyond measure"
+
+
+def offline(rate: str, *more: str) -> RunLogs:
+    lines = ["Scenario : Offline", f"Samples per second: {rate}", "Result is : VALID", *more]
+    return RunLogs(summary="\n".join(lines).encode())
+
+
+@pytest.mark.parametrize(
+    ("test", "performance", "audit", "limits", "reasons"),
+    [
+        ("TEST04-A", offline("100"), offline("109"), {}, ()),
+        ("TEST04-A", offline("100"), offline("50"), {}, ()),
+        (
+            "TEST04-A",
+            offline("100"),
+            offline("111"),
+            {},
+            ("TEST04-B is faster: +11.00 % of TEST04-A's score",),
+        ),
+        (
+            "TEST04-A",
+            offline("100", "performance_issue_unique : 0"),
+            offline("100", "performance_issue_unique : 0"),
+            {},
+            ("TEST04-A did not issue different samples (performance_issue_unique is off)",),
+        ),
+        ("TEST05", offline("100"), offline("96"), {}, ()),
+        ("TEST05", offline("100"), offline("94"), {}, ("the score 94 is -6.00 % of that measured",)),
+        ("TEST05", offline("100"), offline("106"), {}, ()),
+        (
+            "TEST05",
+            offline("100"),
+            offline("106"),
+            {"most_score_gain": "5"},
+            ("the score 106 is +6.00 % of that measured",),
+        ),
+    ],
+)
+def test_tests_of_earlier_rounds_compare_the_run_of_the_test_with_the_other(
+    test: str, performance: RunLogs, audit: RunLogs, limits: dict[str, str], reasons: tuple[str, ...]
+) -> None:
+    verdict = judge(test, VerdictInputs(audit, performance, limits=limits))
+    assert (verdict.test, verdict.reasons) == (test, reasons)
+    assert list(verdict.files) == ["verify_performance.txt"]
+
+
+@pytest.mark.parametrize(
+    ("test", "performance", "audit", "lacking"),
+    [
+        ("TEST04-A", offline("1"), RunLogs(), "TEST04-B"),
+        ("TEST04-A", RunLogs(), offline("1"), "TEST04-A"),
+        ("TEST05", offline("1"), RunLogs(), "audit"),
+        ("TEST05", RunLogs(), offline("1"), "performance"),
+    ],
+)
+def test_summary_that_is_not_there_is_told_by_its_run(
+    test: str, performance: RunLogs, audit: RunLogs, lacking: str
+) -> None:
+    with pytest.raises(MissingLogError) as caught:
+        judge(test, VerdictInputs(audit, performance))
+    assert lacking in str(caught.value)

@@ -148,6 +148,24 @@ def test_denser_points_go_beside_the_bend() -> None:
     assert not set(denser) & {8, 64, 256}
 
 
+@pytest.mark.parametrize(
+    ("users", "systems", "places"),
+    [
+        ((100, 90, 80, 45, 5), (1300, 1500, 3100, 3500, 4600), {1: (23,), 2: (23, 128), 9: (3, 23, 128, 512)}),
+        ((90, 80, 65, 40, 25), (1000, 2500, 3400, 4100, 4800), {1: (3,), 2: (3, 128), 9: (3, 23, 128, 512)}),
+    ],
+)
+def test_denser_points_are_where_a_bend_and_its_sides_are_largest_in_whatever_units(
+    users: tuple[int, ...], systems: tuple[int, ...], places: dict[int, tuple[int, ...]]
+) -> None:
+    points = (1, 8, 64, 256, 1024)
+    for user, system in ((1.0, 1.0), (7.0, 0.001), (0.01, 50.0)):
+        measured = [(at, x * user, y * system) for at, x, y in zip(points, users, systems, strict=True)]
+        assert {count: place_denser(measured[::-1], count) for count in places} == places
+        first = places[1][0]
+        assert first not in place_denser(measured, 9, taken=[first])
+
+
 def test_a_straight_line_or_two_points_need_no_more() -> None:
     assert place_denser([(1, 10.0, 1.0), (8, 5.0, 5.0)], 3) == ()
     assert place_denser([(1, 3.0, 1.0), (2, 2.0, 2.0), (3, 1.0, 3.0)], 3) == ()

@@ -159,6 +159,24 @@ def test_scores_of_the_client_and_of_older_files() -> None:
     assert (old.scores, old.samples) == ({"rouge1": Decimal("38.7")}, 13368)
 
 
+@pytest.mark.parametrize(("said", "complete"), [({"complete": True}, True), ({"complete": False}, False), ({}, True)])
+@pytest.mark.parametrize(
+    ("counts", "samples", "issued"),
+    [
+        ({}, 0, 0),
+        ({"num_samples": 100}, 100, 100),
+        ({"unit_samples": 100, "n_repeats": 3}, 100, 300),
+        ({"num_samples": 100, "num_repeats": 0}, 100, 100),
+        ({"n_repeats": 3}, 0, 0),
+    ],
+)
+def test_score_is_of_its_samples_as_often_as_each_was_issued(
+    said: dict[str, object], complete: bool, counts: dict[str, int], samples: int, issued: int
+) -> None:
+    (found,) = scores({"accuracy_scores": [{"dataset_name": "q", "score": 1, **said, **counts}]})
+    assert (found.complete, found.samples, found.issued, found.inline) == (complete, samples, issued, False)
+
+
 def test_only_a_metric_is_a_score_of_an_entry_that_states_none_by_that_name() -> None:
     about = ["num_samples", "n_repeats", "unit_samples", "total_samples", "num_repeats", "duration_s", "osl_tokenize_s"]
     about += ["status", "extractor", "ground_truth_column", "response_counts", "output_sequence_lengths", "breakdown"]

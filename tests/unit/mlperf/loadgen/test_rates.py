@@ -71,3 +71,13 @@ def test_server_completes_no_more_than_was_scheduled_but_for_a_hundredth(
     found = [item for item in find_inconsistencies(log) if item.key == "result_completed_samples_per_sec"]
     assert [item.derived for item in found] == (["1000 were scheduled"] if inconsistent else [])
     assert [item.line for item in found] == [log.number("result_completed_samples_per_sec")] * inconsistent
+
+
+@pytest.mark.parametrize("key", ["generated_query_duration", "result_scheduled_samples_per_sec"])
+def test_schedule_of_a_server_run_is_not_judged_by_a_figure_that_is_not_there(
+    loadgen_run: Callable[[str], Run], key: str
+) -> None:
+    data = loadgen_run("server-valid").bytes("detail.txt")
+    assert f'"{key}"'.encode() in data
+    found = find_inconsistencies(parse_detail(data.replace(f'"{key}"'.encode(), b'"gone"')))
+    assert not [item for item in found if "queries in" in item.derived]

@@ -1,0 +1,129 @@
+"""Output of the endpoints harness against itself, figure by figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from reconciler.mlperf.documents import parse_json_object
+from reconciler.tree.check.demands import Complaints
+from reconciler.tree.findings import Complaint, Place
+from reconciler.tree.reading.files import Read
+from reconciler.tree.verify.endpoints import (
+    verify_duration,
+    verify_rates,
+    verify_samples,
+    verify_scored,
+    verify_stated_once,
+    verify_target,
+)
+
+SECOND = 10**9
+RAN = {"n_samples_issued": 100, "n_samples_completed": 90, "n_samples_failed": 10, "duration_ns": 10 * SECOND}
+
+
+def read(file: str, document: object) -> Any:
+    """One name a line, from the second."""
+    return Read(file, None if document is None else parse_json_object(json.dumps(document, indent=1).encode()))
+
+
+def view(summary: object = None, config: object = None, scores: object = None, scenario: str = "Server") -> Any:
+    files = SimpleNamespace(
+        result_summary=read("summary.json", summary),
+        config=read("config.json", config),
+        accuracy_results=read("accuracy.json", scores),
+    )
+    rules = SimpleNamespace(value=lambda name, _: 500 if name == "exact_accuracy_sample_count" else None)
+    return SimpleNamespace(files=files, cell=SimpleNamespace(scenario=scenario), rules=rules)
+
+
+def runtime(**settings: object) -> dict[str, object]:
+    return {"settings": {"runtime": settings}}
+
+
+def tell(verify: Callable[[Any], Complaints], at: Any) -> list[tuple[str, str, Place, Place | None]]:
+    return [(told.found, told.wanted, told.place, told.other) for told in verify(at)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "wanted"),
+    [
+        ({}, ""),
+        ({"n_samples_failed": 9}, "90 completed and 9 failed"),
+        ({"n_samples_completed": 91}, "91 completed and 10 failed"),
+        ({"n_samples_failed": None}, "90 completed and 0 failed"),
+        ({"n_samples_failed": None, "n_samples_completed": 100}, ""),
+        ({"n_samples_completed": None}, ""),
+        ({"n_samples_issued": None}, ""),
+    ],
+)
+def test_issued_samples_are_those_that_completed_and_those_that_failed(changed: dict[str, object], wanted: str) -> None:
+    found = [("100 samples issued", wanted, Place("summary.json", 2), None)]
+    assert tell(verify_samples, view(RAN | changed)) == (found if wanted else [])
+
+
+@pytest.mark.parametrize(("asked", "told"), [(101, True), (100, False), (99, False), (None, False)])
+def test_as_many_samples_are_issued_as_the_configuration_asks_for(asked: int | None, told: bool) -> None:
+    places = Place("config.json", 4), Place("summary.json", 2)
+    found = [(f"n_samples_to_issue {asked}", "100 samples issued", *places)]
+    assert tell(verify_samples, view(RAN, runtime(n_samples_to_issue=asked))) == (found if told else [])
+    assert tell(verify_samples, view(None, runtime(n_samples_to_issue=asked))) == []
+
+
+@pytest.mark.parametrize(
+    ("rate", "told"), [(9, False), (9.18, False), (8.82, False), (9.19, True), (8.81, True), (None, False)]
+)
+def test_rate_is_within_two_percent_of_what_its_counts_make_it(rate: float | None, told: bool) -> None:
+    found = [(f"qps {rate}", "9, of what it counted in 10 s", Place("summary.json", 6), Place("summary.json", 3))]
+    assert tell(verify_rates, view(RAN | {"qps": rate})) == (found if told else [])
+    assert tell(verify_rates, view({"qps": rate})) == tell(verify_rates, view()) == []
+
+
+@pytest.mark.parametrize(("least", "told"), [(10_001, True), (10_000, False), (None, False)])
+def test_run_lasts_its_configured_minimum(least: int | None, told: bool) -> None:
+    places = Place("config.json", 4), Place("summary.json", 5)
+    found = [(f"min_duration_ms {least}", "a run of 10 s", *places)]
+    assert tell(verify_duration, view(RAN, runtime(min_duration_ms=least))) == (found if told else [])
+    assert tell(verify_duration, view({}, runtime(min_duration_ms=least))) == []
+
+
+@pytest.mark.parametrize(
+    ("scenario", "asked", "said", "told"),
+    [
+        ("Server", 100, 102, False),
+        ("Server", 100, 102.1, True),
+        ("Interactive", 100, 102.1, True),
+        ("Offline", 100, 102.1, False),
+        ("Server", 0, 102.1, False),
+        ("Server", None, 102.1, False),
+        ("Server", 100, None, False),
+    ],
+)
+def test_server_completes_no_more_than_it_is_asked_for(scenario: str, asked: object, said: object, told: bool) -> None:
+    config = {"settings": {"load_pattern": {"target_qps": asked}}}
+    places = Place("config.json", 4), Place("summary.json", 2)
+    found = [(f"target_qps {asked}", f"{said} queries per second completed", *places)]
+    assert tell(verify_target, view({"qps": said}, config, scenario=scenario)) == (found if told else [])
+
+
+@pytest.mark.parametrize(("counted", "told"), [(500, False), (499, True), (501, True), (None, False)])
+def test_accuracy_is_scored_over_the_dataset_of_the_round(counted: int | None, told: bool) -> None:
+    scores = {"accuracy_scores": [{"score": 0.9, "total_samples": counted}]}
+    at = view(scores=scores)
+    found = [(f"{counted} scored samples", "500 in the dataset", Place("accuracy.json", 2), None)]
+    assert tell(verify_scored, at) == (found if told else [])
+    at.rules = None
+    assert tell(verify_scored, at) == tell(verify_scored, view()) == []
+
+
+def test_names_that_stand_twice_are_asked_about_in_both_files() -> None:
+    at = view({}, {}, {})
+    twice = parse_json_object(b'{"qps": 1,\n"qps": 2}')
+    at.files.result_summary, at.files.accuracy_results = Read("summary.json", twice), Read("accuracy.json", twice)
+    found = list(verify_stated_once(at))
+    assert [told.place for told in found] == [Place("summary.json", 1), Place("accuracy.json", 1)]
+    assert found[0] == Complaint(found[0].place, "qps 1", "2, which the same file states behind it")

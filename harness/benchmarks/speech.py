@@ -1,4 +1,4 @@
-"""Utterances as people have them on disk and as a prepared dataset holds them, and words that differ."""
+"""Utterances on disk and as a prepared dataset holds them, words that differ, and made-up sounds for rehearsals."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from typing import Any
 from harness import collecting, collecting_results
 from harness.audit_config import audit_config
 from harness.building import collect_built, list_written
+from harness.clocks import ClockWatch
 from harness.collecting import Collector, bring_outputs
 from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
 from harness.cuda.nvml import device_evidence
@@ -40,8 +41,9 @@ _LONGEST = 200  # characters of a command's last line in a message
 
 
 def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """values: exit_status, logs (where the set was found); marks. ``done`` says that the files are there, no more."""
-    began = time.monotonic()
+    """values: exit_status, logs (where the set was found); marks; clock_set. ``done`` says that the files are there, no
+    more."""
+    began, clock = time.monotonic(), ClockWatch()
     counter = Counter(request.counter)
     counter.stage(_STAGES[request.purpose])
     environment = build_command_environment(request)
@@ -78,7 +80,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     facts |= telemetry.facts()
     flags = telemetry.flags() if request.purpose == "run" else {}
-    values: dict[str, Any] = find_flags({"exit_status": ended.status, "marks": []}, flags)
+    values: dict[str, Any] = find_flags({"exit_status": ended.status, "marks": [], **clock.values()}, flags)
     if request.purpose == "build":
         problem = collect_built(request, ended, before)
     else:

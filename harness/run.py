@@ -16,6 +16,7 @@ from harness.allocator import keep_freed_memory
 from harness.backends import LoadPlan, Session, load_backend
 from harness.background import Background
 from harness.benchmarks import BenchmarkCode, load_benchmark
+from harness.clocks import ClockWatch
 from harness.command import SERVICE_LOG
 from harness.contract import BACKENDS, OWN_CODE, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
 from harness.digests import hash_code, hash_folder
@@ -39,12 +40,12 @@ _HANDED_OVER = 0.008  # seconds of computing that a stream is given at once wher
 
 def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Result:
     """values: samples_completed, marks, loadgen (settings, overrides), response (dtype); batches and batch_size, or of
-    a backend that generates tokens (how many, the shortest and the longest answer) and sampling.
+    a backend that generates tokens (how many, the shortest and the longest answer) and sampling; clock_set.
 
     ``give_up`` ends the process with a failed result. It is called from another thread when a run has failed and
     LoadGen, which cannot be aborted, would go on to the end of its schedule.
     """
-    began = time.monotonic()
+    began, clock = time.monotonic(), ClockWatch()
     keep_freed_memory()
     others = split_taken(len(request.slices)) if request.background else []
     counter = Counter(request.counter)
@@ -91,7 +92,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     return Result(
         done=True,
         seconds=time.monotonic() - began,
-        values=find_flags(_values(request, benchmark, prepared, driven), telemetry.flags()),
+        values=find_flags(_values(request, benchmark, prepared, driven) | clock.values(), telemetry.flags()),
         facts=facts,
     )
 

@@ -34,12 +34,13 @@ from reconciler.resource.inputs import REVISIONS
 from reconciler.resource.kinds import AUDIT, PERFORMANCE, Kind
 from reconciler.resource.records import NOT_HANDED_ON, Artifact, Record, Summary
 from reconciler.resource.settings import COMMAND
+from reconciler.result_formats.clocks import CLOCK
 from reconciler.result_formats.format import KeptFile
 from reconciler.result_formats.table import find_format
 from reconciler.storage_errors import refuse_storage_error
 
 INTERRUPTED = frozenset({"preempted", "node-failure", "requeued", "lost"})  # by a queue: no fault of the step
-TRANSIENT = frozenset({"resources"}) | INTERRUPTED
+TRANSIENT = frozenset({"resources", CLOCK}) | INTERRUPTED
 
 
 # Called while a step waits and before it begins (False), and several times a second while it is under way (True). What

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
+from harness.contract import CLOCK_SET
 from reconciler.errors import ReconcilerError
 from reconciler.files import replace as write
 from reconciler.foreign import describe_strange, read_regular
@@ -18,6 +19,7 @@ from reconciler.mlperf.loadgen.answers import count_answered, find_wrong_answers
 from reconciler.mlperf.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.efficiency import compute_efficiency
+from reconciler.mlperf.loadgen.inconsistency import Inconsistency
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.settings import SEEDS, find_setting, list_ruled, list_settings, select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import audit_settings
@@ -36,6 +38,7 @@ from reconciler.mlperf.rules.values import AccuracyLogRule
 from reconciler.quantities import parse_decimal
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
+from reconciler.result_formats.clocks import judge_dates
 from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.result_formats.log_set import find_excess_time, find_foreign_files
 from reconciler.storage_errors import refuse_storage_error
@@ -85,13 +88,17 @@ def judge_run(run: RunFiles) -> Verdict:
         refuse_storage_error(error, run.output / DETAIL)
         problem = f"the run left no readable {DETAIL}: {error}{_ending(run.said)}"
         return Verdict({}, problem, "backend", "see the child's log")
-    differing = [
-        *find_denials(log, collect_asked(run.inputs, run.mode), rehearsal=run.rehearsal),
+    own = find_own_contradictions(log, rehearsal=run.rehearsal)
+    late = list(find_excess_time(log, run.seconds)) if run.by_command else []
+    others = [
+        *map(str, find_contradictions(log, collect_asked(run.inputs, run.mode))),
         *_conf_contradictions(run, log),
-        *(find_excess_time(log, run.seconds) if run.by_command else ()),
         # Only a run that ended has left all of its files.
         *(find_foreign_files(run.output, log, answers=_logs_answers(run)) if log.complete else ()),
     ]
+    differing = [*others, *map(str, own), *late]
+    if differing and not others and all(item.dated for item in own):
+        return judge_dates(log, differing, float(run.said.get(CLOCK_SET, 0)))
     if differing:
         ended = _ending(run.said) if run.by_command else ""
         problem = f"LoadGen did not run what was asked for: {'; '.join(differing)}{ended}"
@@ -119,9 +126,13 @@ def _add_efficiency(said: RecordValues, log: DetailLog, measured: RecordValues) 
 
 def find_denials(log: DetailLog, asked: Asked, *, rehearsal: bool) -> list[str]:
     """Where a log is not of the run that was asked for, and where it contradicts itself."""
-    # The dataset of a rehearsal may be smaller than the one for which a round sets the counts of samples.
-    own = find_inconsistencies(log, judge_library=not rehearsal)
+    own = find_own_contradictions(log, rehearsal=rehearsal)
     return [*map(str, find_contradictions(log, asked)), *map(str, own)]
+
+
+def find_own_contradictions(log: DetailLog, *, rehearsal: bool) -> tuple[Inconsistency, ...]:
+    # The dataset of a rehearsal may be smaller than the one for which a round sets the counts of samples.
+    return find_inconsistencies(log, judge_library=not rehearsal)
 
 
 def _logs_answers(run: RunFiles) -> bool:

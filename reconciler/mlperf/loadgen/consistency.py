@@ -135,14 +135,13 @@ def _clocks(log: DetailLog) -> Iterator[Inconsistency]:
         return
     if began is not None and ended is not None and began > ended:
         derived = f"power_end is {log.get('power_end')}"
-        begin = log.get("power_begin")
-        yield Inconsistency("power_begin", str(begin), derived, log.number("power_begin"), log.number("power_end"))
+        lines = log.number("power_begin"), log.number("power_end")
+        yield Inconsistency("power_begin", str(log.get("power_begin")), derived, *lines, dated=True)
     built = _parse_date(log.get("loadgen_build_date_utc"))
     if built is not None and began is not None and (built - began.replace(tzinfo=None)).days >= 1:
-        stated, line = str(log.get("power_begin")), log.number("power_begin")
-        yield Inconsistency(
-            "power_begin", stated, f"LoadGen was built on {built:%Y-%m-%d}", line, log.number("loadgen_build_date_utc")
-        )
+        lines = log.number("power_begin"), log.number("loadgen_build_date_utc")
+        derived = f"LoadGen was built on {built:%Y-%m-%d}"
+        yield Inconsistency("power_begin", str(log.get("power_begin")), derived, *lines, dated=True)
 
 
 def _logger_clock(log: DetailLog) -> Iterator[Inconsistency]:
@@ -155,11 +154,11 @@ def _logger_clock(log: DetailLog) -> Iterator[Inconsistency]:
         return
     if counted is None or began is None or ended is None:
         return
-    line, seconds = log.number("power_end"), counted / 1000
+    stated, line, seconds = str(log.get("power_end")), log.number("power_end"), counted / 1000
     lasted = Decimal(str((ended - began).total_seconds()))
     if lasted > seconds + ENDING:
         derived = f"LoadGen's logger had run for {seconds:.6g} s, and not for {lasted:.6g} s"
-        yield Inconsistency("power_end", str(log.get("power_end")), derived, line, log.number("power_begin"))
+        yield Inconsistency("power_end", stated, derived, line, log.number("power_begin"), dated=True)
     if dated is None:
         return
     apart = Decimal(str((ended.replace(tzinfo=None) - dated).total_seconds())) - seconds
@@ -168,7 +167,7 @@ def _logger_clock(log: DetailLog) -> Iterator[Inconsistency]:
     early = _SORTING if log.release < _FIRST_KNOWN else late
     if not -early <= off <= late or abs(apart) > _ZONES:
         derived = f"test_datetime is {log.get('test_datetime')}, and LoadGen's logger had run for {seconds:.6g} s"
-        yield Inconsistency("power_end", str(log.get("power_end")), derived, line, log.number("test_datetime"))
+        yield Inconsistency("power_end", stated, derived, line, log.number("test_datetime"), dated=True)
 
 
 def _samples(log: DetailLog) -> Iterator[Inconsistency]:
@@ -252,11 +251,12 @@ def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
     if lasted is not None and minimum is not None and log.get("result_min_duration_met") is True:
         needed = minimum / 1000
         if lasted + CLOCK + needed * DRIFT < needed:
-            yield _condition(log, "result_min_duration_met", f"the run lasted {lasted:.6g} s of {needed:.6g} s")
+            short = f"the run lasted {lasted:.6g} s of {needed:.6g} s"
+            yield _condition(log, "result_min_duration_met", short, dated=log.scenario != "Offline")
 
 
-def _condition(log: DetailLog, key: str, derived: str) -> Inconsistency:
-    return Inconsistency(key, "true", derived, log.number(key))
+def _condition(log: DetailLog, key: str, derived: str, *, dated: bool = False) -> Inconsistency:
+    return Inconsistency(key, "true", derived, log.number(key), dated=dated)
 
 
 def _last_issue(log: DetailLog) -> Decimal | None:

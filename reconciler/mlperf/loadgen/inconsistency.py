@@ -19,13 +19,15 @@ SECOND = 1_000_000_000  # in nanoseconds
 
 
 class Inconsistency(Struct, frozen=True):
-    """``stated`` by the line ``line`` of ``key``; ``derived`` from what the line ``other`` says, 0 for several."""
+    """``stated`` by the line ``line`` of ``key``; ``derived`` from what the line ``other`` says, 0 for several.
+    ``dated``: it compares dates, which the machine's clock tells, with what no clock that is set can change."""
 
     key: str
     stated: str
     derived: str
     line: int
     other: int = 0
+    dated: bool = False
 
     def __str__(self) -> str:
         where = f" (line {self.other})" if self.other else ""

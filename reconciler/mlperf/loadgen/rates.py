@@ -132,7 +132,7 @@ def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Incons
     elapsed = elapsed_seconds(log)
     if elapsed is not None and seconds > elapsed + CLOCK + elapsed * DRIFT:
         why = f"that is {seconds:.6g} s of queries, and the run lasted {elapsed:.6g} s"
-        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"))
+        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"), dated=True)
 
 
 def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
@@ -140,4 +140,4 @@ def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsi
     elapsed = elapsed_seconds(log)
     if elapsed is not None and elapsed > seconds + ENDING + elapsed * DRIFT:
         why = f"the last answer came after {seconds:.6g} s at most, and the run lasted {elapsed:.6g} s"
-        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"))
+        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"), dated=True)

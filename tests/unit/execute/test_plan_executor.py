@@ -90,6 +90,19 @@ def test_transient_failure_is_tried_as_often_as_declared(tmp_path: Path) -> None
     assert (found["Retry", "Run accuracy"], found["Retry", "Run performance"]) == (3, 3)
 
 
+@pytest.mark.parametrize("kind", ["resources", "clock"])
+def test_what_the_machine_did_to_a_run_is_over_the_next_time(kind: str, tmp_path: Path) -> None:
+    step, desired = plan_engine({})
+    desired.by_address[step.change.address] = replace(desired.by_address[step.change.address], attempts=3)
+    failed = make_record(step, Ended.FAILED, problem="what it was", problem_class=kind)
+    walk = PlanExecutor(desired, make_context(tmp_path), lambda _: None, lambda done: summarize(done.record, "x"), {})
+    tried = 0
+    while not walk.given_up(step) and tried < 10:
+        assert walk.settle(step, finish(tmp_path, failed)).status is Status.RETRY
+        tried += 1
+    assert tried == 3
+
+
 @pytest.mark.parametrize(("declared", "tries"), [({}, 4), ({"executor.slurm.retries": 1}, 2)])
 def test_step_that_its_queue_ends_is_begun_again_as_often_as_declared(
     declared: dict[str, object], tries: int, tmp_path: Path

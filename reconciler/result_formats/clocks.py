@@ -1,0 +1,45 @@
+"""A log that is what was asked for but for its dates: the clock of the machine was set while the run was on."""
+
+from __future__ import annotations
+
+from reconciler.errors import LogError
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.result_formats.format import Verdict
+
+CLOCK = "clock"  # the class of the problem: of the machine, which may be over the next time
+_SETTLE = "let time synchronisation settle before runs, or slew the clock where it steps it"
+
+
+def judge_dates(log: DetailLog, differing: list[str], moved: float) -> Verdict:
+    """``differing``: what only dates contradict. ``moved``: seconds by which the child saw the clock set meanwhile; 0
+    for one that saw nothing of it, as where dates were edited afterwards."""
+    values = {"contradictions": differing}
+    if not moved:
+        problem = f"LoadGen's dates and its own clock contradict each other: {_tell(log)}; {'; '.join(differing)}"
+        fix = f"see whether the clock of the machine was set, or the log edited; {_SETTLE}, then run reconcile again"
+        return Verdict(values, problem, "contradiction", fix)
+    way = "forward" if moved > 0 else "back"
+    said = f"the machine's clock was set {way} by {abs(moved):.6g} s while the run was on, as time synchronisation does"
+    fix = f"{_SETTLE}; the run is repeated while `attempts` last, then by the next pass"
+    return Verdict(values, f"{said}: {_tell(log)}; {'; '.join(differing)}", CLOCK, fix)
+
+
+def _tell(log: DetailLog) -> str:
+    """The seconds of both, with their lines."""
+    return ", and ".join(filter(None, (_tell_dates(log), _tell_counted(log))))
+
+
+def _tell_dates(log: DetailLog) -> str:
+    try:
+        began, ended = log.started, log.ended
+    except LogError:
+        return ""
+    if began is None or ended is None:
+        return ""
+    lines = f"(lines {log.number('power_begin')} and {log.number('power_end')})"
+    return f"by its dates the run lasted {(ended - began).total_seconds():.6g} s {lines}"
+
+
+def _tell_counted(log: DetailLog) -> str:
+    counted = log.index.ended_at
+    return "" if counted is None else f"its logger had run for {counted / 1000:.6g} s (line {log.number('power_end')})"

@@ -16,7 +16,7 @@ def judge_dates(log: DetailLog, differing: list[str], moved: float) -> Verdict:
     values = {"contradictions": differing}
     if not moved:
         problem = f"LoadGen's dates and its own clock contradict each other: {_tell(log)}; {'; '.join(differing)}"
-        fix = f"see whether the clock of the machine was set, or the log edited; {_SETTLE}, then run reconcile again"
+        fix = f"see whether the clock of the machine was set, the log was edited, or LoadGen went on writing; {_SETTLE}"
         return Verdict(values, problem, "contradiction", fix)
     way = "forward" if moved > 0 else "back"
     said = f"the machine's clock was set {way} by {abs(moved):.6g} s while the run was on, as time synchronisation does"

@@ -93,7 +93,8 @@ def test_transient_failure_is_tried_as_often_as_declared(tmp_path: Path) -> None
 @pytest.mark.parametrize("kind", ["resources", "clock"])
 def test_what_the_machine_did_to_a_run_is_over_the_next_time(kind: str, tmp_path: Path) -> None:
     step, desired = plan_engine({})
-    desired.by_address[step.change.address] = replace(desired.by_address[step.change.address], attempts=3)
+    own = {step.change.address: replace(desired.by_address[step.change.address], attempts=3)}
+    desired = replace(desired, by_address={**desired.by_address, **own})
     failed = make_record(step, Ended.FAILED, problem="what it was", problem_class=kind)
     walk = PlanExecutor(desired, make_context(tmp_path), lambda _: None, lambda done: summarize(done.record, "x"), {})
     tried = 0

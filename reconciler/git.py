@@ -272,7 +272,7 @@ def find_prefix(root: Path) -> str:
 
 def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
     """path → (blob id, bytes) of every regular file of a commit, below these folders or in all of it. Raises
-    RepositoryError where a partial clone lacks some of them and cannot fetch them, or git has lost one."""
+    RepositoryError where git has lost one, or a partial clone lacks some of them and cannot fetch them."""
     answer = ask(root, "ls-tree", "-r", "-l", "-z", commit_id, "--", *folders, fetch=True)
     if answer.lacks_objects:
         said = answer.error.splitlines()[-1].removeprefix("fatal: ")
@@ -283,8 +283,7 @@ def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> di
     found = {}
     for row in answer.out.decode(errors="surrogateescape").split("\0"):
         facts, _, path = row.partition("\t")
-        words = facts.split()
-        if len(words) == 4 and words[1] == "blob" and words[3] != "-":
+        if len(words := facts.split()) == 4 and words[1] == "blob" and words[3] != "-":
             if words[3] == "BAD":  # git's word for the size of an object that it lost
                 fix = "`git fsck` names what is lost; `git fetch --refetch` brings back what the remote has"
                 raise RepositoryError(f"commit {commit_id[:12]} is incomplete here: git has lost {path}", fix=fix)

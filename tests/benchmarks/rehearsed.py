@@ -1,5 +1,5 @@
 """What LoadGen and the harness cost on the engines of rehearsals: ``python -m tests.benchmarks.rehearsed [--json]
-[--rounds N] [--only P]``.
+[--rounds N] [--only P]``. P: a part of a name, or whole names with commas between them.
 
 Of each benchmark that can be rehearsed here the data and the network are generated and the engine is built; then
 samples/s of an Offline run, as the rehearsal runs it, over those of plain threads that call the same engine with the
@@ -121,13 +121,20 @@ def is_batched(facts: BenchmarkFacts) -> bool:
     return facts.rehearsal is not None and "batch_size" in facts.rehearsal.benchmark["engine"]
 
 
+def is_chosen(code: str, only: str) -> bool:
+    named = only.split(",")
+    return code in named or (len(named) == 1 and only not in BENCHMARKS and only in code)
+
+
 def main() -> int:
     options = arguments(__doc__ or "")
     known = load_benchmark_facts()
+    if unknown := [name for name in options.only.split(",") if "," in options.only and name not in BENCHMARKS]:
+        sys.exit(f"no benchmark is called {', '.join(unknown)}")
     installed, measures = list_installed(), []
     for code, entry in BENCHMARKS.items():
         facts = known.get(code)
-        if facts is None or options.only not in code or not is_batched(facts):
+        if facts is None or not is_chosen(code, options.only) or not is_batched(facts):
             continue
         backend = facts.rehearsal.benchmark["engine"]["backend"] if facts.rehearsal else ""
         missing = find_missing_libraries(entry, installed) or [backend] * (backend != "onnxruntime")

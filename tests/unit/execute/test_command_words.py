@@ -271,3 +271,9 @@ def test_an_accuracy_run_of_the_endpoints_harness_is_told_what_its_configuration
     assert [found[name] for name in names] == [said, "8", "3", "6"]
     usual = ask(tmp_path, {**settings, "harness.results": "loadgen"}, rules=rules)
     assert [usual[name] for name in names] == [""] * 4
+
+
+def test_placeholders_of_what_belongs_to_no_cell_name_no_scenario(tmp_path: Path) -> None:
+    attempt = begin(tmp_path, Address(Kind.MODEL, "net"))
+    found = collect_placeholder_values(attempt, RepositoryPaths(tmp_path / "repository"), {})
+    assert (found["scenario"], found["mode"], found["benchmark"]) == ("", "accuracy", "resnet")

@@ -180,7 +180,7 @@ def _parse(data: bytes) -> tuple[_Lines, int | None, int | None, _Lines]:
             elif first.value != value:
                 others.setdefault(key, SummaryLine(value, number))
         elif found := _COUNT.match(line):
-            counts[found["kind"].lower()] = 0 if found["count"] == "No" else int(found["count"][:_DIGITS])
+            counts[found["kind"].lower()] = 0 if found["count"].lower() == "no" else int(found["count"][:_DIGITS])
     return values, counts.get("warning"), counts.get("error"), others
 
 

@@ -172,6 +172,8 @@ def find_impossible(text: str, report: AccuracyReport, samples: int = 0) -> Iter
 
 def _agree(one: Decimal, other: Decimal) -> bool:
     """Whether two values may be one that was printed with more digits and with fewer."""
+    if one == other:
+        return True
     exponents = [exponent for value in (one, other) if isinstance(exponent := value.as_tuple().exponent, int)]
     return abs(one - other) < Decimal(1).scaleb(max(exponents, default=0))
 

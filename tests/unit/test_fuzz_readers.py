@@ -81,6 +81,12 @@ ACCURACY_RUN = (
     .replace(b"effective_target_qps", b"qsl_reported_total_count")
     .replace(b'"value": 1000,', b'"value": 16,')
 )
+_LINE = DETAIL.partition(b"\n")[0].replace(b'"loadgen_version", "value": "6.0 @ 1234567"', b'"%b", "value": %b') + b"\n"
+BATCHED_RUN = ACCURACY_RUN + b"".join(
+    _LINE % (key, value)
+    for at in range(12)
+    for key, value in ((b"loaded_qsl_set", b"[%d, 2]" % at), (b"generated_query_count", b"2"), (b"power_end", b'"x"'))
+)
 ANSWERS = (
     b"[\n" + b",\n".join(b'{ "seq_id" : %d, "qsl_idx" : %d, "data" : "00" }' % (i, i) for i in range(16)) + b"\n]\n"
 )
@@ -275,7 +281,7 @@ def read_capacity(data: bytes, _: Path) -> None:
 # What ``read_file`` of the tree readers turns into a finding.
 UNUSABLE = (LogError, ValueError, RecursionError, TypeError, KeyError, AttributeError, OverflowError)
 READERS: Mapping[str, Reader] = {
-    "detail log": Reader(lambda data, _: touch_log(data), (DETAIL,), (LogError,), 2),
+    "detail log": Reader(lambda data, _: touch_log(data), (DETAIL, BATCHED_RUN), (LogError,), 2),
     "answers": Reader(read_answers, (ANSWERS,), ()),
     "index of git": Reader(read_index, (make_index(2), make_index(4)), ()),
     "summary": Reader(lambda data, _: parse_summary(data), (SUMMARY,), (LogError,)),

@@ -18,7 +18,7 @@ FORMATS = {"byte": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f"
 _SIZES = {dtype: struct.calcsize(f"<{code}") for dtype, code in FORMATS.items()}
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One logged answer. ``token_count`` and ``token_data`` (the first token) only of token benchmarks, else None."""
 
     index: int
@@ -53,7 +53,7 @@ class _Logged(msgspec.Struct):
     token_data: str | None = None
 
 
-class _Flat(_Logged, forbid_unknown_fields=True):
+class _Flat(_Logged, forbid_unknown_fields=True, gc=False):
     """One with the names of LoadGen alone, whose values hold no other values."""
 
     seq_id: int = 0

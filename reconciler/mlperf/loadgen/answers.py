@@ -15,8 +15,8 @@ from reconciler.quantities import show_count
 
 _INDEX = re.compile(rb'"qsl_idx"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')  # within one line
 _NUMBER = re.compile(rb'"seq_id"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')
-# An answer that is not whole bytes in hexadecimal, as far as it goes; LoadGen writes nothing else.
-_NO_DATA = re.compile(rb'"data"[^\S\r\n]*+:[^\S\r\n]*+"(?!(?:[0-9A-Fa-f]{2})*+")')
+# The hexadecimal digits of an answer, and what ends them: LoadGen writes whole bytes and nothing else.
+_DATA = re.compile(rb'"data"[^\S\r\n]*+:[^\S\r\n]*+"([0-9A-Fa-f]*+)(?=("?))')
 _LARGEST_READ = 1 << 16  # bytes; scorers and compliance tests read the images and long texts of larger ones
 _SPARE = 7  # samples that MultiStream asks twice in each of its series, so that the last query is whole
 _MOST = 50_000_000  # samples of one library, far above the largest dataset, and answers of one run
@@ -46,7 +46,8 @@ def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = 
     samples, issued = _Seen(max(total, wanted)), _Seen(_count_issued(log, max(total, wanted)))
     damaged = 0
     for part in parts:
-        damaged += len(_NO_DATA.findall(part)) if len(part) <= _LARGEST_READ else 0
+        if len(part) <= _LARGEST_READ:
+            damaged += sum(1 for digits, end in _DATA.findall(part) if not end or len(digits) % 2)
         samples.add(_find_all(_INDEX, b'"qsl_idx"', part))
         issued.add(_find_all(_NUMBER, b'"seq_id"', part))
     if samples.beyond >= 0:

@@ -103,4 +103,4 @@ def find_wrong_version(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _is_hash(text: str) -> bool:
-    return bool(text) and all(digit in "0123456789abcdef" for digit in text)
+    return bool(text) and not text.strip("0123456789abcdef")

@@ -196,13 +196,14 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
 
 class _Reader(Struct):
     """Reads a log from its beginning on. ``writers``: the processes that its lines name, None among them where it takes
-    a closer look. ``keys``: of the lines of a batch, once there was one."""
+    a closer look. ``listed``: there was a list. ``keys``: of the lines of a batch, once there was one."""
 
     data: bytes
     file: str
     rows: list[Row] = field(default_factory=list)
     flagged: list[int] = field(default_factory=list)
     writers: set[bytes | None] = field(default_factory=set)
+    listed: bool = False
     keys: tuple[bytes, ...] = ()
     batches: SampleBatches | None = None
 
@@ -233,7 +234,7 @@ class _Reader(Struct):
 
     def _take_batches(self, at: int) -> int:
         """Where they end; 0 where none begin, as they do once at most."""
-        if self.keys or not (keys := list_batch_keys(self.data, at, self.rows)):
+        if self.keys or not self.listed or not (keys := list_batch_keys(self.data, at, self.rows)):
             return 0
         self.keys, self.batches = keys, match_batches(self.data, at, len(self.rows), keys)
         if self.batches is None:
@@ -248,6 +249,7 @@ class _Reader(Struct):
         found = self.data.find(b"\n", at)
         end = len(self.data) if found < 0 else found
         line = _parse_other(self.data, at, end, self.file, self._length + 1)
+        self.listed |= isinstance(line, ListLine)
         if isinstance(line, LogLine) and (line.error or line.warning):
             self.flagged.append(len(self.rows))
         self.rows.append(line)

@@ -168,5 +168,5 @@ class LogIndex(Mapping[str, LogLine]):
 
 
 def _read_clock(row: Row) -> Decimal | None:
-    found = _CLOCK.search(row[0]) if isinstance(row, re.Match) else None
+    found = _CLOCK.search(row.string, row.end(1), row.end()) if isinstance(row, re.Match) else None
     return Decimal(found[1].decode()) if found else None

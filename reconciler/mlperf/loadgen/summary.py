@@ -180,7 +180,7 @@ def _parse(data: bytes) -> tuple[_Lines, int | None, int | None, _Lines]:
             elif first.value != value:
                 others.setdefault(key, SummaryLine(value, number))
         elif found := _COUNT.match(line):
-            counts[found["kind"].lower()] = 0 if found["count"] == "No" else int(found["count"][:_DIGITS])
+            counts[found["kind"].lower()] = 0 if found["count"].lower() == "no" else int(found["count"][:_DIGITS])
     return values, counts.get("warning"), counts.get("error"), others
 
 
@@ -200,9 +200,9 @@ def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, s
         if said and isinstance(logged, bool) and said != str(int(logged)):
             yield name, key
     numbers = _NUMBERS_OF_QUERIES if log.scenario == "MultiStream" else _NUMBERS
-    for name, key in numbers.items():
-        found = summary.values.get(name)
-        said = "" if found is None else found.value
+    stated = summary.values
+    for name, key in [(name, key) for name, key in numbers.items() if name in stated]:
+        said = stated[name].value
         logged = _value(log, key) if said else None
         if isinstance(logged, (int, float, Decimal)) and not isinstance(logged, bool):
             if len(said) <= _DIGITS and isinstance(logged, int) and said == str(logged):

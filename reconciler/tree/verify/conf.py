@@ -47,6 +47,8 @@ def _read_conf(view: CellView) -> ConfReading | None:
     right = view.rules.value("model_key", view.cell.scenario) if view.rules else None
     keys = list_model_keys(conf, str(right or view.official or view.cell.benchmark))
     readings = [read_settings(conf, key, run.log.scenario) for key in keys]
+    if len(readings) == 1:
+        return readings[0]
     return min(readings, key=lambda reading: (not reading.settings, len(_differences(run, reading))))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -39,14 +40,19 @@ def find_build(view: CellView) -> LoadGenBuild | None:
         return None
     if run is None or not isinstance(logged, dict) or not run.log.version:
         return None
-    compiled = [name for name in map(str, logged) if name.endswith(_SUFFIXES)]
-    sources = frozenset((name, str(logged[name])) for name in compiled if not any(part in name for part in _WRITTEN))
+    sources = _list_compiled(tuple((str(name), str(digest)) for name, digest in logged.items()))
     place = find_at(run.log, _KEY)
     return (
         LoadGenBuild(view.files.submitter.submitter, str(view.cell), run.log.version, sources, place)
         if sources
         else None
     )
+
+
+@functools.lru_cache(maxsize=32)  # a round's logs are of a few builds
+def _list_compiled(sources: tuple[tuple[str, str], ...]) -> frozenset[tuple[str, str]]:
+    compiled = (item for item in sources if item[0].endswith(_SUFFIXES))
+    return frozenset(item for item in compiled if not any(part in item[0] for part in _WRITTEN))
 
 
 def verify_sources(builds: Iterable[LoadGenBuild]) -> Iterator[TreeFinding]:

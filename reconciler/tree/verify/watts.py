@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from operator import mul
 
+import msgspec
 from msgspec import Struct
 
 from reconciler.mlperf.documents import ResultDocument
@@ -26,6 +27,7 @@ _ANSWER = re.compile(r"Watts,(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,
 _SAMPLE = re.compile(rb"^Time,[^,\n]{1,40}+,Watts,(-?\d{1,9}+(?:\.\d{1,9}+)?+),[^\n]*+\n?", re.MULTILINE)
 _NEAR = 1e-5  # of a mean: six digits after the point are printed
 _NUMBER = rb"(-?+[0-9]{1,9}+(?:\.[0-9]{1,9}+|))"
+_NUMBERS = msgspec.json.Decoder(list[float])
 _WATTS = b",Watts,"
 _VALUES = rb",Watts,%b,Volts,%b,Amps,%b,PF,%b" % ((_NUMBER,) * 4)
 _MOST_CHANNELS, _IDLE = 16, (0.0,) * 4  # no analyzer has more than 7
@@ -104,10 +106,8 @@ def verify_products(view: CellView) -> Complaints:
 
 def _deny_products(data: bytes) -> Iterator[tuple[str, str]]:
     stated = added = product = 0.0
-    counts = {line.count(_WATTS) for line in data.splitlines()}
-    for channels in sorted(count - 1 for count in counts if 0 < count <= _MOST_CHANNELS + 1):
-        samples = _shape_sample(channels).findall(data)
-        columns = [list(map(float, column)) for column in zip(*samples, strict=True)]
+    for samples in _list_samples(data):
+        columns = [_read_numbers(column) for column in zip(*samples, strict=True)]
         if columns and min(map(min, columns)) <= 0:
             rows = (row if min(row) > 0 else _choose_valid(row) for row in zip(*columns, strict=True))
             columns = [list(column) for column in zip(*filter(None, rows), strict=True)]
@@ -121,6 +121,25 @@ def _deny_products(data: bytes) -> Iterator[tuple[str, str]]:
         yield f"{stated / added:.3g} times the watts of the channels", "their sum"
     if abs(added - product) > product * _PRODUCT_NEAR:
         yield f"{added / product:.3g} times what volts, amperes and power factor give", "their product"
+
+
+def _list_samples(data: bytes) -> Iterator[list[tuple[bytes, ...]]]:
+    """Those of each number of channels, the fewest first. Mostly all have as many as the first."""
+    channels = data.partition(b"\n")[0].count(_WATTS) - 1
+    samples = _shape_sample(channels).findall(data) if 0 <= channels <= _MOST_CHANNELS else []
+    if samples and len(samples) * (channels + 1) == data.count(_WATTS) and b"\r" not in data:
+        yield samples
+        return
+    counts = {line.count(_WATTS) for line in data.splitlines()}
+    for count in sorted(count for count in counts if 0 < count <= _MOST_CHANNELS + 1):
+        yield _shape_sample(count - 1).findall(data)
+
+
+def _read_numbers(texts: tuple[bytes, ...]) -> list[float]:
+    try:
+        return _NUMBERS.decode(b"[%b]" % b",".join(texts))
+    except msgspec.MsgspecError:  # a zero before other digits, which JSON does not have
+        return list(map(float, texts))
 
 
 @functools.lru_cache

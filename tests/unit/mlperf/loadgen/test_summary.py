@@ -109,3 +109,8 @@ def test_what_a_real_summary_says_is_compared_with_the_log(
 ) -> None:
     compared, _ = told_apart(loadgen_run(name))
     assert compared - {"SUT name"} == COMPARED | set(own)
+
+
+@pytest.mark.parametrize("word", ["No", "no", "NO"])
+def test_no_errors_are_none_in_letters_of_either_size(word: str) -> None:
+    assert parse_summary(f"{word} errors encountered during test.\n".encode()).errors == 0

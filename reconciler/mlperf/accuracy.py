@@ -18,6 +18,26 @@ _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
 # NumPy 2 writes its scalars into a printed dict as np.float64(80.2); the official checkers do not read that.
 _SCALAR = r"(?P<numpy>np\.\w+\()?" + _NUMBER
 
+# Metrics in a Python dict that is printed on one line, and their names there. Some scripts put the number in quotes,
+# behind any blanks; of the others it stands behind exactly one blank.
+_QUOTED = {
+    "ROUGE1": "'rouge1':",
+    "ROUGE2": "'rouge2':",
+    "ROUGEL": "'rougeL':",
+    "ROUGELSUM": "'rougeLsum':",
+    "CLIP_SCORE": "'CLIP_SCORE':",
+    "FID_SCORE": "'FID_SCORE':",
+}
+_SPACED = {
+    "GEN_LEN": "'gen_len':",
+    "TOKENS_PER_SAMPLE": "'tokens_per_sample':",
+    "gsm8k_accuracy": "'gsm8k':",
+    "mbxp_accuracy": "'mbxp':",
+    "exact_match": "'exact_match':",
+    "vbench_score": "'vbench_score':",
+}
+_WORDS = _QUOTED | _SPACED  # a word is found in a hundredth of the time of a shape
+
 # The shape of the line that carries a metric, matched from the start of a line; numbers are plain decimals.
 METRIC_LINES: Mapping[str, re.Pattern[str]] = {
     "acc": re.compile(r"\{?\s*[\"']?accuracy[\"']?\s*[:=]?\s*" + _SCALAR, re.ASCII),
@@ -32,35 +52,8 @@ METRIC_LINES: Mapping[str, re.Pattern[str]] = {
     "ACCURACY": re.compile(r"Word Error Rate:.*?, accuracy=" + _NUMBER + "%", re.ASCII),
     "F1_HIERARCHICAL": re.compile(r"\{.*?\"f1\":\s*" + _NUMBER + r".*\}", re.ASCII),
     "E2E_ACCURACY": re.compile(r"Accuracy:\s*" + _NUMBER, re.ASCII),
-    # A Python dict on one line; some scripts put the number in quotes.
-    "ROUGE1": re.compile(r".*?'rouge1':\s+'?" + _SCALAR, re.ASCII),
-    "ROUGE2": re.compile(r".*?'rouge2':\s+'?" + _SCALAR, re.ASCII),
-    "ROUGEL": re.compile(r".*?'rougeL':\s+'?" + _SCALAR, re.ASCII),
-    "ROUGELSUM": re.compile(r".*?'rougeLsum':\s+'?" + _SCALAR, re.ASCII),
-    "CLIP_SCORE": re.compile(r".*?'CLIP_SCORE':\s+'?" + _SCALAR, re.ASCII),
-    "FID_SCORE": re.compile(r".*?'FID_SCORE':\s+'?" + _SCALAR, re.ASCII),
-    # Exactly one blank, no quotes.
-    "GEN_LEN": re.compile(r".*?'gen_len':\s" + _SCALAR, re.ASCII),
-    "TOKENS_PER_SAMPLE": re.compile(r".*?'tokens_per_sample':\s" + _SCALAR, re.ASCII),
-    "gsm8k_accuracy": re.compile(r".*?'gsm8k':\s" + _SCALAR, re.ASCII),
-    "mbxp_accuracy": re.compile(r".*?'mbxp':\s" + _SCALAR, re.ASCII),
-    "exact_match": re.compile(r".*?'exact_match':\s" + _SCALAR, re.ASCII),
-    "vbench_score": re.compile(r".*?'vbench_score':\s" + _SCALAR, re.ASCII),
-}
-# What stands in the line of a metric, however it begins: a word is found in a hundredth of the time of a shape.
-_WORDS = {
-    "ROUGE1": "'rouge1':",
-    "ROUGE2": "'rouge2':",
-    "ROUGEL": "'rougeL':",
-    "ROUGELSUM": "'rougeLsum':",
-    "CLIP_SCORE": "'CLIP_SCORE':",
-    "FID_SCORE": "'FID_SCORE':",
-    "GEN_LEN": "'gen_len':",
-    "TOKENS_PER_SAMPLE": "'tokens_per_sample':",
-    "gsm8k_accuracy": "'gsm8k':",
-    "mbxp_accuracy": "'mbxp':",
-    "exact_match": "'exact_match':",
-    "vbench_score": "'vbench_score':",
+    **{name: re.compile(f".*?{word}" + r"\s+'?" + _SCALAR, re.ASCII) for name, word in _QUOTED.items()},
+    **{name: re.compile(f".*?{word}" + r"\s" + _SCALAR, re.ASCII) for name, word in _SPACED.items()},
 }
 # The greatest value that a metric can have; those that are not named here are not bounded.
 _PERCENT = (

@@ -3,15 +3,12 @@ answered with what another one computed, where the benchmark's accuracy binds.""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from reconciler.desired.checks import check
 from reconciler.errors import SpecError
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.spec.files import Source, compute_blob_id
-from reconciler.spec.loading import load_sources
+from tests.unit.spec import writing
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
@@ -35,7 +32,7 @@ def judge(
 ) -> None:
     text = spec.replace("BOUND", bound).replace("DIVISION", division)
     text = text.replace("v6.1", round_name).replace("llama3.1-8b", benchmark)
-    check(load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {}), load_ruleset(round_name))
+    check(writing.declare(text), load_ruleset(round_name))
 
 
 @pytest.mark.parametrize("bound", ["max_new_tokens: 16", "min_new_tokens: 2"])
@@ -107,7 +104,7 @@ spec:
 
 def judge_steps(steps: int, division: str) -> None:
     text = IMAGES.replace("STEPS", str(steps)).replace("DIVISION", division)
-    check(load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {}), load_ruleset("v6.1"))
+    check(writing.declare(text), load_ruleset("v6.1"))
 
 
 def test_fewer_steps_are_refused_in_the_closed_division_alone() -> None:

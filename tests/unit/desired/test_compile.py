@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.kinds import Address, Kind
-from reconciler.spec.files import Source, compute_blob_id
-from reconciler.spec.loading import load_sources
+from tests.unit.spec import writing
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
@@ -31,7 +28,7 @@ RESULT = Address(Kind.RESULT, "open/box/net/Offline")
 
 def compile_cells(*cells: str) -> Desired:
     text = SPEC.replace("CELLS", ", ".join(cells))
-    declared = load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {})
+    declared = writing.declare(text)
     return compile_desired(declared, load_ruleset("v6.1"), Pins())[0]
 
 

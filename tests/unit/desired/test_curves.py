@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from reconciler.desired.checks import check
@@ -16,9 +14,8 @@ from reconciler.render.plan import render_plan_text
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
 from reconciler.resource.settings import DEDICATED_OFFLINE
-from reconciler.spec.files import Source, compute_blob_id
-from reconciler.spec.loading import load_sources
 from tests.unit.diff.simulated import World
+from tests.unit.spec import writing
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
@@ -50,7 +47,7 @@ CELL = "standardized/box/oss"
 
 
 def compile_curve(text: str = SPEC) -> Desired:
-    declared = load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {})
+    declared = writing.declare(text)
     ruleset = load_ruleset(str(declared.round.value))
     check(declared, ruleset)
     return compile_desired(declared, ruleset, Pins())[0]

@@ -11,9 +11,8 @@ from reconciler.desired.checks import find_problems
 from reconciler.desired.gaps import find_gaps
 from reconciler.errors import Problem, SpecError
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.spec.files import Source, compute_blob_id
-from reconciler.spec.loading import load_sources
 from tests.said import hold, read_sections
+from tests.unit.spec import writing
 
 SAID = Path(__file__).with_name("said_of_specs.txt")
 ROUND = "v6.1"
@@ -148,7 +147,7 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
 def find(text: str) -> list[Problem]:
     """What is wrong with the spec, or else what it lacks."""
     try:
-        declared = load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {})
+        declared = writing.declare(text)
     except SpecError as error:
         pytest.fail(f"it is not read: {error}")
     ruleset = load_ruleset(ROUND)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from reconciler.desired.compile import compile_desired
@@ -11,8 +9,7 @@ from reconciler.desired.state import Pins
 from reconciler.errors import SpecError
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared
-from reconciler.spec.files import Source, compute_blob_id
-from reconciler.spec.loading import load_sources
+from tests.unit.spec import writing
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
@@ -32,7 +29,7 @@ spec:
 
 
 def declare(text: str) -> Declared:
-    return load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {})
+    return writing.declare(text)
 
 
 def list_keys(old: str = "", new: str = "") -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
 from reconciler.execute.attempt import Attempt, Intent
-from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Event, Status
-from reconciler.execute.perform import AttemptContext, Finished, derive_outcome
+from reconciler.execute.perform import Finished, derive_outcome
 from reconciler.execute.plan_executor import PlanExecutor
-from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Step
 from reconciler.reconcile import PassReport
 from reconciler.record.codec import summarize
@@ -26,6 +23,7 @@ from reconciler.resource.settings import CellSettings
 from tests.passes.repository import SPEC, Repository, make_repository
 from tests.shared import need
 from tests.unit.diff.simulated import Wish, World, desire
+from tests.unit.execute.contexts import make_context
 
 need("mlperf_loadgen")
 
@@ -57,21 +55,6 @@ def make_record(step: Step, ended: Ended, **fields: Any) -> Record:
 def finish(folder: Path, record: Record) -> Finished:
     attempt = Attempt(folder, Intent("a", record.address, record.key, 1, record.started, {}, CellSettings()))
     return Finished(attempt, record)
-
-
-def make_context(root: Path) -> AttemptContext:
-    paths = RepositoryPaths(root)
-    return AttemptContext(
-        paths,
-        Executors.of(paths),
-        "",
-        {},
-        False,
-        lambda: datetime.now(UTC),
-        (),
-        lambda a: root / a.name,
-        {}.__getitem__,
-    )
 
 
 def test_failure_is_tried_once_with_the_words_of_its_log(tmp_path: Path) -> None:

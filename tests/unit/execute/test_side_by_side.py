@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,33 +14,16 @@ from harness.progress import Progress
 from reconciler.desired.detail import Detail
 from reconciler.execute.child import Detached
 from reconciler.execute.executors.executor import Capacity
-from reconciler.execute.executors.table import Executors
 from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Outcome, Status, StepProgress
-from reconciler.execute.perform import AttemptContext, Check, Finished
+from reconciler.execute.perform import AttemptContext, Finished
 from reconciler.execute.plan_executor import PlanExecutor
 from reconciler.execute.side_by_side import SideBySide
-from reconciler.files import RepositoryPaths
 from reconciler.plan.make import Policy
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.records import Summary
 from tests.unit.diff.simulated import Wish, World, desire
-
-
-def make_context(root: Path, check: Check) -> AttemptContext:
-    paths = RepositoryPaths(root)
-    return AttemptContext(
-        paths,
-        Executors.of(paths),
-        "",
-        {},
-        False,
-        lambda: datetime.now(UTC),
-        (),
-        lambda a: root / a.name,
-        {}.__getitem__,
-        check=check,
-    )
+from tests.unit.execute.contexts import make_context
 
 
 def test_queue_is_left_to_itself_once_nothing_else_is_under_way(tmp_path: Path) -> None:

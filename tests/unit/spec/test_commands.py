@@ -12,8 +12,7 @@ from reconciler.desired.checks import check
 from reconciler.errors import SpecError
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared
-from reconciler.spec.files import Source, compute_blob_id
-from reconciler.spec.loading import load_sources
+from tests.unit.spec import writing
 
 HARNESSES = (Path(__file__).parents[3] / "reconciler/docs/harnesses.md").read_text(encoding="utf-8")
 _SPEC = """\
@@ -32,7 +31,7 @@ spec:
 
 def load(benchmarks: str, name: str = "resnet") -> Declared:
     text = _SPEC % (textwrap.indent(benchmarks, "    "), name)
-    return load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {})
+    return writing.declare(text)
 
 
 def refused(harness: str) -> list[str]:

@@ -9,7 +9,8 @@ import pytest
 
 from reconciler.errors import Problem, SpecError
 from reconciler.spec.declared import Declared
-from reconciler.spec.loading import load
+from reconciler.spec.files import Source, compute_blob_id
+from reconciler.spec.loading import load, load_sources
 
 HEADER = "apiVersion: mlperf-reconciler/v1\nkind: Submission\n"
 VALID = """\
@@ -34,6 +35,11 @@ spec:
         digits:
           Offline: {target_qps: 54}
 """
+
+
+def declare(text: str) -> Declared:
+    """What a text declares that is in no file."""
+    return load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {})
 
 
 def write(folder: Path, **texts: str) -> list[Path]:

@@ -35,7 +35,7 @@ from harness.telemetry import Telemetry, find_flags
 RANDOM_WEIGHTS = "random_weights"  # an option of backends that can draw a model's weights
 _GRACE = 2.0  # seconds that LoadGen gets to end by itself after a failure
 _WARM_UP_BATCHES = 3
-_HANDED_OVER = 0.008  # seconds of computing that a stream is given at once where its batches take less
+_HANDED_OVER = 0.03  # seconds of computing that a stream is given at once where its batches take less
 
 
 def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Result:

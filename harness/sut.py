@@ -26,7 +26,7 @@ Responses = np.ndarray | Sequence[np.ndarray]
 Postprocess = Callable[[Outputs, Sequence[int]], Responses]
 """The outputs of a batch and the indices of its samples -> their responses."""
 _NEVER = sys.maxsize
-_SHARES = 500
+_SHARES = 64  # of what is left of an Offline query; none is handed over as more than one of them
 
 
 class Indexed(Protocol):
@@ -154,9 +154,11 @@ class _Base:
             self._completer.fail_all(error)
 
     def _submit(self, ids: list[int], indices: list[int], at_once: int = 1) -> None:
-        """Cut into batches and submit each, or so many together; waits while every stream is busy."""
-        size, start = self._batch_size * at_once, 0
+        """Cut into batches and submit each, or up to so many together; waits while every stream is busy."""
+        start = 0
         while start < len(ids):
+            even = (len(ids) - start) // (_SHARES * self._batch_size)
+            size = self._batch_size * max(1, min(at_once, even))
             count = self._fit(indices[start : start + size])
             self._submit_batch(ids[start : start + count], indices[start : start + count])
             start += count
@@ -204,8 +206,9 @@ class StreamSut(_Base):
 class OfflineSut(_Base):
     """Offline: one query with everything, cut into full batches.
 
-    ``at_once``: so many batches are handed over together, where that is no more than a part in 500 of the query: what
-    Python does for each is then done once for all of them, and the streams still end at the same time.
+    ``at_once``: so many batches are handed over together, and fewer where that is more than a part in 64 of what is
+    left of the query: what Python does for each is then done once for all of them, and the streams still end at the
+    same time.
     """
 
     def __init__(
@@ -215,8 +218,7 @@ class OfflineSut(_Base):
         self._at_once = at_once
 
     def issue(self, ids: list[int], indices: list[int]) -> None:
-        most = len(ids) // (_SHARES * self._batch_size)
-        self._submit(ids, indices, max(1, min(self._at_once, most)))
+        self._submit(ids, indices, self._at_once)
 
 
 class ServerSut(_Base):

@@ -107,15 +107,16 @@ def test_offline_completes_each_sample_once_in_any_order(
 @pytest.mark.parametrize(
     ("samples", "submitted"),
     [
-        (999 * 4, [4] * 999),
-        (1_000 * 4, [8] * 500),
-        (1_499 * 4 + 3, [8] * 749 + [7]),
-        (1_500 * 4, [12] * 500),
-        (4_500 * 4 + 1, [12] * 1_500 + [1]),
+        (127 * 4 + 3, [4] * 127 + [3]),
+        (128 * 4, [8] + [4] * 126),
+        (192 * 4 + 1, [12] + [8] * 31 + [4] * 127 + [1]),
+        (1_000 * 4, [12] * 270 + [8] * 32 + [4] * 126),
     ],
-    ids=["a-small-query", "two", "a-shorter-end", "three", "no-more-than-asked-for"],
+    ids=["a-small-query", "two", "a-shorter-end", "no-more-than-asked-for"],
 )
-def test_offline_hands_over_several_batches_at_once(tmp_path: Path, samples: int, submitted: list[int]) -> None:
+def test_offline_hands_over_several_batches_at_once_and_fewer_towards_the_end(
+    tmp_path: Path, samples: int, submitted: list[int]
+) -> None:
     session = FakeSession(4)
     session.most_batches = 3
     bench = Bench(tmp_path, session)

@@ -14,7 +14,15 @@ from reconciler.resource.kinds import DIVISIONS
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.closed import is_passed_over, list_if_open, read_if_open
-from reconciler.tree.reading.files import decode_text, list_entries, list_files, list_folders, read_file
+from reconciler.tree.reading.files import (
+    decode_text,
+    is_folder,
+    is_there,
+    list_entries,
+    list_files,
+    list_folders,
+    read_file,
+)
 from reconciler.tree.reading.places import LEGACY, RootPlace
 from reconciler.tree.reading.system import SubmitterFiles
 
@@ -50,9 +58,27 @@ def check_results(files: SubmitterFiles) -> Complaints:
 
 
 def check_source(files: SubmitterFiles) -> Complaints:
+    """A folder; in older trees also one in it for each benchmark with results, or a file that names another's folder,
+    without which their checkers refuse a result."""
     name = "code" if files.place.layout == LEGACY else "src"
-    if (files.place.path / "results").is_dir() and not any((files.place.path / n).is_dir() for n in (name, "src")):
+    tops = [top for top in dict.fromkeys((name, "src")) if is_folder(files.place.path / top)]
+    if not (files.place.path / "results").is_dir():
+        return
+    if not tops:
         yield Complaint(Place(f"{files.place.shown}/{name}"), "missing", "a folder with the code of each benchmark")
+        return
+    if files.place.layout != LEGACY:
+        return
+    for benchmark in sorted({name for system in files.place.systems() for name in files.place.benchmarks(system)}):
+        if not any(_holds_code(files.place.path / top, benchmark) for top in tops):
+            place = Place(f"{files.place.shown}/{tops[0]}/{benchmark}")
+            yield Complaint(place, "missing", "the code of this benchmark, which has results")
+
+
+def _holds_code(top: Path, benchmark: str) -> bool:
+    path = top / benchmark
+    named = read_file(path, benchmark, decode_text).value if is_there(str(path)) and not is_folder(path) else None
+    return is_there(str(path)) if named is None else is_folder(top / named.strip())
 
 
 def check_code(files: SubmitterFiles) -> Complaints:

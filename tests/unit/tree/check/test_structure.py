@@ -126,6 +126,24 @@ def test_the_folder_of_the_code_may_have_its_older_name(tree: Path) -> None:
     assert not find(tree, "submitter.source")
 
 
+def test_in_older_trees_each_benchmark_with_results_has_code_or_names_whose_it_shares(tree: Path) -> None:
+    write(tree / ACME / "results/sys1/bert/Offline/README.md", "x")
+    assert not find(tree, "submitter.source")  # only its checkers ask for it
+    (tree / ACME / "src").rename(tree / ACME / "code")
+    assert told(tree, "submitter.source") == [(f"{ACME}/code/bert", "missing")]
+    code = tree / ACME / "code/bert"
+    write(code, "vgg\n")
+    assert told(tree, "submitter.source") == [(f"{ACME}/code/bert", "missing")]
+    write(code, "resnet\n")
+    assert not find(tree, "submitter.source")
+    code.unlink()
+    code.symlink_to("vgg")
+    assert told(tree, "submitter.source") == [(f"{ACME}/code/bert", "missing")]
+    code.unlink()
+    code.symlink_to("resnet")
+    assert not find(tree, "submitter.source")
+
+
 def test_of_a_submitter_without_results_these_are_missing_alone(tree: Path) -> None:
     write(tree / "closed/Late/notes.md", "x")
     found = [f for f in check_tree(tree, round_name="v6.1").findings if f.submitter == "Late"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -78,11 +78,15 @@ class CellCompiler:
         """``beside``: what another cell, which is under way, needs of it."""
         self._making, self._readers, self._cell = making, readers, cell
         self._reader = readers.reader(cell)
-        self._settings = CellSettings(strip_origins(self._reader.settings))
         self._rules = readers.rule_context(cell)
         self._marks = collect_marks(readers.declared, self._reader)
         if not beside:
             making.begin(cell)
+
+    @cached_property
+    def _settings(self) -> CellSettings:
+        """Their values, for details and for what few cells have."""
+        return CellSettings(strip_origins(self._reader.settings))
 
     def own(self, keys: SharedKeys) -> None:
         """A result of the cell's own runs."""
@@ -105,7 +109,7 @@ class CellCompiler:
     def _tied(self, made_of: list[Input]) -> None:
         """Of a cell whose accuracy run, where it has one, belongs to the performance run before it."""
         performance = self._run(PERFORMANCE, *made_of, answers=False)
-        if ACCURACY_FROM in self._settings:
+        if ACCURACY_FROM in self._reader.settings:
             return  # its result is put when that cell has its resources: ``leaning``
         accuracy = self._run(ACCURACY, *made_of, performance, answers=False)
         reader = self._fresh()
@@ -135,6 +139,8 @@ class CellCompiler:
     def _backgrounds(self, keys: SharedKeys) -> list[Input]:
         """What computes beside its timed runs: engines and data of other cells, and how they are driven."""
         found: list[Input] = []
+        if BACKGROUND not in self._reader.settings:
+            return found
         for number, name in enumerate(self._settings.words(BACKGROUND)):
             benchmark, _, scenario = name.partition("/")
             at = replace(self._cell.cell, benchmark=benchmark, scenario=scenario)
@@ -206,7 +212,7 @@ class CellCompiler:
             reader = use_own_dataset(self._reader, test.name)
             locations = partial(collect_locations, reader)
             at = Address(Kind.DATASET, f"{self._cell.cell}/{test.name}")
-            settings = partial(_read_settings_of, CellSettings(strip_origins(reader.settings)), Kind.DATASET)
+            settings = partial(_read_settings_of, reader, Kind.DATASET)
             own = {"settings": settings, "locations": locations, "marks": self._marks}
             dataset = self._making.put(at, collect_dataset_inputs(reader), reader, None, **own)
         audit = self._test(test, locations, made_from, dataset, *service)
@@ -253,7 +259,7 @@ class CellCompiler:
         address = Address(kind, cell.benchmark if key == common else str(cell))
         if reader.noted is None and self._making.share(address) is not None:
             return make_upstream_input(str(kind).lower(), address, key)
-        settings = partial(_read_settings_of, self._settings, kind)
+        settings = partial(_read_settings_of, self._reader, kind)
         own = {"settings": settings, "locations": self._read_locations, "marks": self._marks}
         return self._making.put(address, collect(reader), reader, None, **own)
 
@@ -265,8 +271,9 @@ class CellCompiler:
         return collect_locations(self._reader)
 
 
-def _read_settings_of(settings: CellSettings, kind: Kind) -> CellSettings:
+def _read_settings_of(reader: Reader, kind: Kind) -> CellSettings:
     """The preprocessing of a dataset, the quantisation of a model: without its prefix."""
+    settings = CellSettings(strip_origins(reader.settings))
     return CellSettings(settings.below(f"{str(kind).lower()}.settings."))
 
 

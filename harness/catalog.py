@@ -1,5 +1,6 @@
 """What planning must know of backends on a machine where none of their libraries is installed: packages, precisions,
-options with their defaults; and how slices of GPUs (MIG) are written, in specs as in records.
+options with their defaults; how slices of GPUs (MIG) are written, in specs as in records; and under which name a
+result says that the clock was set.
 
 Standard library only, and named tuples, which cost a start less than dataclasses. ``harness.contract`` hands it on to
 ``reconciler``; what every plan loads imports it from here, without the requests of children.
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from harness.clocks import CLOCK_SET as CLOCK_SET
 from harness.options import (
     COMMON_RUN,
     CUDA_RUN,

@@ -25,7 +25,6 @@ from harness.catalog import BACKENDS as BACKENDS
 from harness.catalog import BackendFacts as BackendFacts
 from harness.catalog import Option as Option
 from harness.catalog import installing as installing
-from harness.clocks import CLOCK_SET as CLOCK_SET
 from harness.progress import STAGES as STAGES
 from harness.progress import Counter as Counter
 from harness.progress import CounterCopy as CounterCopy

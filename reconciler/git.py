@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from reconciler.errors import RepositoryError
 from reconciler.git_index import PrivateIndex, end_killed_commits, open_private_index, refuse_disk
-from reconciler.git_process import GitAnswer, ask, ask_again, converse
+from reconciler.git_process import GitAnswer, ask, ask_again, converse, refuse_incomplete
 from reconciler.leftovers import make_folder
 from reconciler.storage_errors import refuse_storage_error
 
@@ -274,12 +274,7 @@ def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> di
     """path → (blob id, bytes) of every regular file of a commit, below these folders or in all of it. Raises
     RepositoryError where git has lost one, or a partial clone lacks some of them and cannot fetch them."""
     answer = ask(root, "ls-tree", "-r", "-l", "-z", commit_id, "--", *folders, fetch=True)
-    if answer.lacks_objects:
-        said = answer.error.splitlines()[-1].removeprefix("fatal: ")
-        raise RepositoryError(
-            f"commit {commit_id[:12]} is incomplete in this clone: {said}",
-            fix="let git reach the remote that this partial clone was made from, or clone it whole",
-        )
+    refuse_incomplete(answer, commit_id)
     found = {}
     for row in answer.out.decode(errors="surrogateescape").split("\0"):
         facts, _, path = row.partition("\t")

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
 from reconciler.errors import RepositoryError
 from reconciler.git import EVERY_CHANGE, find_root, parse_blob_row
-from reconciler.git_process import ask, converse
+from reconciler.git_process import ask, converse, refuse_incomplete
+
+_AT_ONCE = 1 << 20  # bytes
 
 
 class Commit(Struct, frozen=True):
@@ -63,17 +66,36 @@ def find_tree(root: Path, commit_id: str, folder: str) -> str:
     return answer.out.decode().strip() if answer.status == 0 else ""
 
 
-def stream_blobs(root: Path, blobs: Sequence[str]) -> Iterator[bytes | None]:
+def name_blobs_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[str, str]:
+    """path → blob id of the files that ``list_files_at`` gives, whether git has them or not: of thousands in a fifth of
+    the time, since git opens none of them."""
+    answer = ask(root, "ls-tree", "-r", "-z", commit_id, "--", *folders, fetch=True)
+    refuse_incomplete(answer, commit_id)
+    rows = (row.partition("\t") for row in answer.out.decode(errors="surrogateescape").split("\0") if row)
+    named = ((path, facts.split()) for facts, _, path in rows)
+    return {path: blob for path, (_, kind, blob) in named if kind == "blob"}
+
+
+def stream_blobs(root: Path, blobs: Sequence[str], largest: int) -> Iterator[bytes | None]:
     """The contents of each, in this order, while git still reads the next: they need not be in memory together. None
-    for one that is not here, which ``read_blobs`` may fetch."""
+    for one that has more bytes than ``largest``, or is not here: ``read_blobs`` may fetch it."""
     if not blobs:
         return
     with converse(root, "cat-file", "--batch", "--buffer", stdin="\n".join(blobs).encode()) as (_, answers):
         for _ in blobs:
             words = answers.readline().split()
             size = int(words[2]) if len(words) == 3 else -1  # else such as "<name> missing"
+            if size > largest:
+                _skip(answers, size + 1)
+                yield None
+                continue
             data = answers.read(size + 1)[:-1]
             yield data if len(data) == size else None
+
+
+def _skip(stream: BinaryIO, size: int) -> None:
+    while size > 0 and (passed := len(stream.read(min(size, _AT_ONCE)))):
+        size -= passed
 
 
 def clone_at(root: Path, commit: str, folder: Path) -> Path:

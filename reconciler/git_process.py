@@ -24,6 +24,7 @@ import git
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reconciler.errors import RepositoryError
 from reconciler.storage_errors import explain_storage_error, find_refusal, find_refusal_in, refuse_storage_error
 
 # A hook sets these for its own repository, and they would silently redirect every call of ours to it.
@@ -211,6 +212,16 @@ def refuse_disk_of_git(answer: GitAnswer, root: Path) -> None:
     refused = find_refusal_in(answer.error) or find_refusal(root)
     if refused is not None:
         raise explain_storage_error(refused, root, "read")
+
+
+def refuse_incomplete(answer: GitAnswer, commit_id: str) -> None:
+    """Raises RepositoryError for a question about a commit of which a partial clone lacks what was asked for."""
+    if answer.lacks_objects:
+        said = answer.error.splitlines()[-1].removeprefix("fatal: ")
+        raise RepositoryError(
+            f"commit {commit_id[:12]} is incomplete in this clone: {said}",
+            fix="let git reach the remote that this partial clone was made from, or clone it whole",
+        )
 
 
 def _has_terminal() -> bool:

@@ -106,7 +106,8 @@ def compare_commits(paths: RepositoryPaths, base: str, head: str) -> Compared:
     apart = () if parted or tip in git.find_parents(root, wanted) else (_apart(root, tip),)
     # A clone in which nobody has worked, as a workflow makes one, is not asked again: nothing is kept there.
     # Few records are looked at in full: what the changes come from, and what is new.
-    today, shared = datetime.now(UTC).date(), Shared(paths.index if paths.index.is_dir() else None, keep=False)
+    index = paths.index if paths.index.is_dir() else None
+    today, shared = datetime.now(UTC).date(), Shared(index, keep=False, checked_out=True)
     try:
         after = read_snapshot(root, wanted, today=today, shared=shared)
     except SpecError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -57,6 +57,7 @@ from reconciler.spec.declared import DeclaredCell
 
 INFERRED = "inferred"
 _ACCURACY_PIN = f"{ACCURACY_DATASET}.sha256"
+_Locations = Callable[[], Mapping[str, str]]  # what makes them
 SHARED = ("benchmark.", "dataset.", "model.")  # names of all that datasets and models are made from
 
 
@@ -77,12 +78,15 @@ class CellCompiler:
         """``beside``: what another cell, which is under way, needs of it."""
         self._making, self._readers, self._cell = making, readers, cell
         self._reader = readers.reader(cell)
-        self._settings = CellSettings(strip_origins(self._reader.settings))
-        self._locations = collect_locations(self._reader)  # of all its resources, but for a test's own dataset
         self._rules = readers.rule_context(cell)
         self._marks = collect_marks(readers.declared, self._reader)
         if not beside:
             making.begin(cell)
+
+    @cached_property
+    def _settings(self) -> CellSettings:
+        """Their values, for details and for what few cells have."""
+        return CellSettings(strip_origins(self._reader.settings))
 
     def own(self, keys: SharedKeys) -> None:
         """A result of the cell's own runs."""
@@ -100,17 +104,17 @@ class CellCompiler:
         ups = [*runs, self._score(runs[0], dataset)]
         ups += [self._tested(test, ups, *timed) for test in ruled]
         reader = self._fresh()
-        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations={})
+        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations=dict)
 
     def _tied(self, made_of: list[Input]) -> None:
         """Of a cell whose accuracy run, where it has one, belongs to the performance run before it."""
         performance = self._run(PERFORMANCE, *made_of, answers=False)
-        if ACCURACY_FROM in self._settings:
+        if ACCURACY_FROM in self._reader.settings:
             return  # its result is put when that cell has its resources: ``leaning``
         accuracy = self._run(ACCURACY, *made_of, performance, answers=False)
         reader = self._fresh()
         ups = [performance, accuracy, self._score(accuracy, made_of[1])]
-        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations={})
+        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations=dict)
 
     def leaning(self) -> None:
         """The result of a cell for whose accuracy the run of another stands."""
@@ -121,7 +125,7 @@ class CellCompiler:
             self._making.made_already("score", Address(Kind.SCORE, str(source))),
         ]
         reader = self._fresh()
-        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations={})
+        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations=dict)
 
     def inferred(self) -> None:
         """A result of another cell's runs: it has no runs of its own."""
@@ -130,11 +134,13 @@ class CellCompiler:
         ups.append(self._making.made_already("score", Address(Kind.SCORE, str(source))))
         self._marks = tuple(sorted({*self._marks, INFERRED}))
         reader = self._fresh()
-        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations={})
+        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations=dict)
 
     def _backgrounds(self, keys: SharedKeys) -> list[Input]:
         """What computes beside its timed runs: engines and data of other cells, and how they are driven."""
         found: list[Input] = []
+        if BACKGROUND not in self._reader.settings:
+            return found
         for number, name in enumerate(self._settings.words(BACKGROUND)):
             benchmark, _, scenario = name.partition("/")
             at = replace(self._cell.cell, benchmark=benchmark, scenario=scenario)
@@ -201,20 +207,18 @@ class CellCompiler:
 
     def _tested(self, test: TestRules, runs: list[Input], made_from: Input, dataset: Input, *service: Input) -> Input:
         """A test with its verdict, on the cell's samples or on its own."""
-        locations = self._locations
+        locations = self._read_locations
         if has_own_dataset(self._reader, test.name):
             reader = use_own_dataset(self._reader, test.name)
-            locations = collect_locations(reader)
+            locations = partial(collect_locations, reader)
             at = Address(Kind.DATASET, f"{self._cell.cell}/{test.name}")
-            settings = partial(_read_settings_of, CellSettings(strip_origins(reader.settings)), Kind.DATASET)
+            settings = partial(_read_settings_of, reader, Kind.DATASET)
             own = {"settings": settings, "locations": locations, "marks": self._marks}
             dataset = self._making.put(at, collect_dataset_inputs(reader), reader, None, **own)
         audit = self._test(test, locations, made_from, dataset, *service)
         return self._verdict(test, audit, runs, dataset, locations)
 
-    def _test(
-        self, test: TestRules, locations: Mapping[str, str], made_from: Input, dataset: Input, *service: Input
-    ) -> Input:
+    def _test(self, test: TestRules, locations: _Locations, made_from: Input, dataset: Input, *service: Input) -> Input:
         reader = self._fresh()
         reader.get(BACKGROUND)
         inputs = [*collect_test_inputs(reader, self._scenario, test, made_from, dataset), *service]
@@ -223,7 +227,7 @@ class CellCompiler:
         return self._put(Kind.COMPLIANCE_TEST, test.name, inputs, reader, **own)
 
     def _verdict(
-        self, test: TestRules, audit: Input, runs: list[Input], dataset: Input, locations: Mapping[str, str]
+        self, test: TestRules, audit: Input, runs: list[Input], dataset: Input, locations: _Locations
     ) -> Input:
         reader = self._fresh()
         compared = [run for run in runs if run.name in test.compared_with]
@@ -245,7 +249,7 @@ class CellCompiler:
     def _put(self, kind: Kind, part: str, inputs: list[Input], reader: Reader, **extra: object) -> Input:
         """``part``: a run's mode or a test's name behind the cell."""
         address = Address(kind, f"{self._cell.cell}/{part}" if part else str(self._cell.cell))
-        own = {"settings": self._read_settings, "locations": self._locations, "rules": self._rules, **extra}
+        own = {"settings": self._read_settings, "locations": self._read_locations, "rules": self._rules, **extra}
         return self._making.put(address, inputs, reader, self._cell, marks=self._marks, **own)
 
     def _put_shared(self, kind: Kind, key: str, common: str, collect: Callable[[Reader], list[Input]]) -> Input:
@@ -255,16 +259,21 @@ class CellCompiler:
         address = Address(kind, cell.benchmark if key == common else str(cell))
         if reader.noted is None and self._making.share(address) is not None:
             return make_upstream_input(str(kind).lower(), address, key)
-        settings = partial(_read_settings_of, self._settings, kind)
-        own = {"settings": settings, "locations": self._locations, "marks": self._marks}
+        settings = partial(_read_settings_of, self._reader, kind)
+        own = {"settings": settings, "locations": self._read_locations, "marks": self._marks}
         return self._making.put(address, collect(reader), reader, None, **own)
 
     def _read_settings(self) -> CellSettings:
         return self._settings
 
+    def _read_locations(self) -> dict[str, str]:
+        """Of all its resources, but for a test's own dataset."""
+        return collect_locations(self._reader)
 
-def _read_settings_of(settings: CellSettings, kind: Kind) -> CellSettings:
+
+def _read_settings_of(reader: Reader, kind: Kind) -> CellSettings:
     """The preprocessing of a dataset, the quantisation of a model: without its prefix."""
+    settings = CellSettings(strip_origins(reader.settings))
     return CellSettings(settings.below(f"{str(kind).lower()}.settings."))
 
 

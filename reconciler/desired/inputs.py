@@ -78,14 +78,16 @@ class Reader(Struct):
 
     def take(self, *names: str) -> list[Input]:
         """The named settings that have a value, as inputs."""
-        self.note(*names)
+        if self.noted is not None:
+            self.noted.update(names)
         known = self.known
         return [Input(n, v.value, v.origin) for n in names if n in known and (v := known[n]).value is not None]
 
     def under(self, prefix: str, *, but: Container[str] = ()) -> list[Input]:
         """Every setting below a prefix, sorted by name, ``but`` those that only say where something is, or how an
         attempt is watched."""
-        self.note(f"{prefix}.*")
+        if self.noted is not None:
+            self.noted.add(f"{prefix}.*")
         ordered = self.ordered
         if not ordered:
             ordered += sorted(self.settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -43,8 +43,8 @@ class ResourceBuilder(Struct):
     def put(
         self, address: Address, inputs: list[Input], reader: Reader | None, cell: DeclaredCell | None, **extra: Any
     ) -> Input:
-        """Add one resource; gives back the input by which others are made from it. ``extra``: of its detail, the
-        settings as what makes them."""
+        """Add one resource; gives back the input by which others are made from it. ``extra``: of its detail,
+        settings and locations as what makes them, since few details are ever asked for."""
         ups = tuple([i.upstream for i in inputs if i.upstream is not None])
         key = make_key(address.kind, inputs)
         if reader is not None and reader.noted is not None:
@@ -74,8 +74,13 @@ class ResourceBuilder(Struct):
         return make_upstream_input(name, address, self.resources[address].key)
 
 
-def _make_detail(inputs: list[Input], settings: Callable[[], CellSettings] = CellSettings, **extra: Any) -> Detail:
-    return Detail(tuple(sorted(inputs, key=_name)), settings=settings(), **extra)
+def _make_detail(
+    inputs: list[Input],
+    settings: Callable[[], CellSettings] = CellSettings,
+    locations: Callable[[], Mapping[str, str]] = dict,
+    **extra: Any,
+) -> Detail:
+    return Detail(tuple(sorted(inputs, key=_name)), settings=settings(), locations=locations(), **extra)
 
 
 def _attempts(address: Address, reader: Reader | None, cell: DeclaredCell | None) -> int:

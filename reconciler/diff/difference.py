@@ -295,15 +295,14 @@ class Comparison(Struct):
             return
         cell = resource.cell
         assert cell is not None
-        if not is_published(self.chosen[cell]):
+        if not self.observed.tree_present or not is_published(self.chosen[cell]):
             return
         fingerprint = compute_fingerprint(resource, list(self.chosen[cell].all))
         self.rendered(resource, str(resource.cell), fingerprint)
 
     def rendered(self, resource: Resource, name: str, fingerprint: str) -> None:
-        """A tree that was never rendered here is not a difference: it is a pure function of what is recorded."""
-        if not self.observed.tree_present:
-            return
+        """Of a tree that is here: one that was never rendered is not a difference, being a pure function of what is
+        recorded."""
         before, edited = self.observed.rendered.get(name), self.observed.tree.get(name, ())
         if before != fingerprint:
             reason, note = (Reason.INPUT_CHANGED, "rendered from other inputs") if before else (Reason.NOT_RECORDED, "")
@@ -320,6 +319,8 @@ class Comparison(Struct):
             return
         for path, _ in self.observed.tree.get("", ()):
             self.drifts.append(Drift(resource.address, path, "unknown", "left alone: it was not rendered here"))
+        if not self.observed.tree_present:
+            return
         pending = {str(a.cell) for a in self.changes if str(a.cell) in self.observed.rendered}
         kept = {name for name in self.observed.rendered if name != "submission" and self.is_frozen(name)}
         cells = list_published_cells(self.chosen) | pending | kept

@@ -20,12 +20,13 @@ from reconciler import git
 from reconciler.codec import CodecError, decode_packed, encode_packed
 from reconciler.errors import RecordError
 from reconciler.files import hash_bytes, read_checked, stamp_sources, write_cache
-from reconciler.foreign import LARGEST_RECORD
-from reconciler.git_history import find_tree, stream_blobs
+from reconciler.foreign import LARGEST_RECORD, read_regular
+from reconciler.git_history import find_tree, name_blobs_at, stream_blobs
 from reconciler.quantities import parse_decimal
 from reconciler.record.codec import compose_record_id, decode, summarize
 from reconciler.record.index import SUMMARY_SOURCES, group_records
 from reconciler.resource.records import Record, Recorded, Summary
+from reconciler.spec.files import compute_blob_id
 
 RECORDS = "state/records"
 THIN = Decimal(2)  # per cent of headroom below which a margin is called thin
@@ -88,10 +89,12 @@ class Committed(Struct, frozen=True, dict=True):
 
 class RecordReader(Struct, dict=True):
     """``index``: the folder of what other processes know; None to believe nobody. ``keep``: the records themselves,
-    and not only what comparing needs, since most will be asked for."""
+    and not only what comparing needs, since most will be asked for. ``checked_out``: a file of the work tree stands for
+    git's blob where it has that name, which takes a quarter of the time; who audits git asks git."""
 
     index: Path | None = None
     keep: bool = True
+    checked_out: bool = False
     _records: dict[tuple[str, str], Record] = field(default_factory=dict)
     _new: bool = False
     _last: tuple[object, Committed] | None = None
@@ -109,12 +112,13 @@ class RecordReader(Struct, dict=True):
         return self._last[1]
 
     def _read(self, root: Path, commit: str) -> Committed:
-        files = {path: at for path, at in git.list_files_at(root, commit, [RECORDS]).items() if path.endswith(".json")}
-        wrong = self._learn(root, files)
+        there = name_blobs_at(root, commit, [RECORDS])
+        files = {path: blob for path, blob in there.items() if path.endswith(".json")}
+        wrong = self._learn(root, commit, files)
         summaries: dict[str, Summary] = {}
         thin: dict[str, tuple[str, ...]] = {}
         places: dict[str, tuple[str, str]] = {}
-        for path, (blob, _) in files.items():
+        for path, blob in files.items():
             if path in wrong:
                 continue
             known = self._known[path, blob]
@@ -125,21 +129,43 @@ class RecordReader(Struct, dict=True):
         read = {i: self._records[place] for i, place in places.items() if place in self._records}
         return Committed(CommitRecords(root, places, read), summaries, thin, wrong)
 
-    def _learn(self, root: Path, files: Mapping[str, tuple[str, int]]) -> dict[str, str]:
+    def _learn(self, root: Path, commit: str, files: Mapping[str, str]) -> dict[str, str]:
         """Path of each that is no record → what is wrong with it."""
-        new = {path: at for path, at in files.items() if (path, at[0]) not in self._known}
-        wrong = {p: f"it has {n:,} bytes, too many for a record" for p, (_, n) in new.items() if n > LARGEST_RECORD}
-        due = [(path, blob) for path, (blob, _) in new.items() if path not in wrong]
-        lacking = []
-        for (path, blob), data in zip(due, stream_blobs(root, [blob for _, blob in due]), strict=True):
+        wrong: dict[str, str] = {}
+        due = [(path, blob) for path, blob in files.items() if (path, blob) not in self._known]
+        if self.checked_out:
+            due = [at for at in due if not self._learn_file(root, *at, wrong)]
+        lacking = {}
+        contents = stream_blobs(root, [blob for _, blob in due], LARGEST_RECORD)
+        for (path, blob), data in zip(due, contents, strict=True):
             if data is None:
-                lacking.append((path, blob))
+                lacking[path] = blob
             else:
                 self._check(path, blob, data, wrong)
-        late = git.read_blobs(root, [blob for _, blob in lacking])
-        for path, blob in lacking:
-            self._check(path, blob, late.get(blob), wrong)
+        if lacking:
+            self._learn_lacking(root, commit, lacking, wrong)
         return {path: wrong[path] for path in files if path in wrong}
+
+    def _learn_file(self, root: Path, path: str, blob: str, wrong: dict[str, str]) -> bool:
+        """Whether the work tree has it as the commit does."""
+        try:
+            data = read_regular(f"{root}/{path}", LARGEST_RECORD, follow=False)
+        except OSError:
+            return False
+        same = compute_blob_id(data) == blob
+        if same:
+            self._check(path, blob, data, wrong)
+        return same
+
+    def _learn_lacking(self, root: Path, commit: str, lacking: Mapping[str, str], wrong: dict[str, str]) -> None:
+        """What is too large, or not here. Only for this are sizes asked for, for which git opens every file."""
+        sizes = {path: size for path, (_, size) in git.list_files_at(root, commit, [RECORDS]).items()}
+        large = {path: sizes[path] for path in lacking if sizes.get(path, 0) > LARGEST_RECORD}
+        wrong |= {path: f"it has {size:,} bytes, too many for a record" for path, size in large.items()}
+        due = {path: blob for path, blob in lacking.items() if path not in large}
+        late = git.read_blobs(root, due.values())
+        for path, blob in due.items():
+            self._check(path, blob, late.get(blob), wrong)
 
     def _check(self, path: str, blob: str, data: bytes | None, wrong: dict[str, str]) -> None:
         try:

@@ -77,15 +77,17 @@ class Snapshot(Struct, frozen=True, dict=True):
 
 class Shared(Struct, dict=True):
     """What snapshots of one repository have in common, which the second need not make again: most records, and cells.
-    ``index``: the folder of this machine's caches; None to believe none. ``keep``: whole records, too."""
+    ``index``: the folder of this machine's caches; None to believe none. ``keep``: whole records, too.
+    ``checked_out``: records may be read where the work tree has them."""
 
     index: Path | None = None
     keep: bool = True
+    checked_out: bool = False
     compiled: DesiredCache = field(default_factory=DesiredCache)
 
     @cached_property
     def reader(self) -> RecordReader:
-        return RecordReader(self.index, self.keep)
+        return RecordReader(self.index, self.keep, self.checked_out)
 
 
 def read_snapshot(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
-from harness.contract import CLOCK_SET
+from harness.catalog import CLOCK_SET
 from reconciler.errors import ReconcilerError
 from reconciler.files import replace as write
 from reconciler.foreign import describe_strange, read_regular

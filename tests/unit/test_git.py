@@ -259,13 +259,26 @@ def test_blobs_in_refs_of_every_branch(committed: Path) -> None:
     assert git.list_blobs_in_refs(committed, "nothing") == ()
 
 
-def test_stream_gives_each_blob_in_the_order_of_the_questions_and_none_for_what_is_not_here(committed: Path) -> None:
+def test_stream_gives_blobs_in_order_and_none_for_what_is_large_or_not_here(committed: Path) -> None:
     (blob,) = (blob for blob, _ in git.list_files_at(committed, "HEAD").values())
     empty = run(committed, "hash-object", "-w", os.devnull)
     asked = [empty, "0" * 40, blob, blob]
     text = b"one: 1\ntwo: 2\nthree: 3\n"
-    assert list(git_history.stream_blobs(committed, asked)) == [b"", None, text, text]
-    assert list(git_history.stream_blobs(committed, [])) == []
+    assert list(git_history.stream_blobs(committed, asked, 100)) == [b"", None, text, text]
+    assert list(git_history.stream_blobs(committed, [], 100)) == []
+    assert list(git_history.stream_blobs(committed, [blob, empty], len(text))) == [text, b""]
+    assert list(git_history.stream_blobs(committed, [blob, empty], len(text) - 1)) == [None, b""]
+
+
+def test_blobs_are_named_without_being_opened(committed: Path) -> None:
+    files = git.list_files_at(committed, "HEAD")
+    named = {path: blob for path, (blob, _) in files.items()}
+    assert git_history.name_blobs_at(committed, "HEAD", ["specs"]) == {
+        p: b for p, b in named.items() if p.startswith("specs/")
+    }
+    for blob in named.values():
+        (committed / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    assert git_history.name_blobs_at(committed, "HEAD", ["."]) == named
 
 
 def test_many_damaged_blobs_stop_nobody(committed: Path) -> None:
@@ -278,7 +291,7 @@ def test_many_damaged_blobs_stop_nobody(committed: Path) -> None:
         path = committed / ".git/objects" / blob[:2] / blob[2:]
         path.chmod(0o644)
         path.write_bytes(b"no object")
-    assert set(git_history.stream_blobs(committed, blobs)) == {None}
+    assert set(git_history.stream_blobs(committed, blobs, 100)) == {None}
     with git.open_blobs(committed) as reader:
         assert reader.read(blobs) == {}
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from msgspec.structs import replace
 from reconciler import git
 from reconciler.errors import RecordError
 from reconciler.files import RepositoryPaths
+from reconciler.git_history import stream_blobs
+from reconciler.history import commit_records
 from reconciler.history.commit_records import CommitRecords, Committed, RecordReader
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
@@ -84,6 +88,56 @@ def test_records_that_are_not_kept_are_checked_when_they_are_asked_for(recorded:
     kept, found = RecordReader().read(recorded, commit), RecordReader(keep=False).read(recorded, commit)
     assert found.summaries == kept.summaries
     assert dict(found.records) == dict(kept.records)
+
+
+def edit_file(path: Path) -> None:
+    path.write_text(path.read_text().replace('"Done"', '"Failed"'))
+
+
+def replace_by_link(path: Path) -> None:
+    moved = path.rename(path.with_suffix(".moved"))
+    path.symlink_to(moved)
+
+
+def replace_by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("change", [Path.exists, edit_file, Path.unlink, replace_by_link, replace_by_pipe])
+def test_work_tree_stands_for_a_commit_only_as_far_as_it_is_the_same(
+    recorded: Path, change: Callable[[Path], object]
+) -> None:
+    commit = git.resolve(recorded, "HEAD")
+    committed = RecordReader().read(recorded, commit)
+    change(min((recorded / "state/records/Run").glob("*.json")))
+    found = RecordReader(checked_out=True).read(recorded, commit)
+    assert (found.summaries, dict(found.records)) == (committed.summaries, dict(committed.records))
+    assert found.damaged == {}
+
+
+def test_records_in_the_work_tree_are_not_asked_of_git(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def stream(root: Path, blobs: Sequence[str], largest: int) -> Iterator[bytes | None]:
+        asked.extend(blobs)
+        return stream_blobs(root, blobs, largest)
+
+    monkeypatch.setattr(commit_records, "stream_blobs", stream)
+    commit, changed = git.resolve(recorded, "HEAD"), min((recorded / "state/records/Run").glob("*.json"))
+    blob = git.list_files_at(recorded, commit)[changed.relative_to(recorded).as_posix()][0]
+    edit_file(changed)
+    RecordReader(checked_out=True).read(recorded, commit)
+    assert asked == [blob]
+
+
+@pytest.mark.parametrize("checked_out", [False, True])
+def test_a_record_that_was_committed_changed_is_damaged_in_the_work_tree_too(recorded: Path, checked_out: bool) -> None:
+    path = min((recorded / "state/records/Run").glob("*.json"))
+    edit_file(path)
+    Repository(recorded).commit()
+    found = RecordReader(checked_out=checked_out).read(recorded, git.resolve(recorded, "HEAD"))
+    assert found.damaged == {path.relative_to(recorded).as_posix(): "it was changed after it was written"}
 
 
 def test_an_edited_record_is_damaged_whatever_was_kept_of_it(recorded: Path) -> None:

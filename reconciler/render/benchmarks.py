@@ -9,6 +9,7 @@ from typing import Any
 
 from reconciler.fetching.scratch import Found
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, SourceFacts
+from reconciler.mlperf.benchmark_files import SourceFile
 from reconciler.quantities import show_size
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.explanation import render_table
@@ -128,12 +129,20 @@ def _render_files(here: Sequence[Found], name: str, paint: Paint) -> list[str]:
             show_size(found.file.size),
             found.why or str(found.presence),
             "optional" if found.file.optional else "",
-            f"{found.file.digest.algorithm} {found.file.digest.value}" if found.file.digest else "no digest published",
+            _show_digest(found.file),
         )
         for found in here
     ]
     title = f"in the scratch space (`reconcile fetch {name}`)"
     return ["", paint(title, Tone.HEADING), *render_table(rows, indent=2)] if rows else []
+
+
+def _show_digest(file: SourceFile) -> str:
+    """That of an archive is of nothing that lies on disk later."""
+    if file.digest is None:
+        return "no digest published"
+    of = f" of {file.archive}" if file.is_archive else ""
+    return f"{file.digest.algorithm} {file.digest.value}{of}"
 
 
 def _render_source(kind: str, source: SourceFacts, paint: Paint) -> list[str]:

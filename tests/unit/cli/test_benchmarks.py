@@ -28,6 +28,13 @@ def test_a_page_says_what_must_be_on_disk_and_where_to_get_it() -> None:
         assert part in told
 
 
+def test_a_digest_of_an_archive_is_told_from_that_of_a_file() -> None:
+    """Nobody could find it by hashing what came out of it."""
+    told = CliRunner().invoke(command, ["show", "resnet50"], standalone_mode=False).output
+    assert "md5 f963098ea0e785a968ca1eb634003a90 of caffe_ilsvrc12.tar.gz" in told
+    assert "md5 f6a4da60cd5f084d97efc2c1ddb10beb\n" in told
+
+
 def test_both_say_what_is_missing_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLPERF_SCRATCH_PATH", str(tmp_path))
     (tmp_path / "data/imagenet").mkdir(parents=True)

@@ -155,6 +155,10 @@ def _render_source(kind: str, source: SourceFacts, paint: Paint) -> list[str]:
         "download": ", ".join(source.sources),
         "by hand": source.by_hand,
         "calibration": source.calibration,
+        "settings": ", ".join(
+            name if isinstance(known, str) else f"{name} ({', '.join(known)})"
+            for name, known in (source.settings or {}).items()
+        ),
         "inputs": _show_tensors(source.inputs),
         "outputs": _show_tensors(source.outputs),
     }

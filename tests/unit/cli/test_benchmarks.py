@@ -28,6 +28,11 @@ def test_a_page_says_what_must_be_on_disk_and_where_to_get_it() -> None:
         assert part in told
 
 
+def test_a_page_names_the_settings_that_a_spec_may_write() -> None:
+    told = CliRunner().invoke(command, ["show", "bert"], standalone_mode=False).output
+    assert "settings     dtype (int64, int32), count, unpublished" in told
+
+
 def test_a_digest_of_an_archive_is_told_from_that_of_a_file() -> None:
     """Nobody could find it by hashing what came out of it."""
     told = CliRunner().invoke(command, ["show", "resnet50"], standalone_mode=False).output

@@ -14,6 +14,7 @@ from harness.contract import BENCHMARKS, Progress
 from reconciler import git
 from reconciler.cli.shared.new_repository import (
     SCHEMA,
+    WORKFLOW_FILE,
     explain_unwritable,
     propose_this_machine,
     write_repository,
@@ -78,8 +79,7 @@ _CATEGORY = click.Option(
 )
 _SAMPLES = click.Option(
     ["--samples"],
-    type=click.IntRange(min=0),
-    default=0,
+    type=click.IntRange(min=1),
     help="How many samples to generate for each, instead of its own number.",
 )
 _SEED = click.Option(
@@ -96,7 +96,7 @@ def command(
     round_name: str,
     division: str,
     category: str,
-    samples: int,
+    samples: int | None,
     seed: int,
     busy: bool,
     as_json: bool,
@@ -112,7 +112,9 @@ def command(
     with explain_unwritable(root, "reconcile rehearse --output DIR"):
         root.mkdir(parents=True, exist_ok=True)
         generated = {
-            item.facts.code: generate(root, item.facts, size=size, seed=seed, samples=samples, moved=_Teller(as_json))
+            item.facts.code: generate(
+                root, item.facts, size=size, seed=seed, samples=samples or 0, moved=_Teller(as_json)
+            )
             for item in chosen
         }
         _tell_generated(root, generated, as_json=as_json)
@@ -198,7 +200,7 @@ def _write(root: Path, spec: str) -> None:
     ignored = root / FOLDER / ".gitignore"
     if not ignored.exists():
         replace(ignored, b"*\n")
-    paths = (f"specs/{_NAME}.yaml", SCHEMA, CALIBRATION, ".gitignore", ".gitattributes", "README.md")
+    paths = (f"specs/{_NAME}.yaml", SCHEMA, CALIBRATION, ".gitignore", ".gitattributes", "README.md", WORKFLOW_FILE)
     if git.is_dirty(root, paths):
         git.commit(root, paths, "Declare the rehearsal")
 

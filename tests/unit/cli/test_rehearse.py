@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -215,6 +216,15 @@ def test_a_rehearsal_is_green_then_in_sync_and_cannot_be_packed(
     again = run(asked)
     assert again["pass"]["outcomes"] == []
     assert [item["made"] for item in again["generated"]] == [False]
+    left = subprocess.run(["git", "-C", folder, "status", "--porcelain"], capture_output=True, text=True, check=True)
+    assert left.stdout == ""
+
+
+def test_no_sample_at_all_is_not_taken_for_the_usual_number(tmp_path: Path) -> None:
+    asked = ["resnet50", "--samples", "0", "--output", str(tmp_path / "rehearsal")]
+    told = CliRunner().invoke(command, asked, standalone_mode=False)
+    assert "0 is not in the range x>=1" in str(told.exception)
+    assert not (tmp_path / "rehearsal").exists()
 
 
 def run(arguments: list[str]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def test_marks_and_empty_lines_of_editors_say_nothing(folder: Path) -> None:
 def test_a_manifest_without_a_text_is_refused(folder: Path, transcript: object) -> None:
     files = [{"fname": f"{CHAPTER}/2277-149896-0000.flac", "speed": 1}]
     (folder / "data" / librispeech.MANIFEST).write_text(json.dumps([{"files": files, "transcript": transcript}]))
-    with pytest.raises(HarnessError, match="is not the manifest .* is no transcript"):
+    with pytest.raises(HarnessError, match=r"is not the manifest .* is no transcript"):
         build(folder)
 
 

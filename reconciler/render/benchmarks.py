@@ -78,7 +78,11 @@ def render_benchmark_page(
     facts: BenchmarkFacts, rounds: Rounds, here: Sequence[Found], paint: Paint = show_plain
 ) -> str:
     """Everything about one benchmark, in the order in which a user needs it."""
-    needed = "dataset: {path: …}, model: {path: …}" if facts.support.runs else "harness: {command: […], …}"
+    needed = (
+        "dataset: {path: …}, model: {path: …}, engine: {backend: …}"
+        if facts.support.runs
+        else "harness: {command: […], …}"
+    )
     spec = f"benchmarks: {{{next(iter(facts.names))}: {{{needed}}}}}"
     general = [
         ("in a spec", spec),

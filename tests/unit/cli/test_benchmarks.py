@@ -12,6 +12,7 @@ from reconciler.cli.benchmarks import command
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.benchmark_facts import find_benchmark_facts
 from reconciler.mlperf.documents import parse_yaml_mapping
+from tests.unit.spec.writing import load_texts
 
 
 def test_the_list_names_each_with_its_rounds() -> None:
@@ -26,6 +27,19 @@ def test_a_page_says_what_must_be_on_disk_and_where_to_get_it() -> None:
     told = CliRunner().invoke(command, ["show", "resnet"], standalone_mode=False).output
     for part in ("val_map.txt", "image-net.org", "resnet50_v1.onnx", "input_tensor:0 float32 [3, 224, 224]"):
         assert part in told
+
+
+def test_the_line_of_a_page_is_all_that_a_spec_must_say_of_a_benchmark(tmp_path: Path) -> None:
+    told = CliRunner().invoke(command, ["show", "bert"], standalone_mode=False).output
+    (line,) = [line.strip().removeprefix("in a spec").strip() for line in told.splitlines() if "in a spec" in line]
+    written = line.replace("backend: …", "backend: onnxruntime").replace("…", "/data")
+    spec = (
+        "apiVersion: mlperf-reconciler/v1\nkind: Submission\nmetadata: {name: one}\nspec:\n  round: v6.1\n"
+        f"  submitter: ACME\n  systems: {{box: {{category: edge, status: available}}}}\n  {written}\n"
+        "  divisions: {closed: {box: {bert: {Offline: {target_qps: 10}}}}}\n"
+    )
+    (cell,) = load_texts(tmp_path, main=spec).cells
+    assert cell.settings["benchmark.official"].value == "bert-99"
 
 
 def test_a_page_names_the_settings_that_a_spec_may_write() -> None:

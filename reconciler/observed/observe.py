@@ -157,7 +157,8 @@ def find_obstacle(
     if code is not None and lacking:
         name = locations["benchmark.code"]
         return Obstacle(
-            f"{', '.join(lacking)} of benchmark {name} is not installed here", installing(code.extra or code.module)
+            f"{', '.join(lacking)} of benchmark {name} {'is' if len(lacking) == 1 else 'are'} not installed here",
+            installing(code.extra or code.module),
         )
     return None
 

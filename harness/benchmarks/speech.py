@@ -64,8 +64,8 @@ def count_samples(path: Path, fix: str) -> int:
 def _check_sound(path: Path, info: Any, fix: str) -> None:
     """Its end is read too: what is cut off is told before any other file has been prepared."""
     if info.samplerate != RATE or info.channels != 1:
-        what = f"{info.channels} channels of {info.samplerate} Hz"
-        raise HarnessError(f"{path} has {what}, not one of {RATE}", "input", fix)
+        what = f"{info.channels} channel{'' if info.channels == 1 else 's'} of {info.samplerate} Hz"
+        raise HarnessError(f"{path} has {what}, not 1 of {RATE}", "input", fix)
     if info.frames > _MOST_SAMPLES:
         raise HarnessError(f"{path} claims {info.frames:,} samples: more than an hour is no utterance", "input", fix)
     if info.frames:

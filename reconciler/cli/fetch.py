@@ -93,7 +93,10 @@ def command(
     """
     chosen = _choose(names)
     place = find_scratch(os.environ, scratch)
-    due = decide(place, chosen, Mirror(mirror) if mirror else None, optional=optional)
+    read_from = Mirror(mirror) if mirror else None
+    if read_from is not None:
+        read_from.check()
+    due = decide(place, chosen, read_from, optional=optional)
     free = measure_free(place)
     if dry_run:
         ended = [foresee(place, item) for item in due]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from harness.contract import BENCHMARKS, Progress
 from reconciler import git
 from reconciler.cli.shared.new_repository import (
     SCHEMA,
+    WORKFLOW_FILE,
     explain_unwritable,
     propose_this_machine,
     write_repository,
@@ -78,8 +79,7 @@ _CATEGORY = click.Option(
 )
 _SAMPLES = click.Option(
     ["--samples"],
-    type=click.IntRange(min=0),
-    default=0,
+    type=click.IntRange(min=1),
     help="How many samples to generate for each, instead of its own number.",
 )
 _SEED = click.Option(
@@ -96,7 +96,7 @@ def command(
     round_name: str,
     division: str,
     category: str,
-    samples: int,
+    samples: int | None,
     seed: int,
     busy: bool,
     as_json: bool,
@@ -112,7 +112,9 @@ def command(
     with explain_unwritable(root, "reconcile rehearse --output DIR"):
         root.mkdir(parents=True, exist_ok=True)
         generated = {
-            item.facts.code: generate(root, item.facts, size=size, seed=seed, samples=samples, moved=_Teller(as_json))
+            item.facts.code: generate(
+                root, item.facts, size=size, seed=seed, samples=samples or 0, moved=_Teller(as_json)
+            )
             for item in chosen
         }
         _tell_generated(root, generated, as_json=as_json)
@@ -138,29 +140,53 @@ def _choose(words: Sequence[str], *, as_json: bool) -> list[Rehearsed]:
     facts = [
         found for code, found in load_benchmark_facts().items() if code in BENCHMARKS and BENCHMARKS[code].rehearsed
     ]
-    names = [name for word in words for name in word.split(",") if name] or _list_ready(facts, as_json=as_json)
-    found = (find_rehearsed(name, facts) for name in names)
+    named = [name for word in words for name in word.split(",") if name]
+    found = [find_rehearsed(name, facts) for name in named or _list_ready(facts, as_json=as_json)]
+    if named and (missing := _find_all_missing([item.facts for item in found], list_installed())):
+        lacking = _name_missing([item.facts for item in found], missing)
+        raise ReconcilerError(f"packages are missing for the rehearsal: {lacking}", fix=_install(missing))
     return list({item.entry: item for item in found}.values())
 
 
 def _list_ready(facts: Sequence[BenchmarkFacts], *, as_json: bool) -> list[str]:
     """Their names; the others are told of. ReconcilerError where none is left."""
-    installed = list_installed()
-    missing = {item.code: needed for item in facts if (needed := _find_missing(item, installed))}
-    if missing:
-        names = {item.code: next(iter(item.names)) for item in facts}
-        left_out = ", ".join(f"{names[code]} ({join_listing(needed)})" for code, needed in missing.items())
-        fix = installing(",".join(dict.fromkeys(BENCHMARKS[code].extra or code for code in missing)))
+    if missing := _find_all_missing(facts, list_installed()):
+        left_out, fix = _name_missing(facts, missing), _install(missing)
         if len(missing) == len(facts):
             raise ReconcilerError(f"no benchmark can be rehearsed here; what is missing: {left_out}", fix=fix)
         say(f"Left out, since packages are missing: {left_out}.\n    fix: {fix}", err=as_json)
     return [next(iter(item.names)) for item in facts if item.code not in missing]
 
 
+def _find_all_missing(facts: Iterable[BenchmarkFacts], installed: Mapping[str, str]) -> dict[str, list[str]]:
+    """Code of a benchmark → its packages that are not here; nothing of one that has all."""
+    return {item.code: needed for item in facts if (needed := _find_missing(item, installed))}
+
+
+def _name_missing(facts: Iterable[BenchmarkFacts], missing: Mapping[str, Sequence[str]]) -> str:
+    names = {item.code: next(iter(item.names)) for item in facts}
+    return ", ".join(f"{names[code]} ({join_listing(needed)})" for code, needed in missing.items())
+
+
+def _install(missing: Mapping[str, Sequence[str]]) -> str:
+    """Of a benchmark, and of the backend that it is rehearsed with, whichever lacks something."""
+    extras: list[str] = []
+    for code, needed in missing.items():
+        backend = BACKENDS[_find_backend(load_benchmark_facts()[code])]
+        of_backend = backend.distributions[0] in needed
+        extras += [BENCHMARKS[code].extra or code] if len(needed) > of_backend else []
+        extras += [backend.extra] if of_backend else []
+    return installing(",".join(dict.fromkeys(extras)))
+
+
+def _find_backend(facts: BenchmarkFacts) -> str:
+    assert facts.rehearsal is not None, f"{facts.code} has no rehearsal"
+    return str(facts.rehearsal.benchmark["engine"]["backend"])
+
+
 def _find_missing(facts: BenchmarkFacts, installed: Mapping[str, str]) -> list[str]:
     """Packages that its rehearsal needs and this interpreter does not have, each by its usual name."""
-    assert facts.rehearsal is not None, f"{facts.code} has no rehearsal"
-    backend = str(facts.rehearsal.benchmark["engine"]["backend"])
+    backend = _find_backend(facts)
     missing = find_missing_libraries(BENCHMARKS[facts.code], installed)
     if find_backend_version(backend, installed) is None:
         missing.append(BACKENDS[backend].distributions[0])
@@ -198,7 +224,7 @@ def _write(root: Path, spec: str) -> None:
     ignored = root / FOLDER / ".gitignore"
     if not ignored.exists():
         replace(ignored, b"*\n")
-    paths = (f"specs/{_NAME}.yaml", SCHEMA, CALIBRATION, ".gitignore", ".gitattributes", "README.md")
+    paths = (f"specs/{_NAME}.yaml", SCHEMA, CALIBRATION, ".gitignore", ".gitattributes", "README.md", WORKFLOW_FILE)
     if git.is_dirty(root, paths):
         git.commit(root, paths, "Declare the rehearsal")
 

@@ -98,6 +98,8 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
             message = f"{code.value} ({what}) is not the data and model of {official.value}, which closed results need"
             yield _at(code.origin, path, message, fix)
             return
+    if ruleset.binds(division, "accuracy"):
+        yield from _shortened(cell, path)
     yield from _wrong_device(cell, path)
     if cell.cell.scenario in _PACED and not _has_target(cell):
         message = f"target_qps is missing: LoadGen would ask for 1 query/s in {cell.cell.scenario}"
@@ -111,6 +113,21 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
         message = f"the command of {cell.cell.benchmark} does not say where its code is, so that none is published"
         fix = "write 'code: FOLDER' beside the command, or `source` in the benchmark"
         yield _at(settings[COMMAND].origin, f"{path}.harness", message, fix)
+
+
+def _shortened(cell: DeclaredCell, path: str) -> Iterator[Problem]:
+    """A dataset of fewer samples than the published one, or of others."""
+    code, prefix = cell.settings.get("benchmark.code"), "dataset.settings."
+    facts = find_benchmark_facts(str(code.value)) if code is not None else None
+    count, unpublished = (cell.settings.get(f"{prefix}{name}") for name in ("count", "unpublished"))
+    if facts is not None and count is not None and 0 < int(str(count.value)) < facts.dataset.samples:
+        message = f"{count.value} samples are not the {facts.dataset.samples:,} that closed results need"
+        fix = "take count out, move the cell to the open division, or set `rehearsal: true`"
+        yield _at(count.origin, f"{path}.{prefix}count", message, fix)
+    if facts is not None and unpublished is not None and unpublished.value is True:
+        message = "samples that nobody has published are not the dataset that closed results need"
+        fix = "take unpublished out, move the cell to the open division, or set `rehearsal: true`"
+        yield _at(unpublished.origin, f"{path}.{prefix}unpublished", message, fix)
 
 
 def _wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:

@@ -27,6 +27,7 @@ from reconciler.mlperf.benchmark_files import GIT, FileDigest
 from reconciler.storage_errors import convert_storage_errors
 
 _READ = 1 << 20
+_START = 512  # bytes that tell a page of the web
 _LONGEST = 60.0  # seconds between two attempts, where the server does not ask for more
 
 
@@ -277,6 +278,9 @@ def _verify(item: Download, address: str, whole: _Whole) -> Downloaded:
         found = hash_with(item.part, GIT)
     if not whole.size:
         raise WrongDigestError(f"{address} gives an empty file", fix="name a mirror: --mirror URL|DIR")
+    if asked is None and _is_page(item.part):
+        fix = "look at the address in a browser: it may ask who you are; or name a mirror: --mirror URL|DIR"
+        raise WrongDigestError(f"{address} gives a web page, not the file", fix=fix)
     if asked is not None and not asked.accepts(found):
         said = (
             f"{address}: the file there has the {asked.algorithm} {found}, and {asked.origin} publishes {asked.value}"
@@ -284,6 +288,12 @@ def _verify(item: Download, address: str, whole: _Whole) -> Downloaded:
         fix = "it may have been replaced, or something stands before it: look at the address; or name a mirror"
         raise WrongDigestError(said, fix=fix)
     return Downloaded(address, whole.size, sha256, asked)
+
+
+def _is_page(path: Path) -> bool:
+    """What servers send in place of a file that they do not give, as if all were well."""
+    with path.open("rb") as stream:
+        return stream.read(_START).lstrip().lower().startswith((b"<!doctype html", b"<html"))
 
 
 def _size(path: Path) -> int:

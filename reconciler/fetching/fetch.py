@@ -69,6 +69,16 @@ class Mirror(Struct, frozen=True):
         folder = self.folder
         return (folder / path).as_uri() if folder else f"{self.address.rstrip('/')}/{quote(path)}"
 
+    def check(self) -> None:
+        """Raises ReconcilerError where it cannot be one."""
+        scheme, marked, _ = self.address.partition("://")
+        if marked and scheme.lower() not in ("http", "https", "file"):
+            raise ReconcilerError(
+                f"the mirror {self.address} cannot be read", fix="name a folder, or an address of http, https or file"
+            )
+        if self.folder is not None and not self.folder.is_dir():
+            raise ReconcilerError(f"the mirror {self.folder} is not a folder here", fix="mount it, or name another one")
+
 
 class Due(Struct, frozen=True):
     """A file and the way in which it comes. ``packed``: ``addresses`` give the archive that it is in."""
@@ -139,7 +149,7 @@ def _choose_way(benchmark: str, found: Found, mirror: Mirror | None) -> Due:
     if folder is not None and any(find_files(folder, file.path)):
         return Due(benchmark, found, Way.COPY, (mirror.locate(file.path),) if not file.is_pattern else (str(folder),))
     if file.is_archive:
-        place = f"{PurePosixPath(file.path).parent}/{_name_archive(file.sources[0])}"
+        place = f"{PurePosixPath(file.path).parent}/{file.archive}"
         return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(place),), True)
     if file.listed_in:
         return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(str(PurePosixPath(file.path).parent)),))
@@ -231,13 +241,25 @@ def _fetch_one(scratch: Scratch, due: Due, limits: DownloadLimits, progress: Dow
     elif due.file.listed_in:
         bring = _bring_listed
     try:
-        return FetchResult(due, Fate.FETCHED, bring(scratch, due, limits, progress))
+        came = FetchResult(due, Fate.FETCHED, bring(scratch, due, limits, progress))
+        return _judge_copies(scratch, came) if due.way is Way.COPY and due.file.is_pattern else came
     except DownloadStoppedError:
         raise
     except ReconcilerError as error:
         return FetchResult(due, Fate.FAILED, why=error.message, fix=error.fix)
     except OSError as error:
         return FetchResult(due, Fate.FAILED, why=f"{due.file.path}: {error}", fix="look at that place, and fetch again")
+
+
+def _judge_copies(scratch: Scratch, came: FetchResult) -> FetchResult:
+    """A mirror may have only some of the files of a pattern."""
+    found = look_for(scratch, came.due.file, deep=False)
+    if not found.is_due:
+        return came
+    if not came.due.file.sources:
+        return FetchResult(came.due, Fate.BY_HAND, why=found.why, fix=show_by_hand(scratch, came.due))
+    fix = "complete the mirror, or fetch without it"
+    return FetchResult(came.due, Fate.FAILED, why=f"{found.path}: {found.why}", fix=fix)
 
 
 def _bring_file(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:

@@ -141,7 +141,8 @@ def find_validator(headers: HTTPMessage | Mapping[str, str]) -> str:
 
 
 def _judge_refusal(address: str, error: urllib.error.HTTPError, start: int) -> Opened:
-    code, said = error.code, f"{address}: the server answers {error.code} {error.reason}"
+    reason = " ".join(str(error.reason).split())  # that of a loop of redirects has several lines
+    code, said = error.code, f"{address}: the server answers {error.code} {reason}"
     if code == _NOTHING_LEFT and start:
         raise NothingLeftError(said)
     if code in _BUSY:

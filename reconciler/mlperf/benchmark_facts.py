@@ -24,7 +24,10 @@ _FILE = "benchmark.yaml"
 
 class SourceFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A dataset or model as it is published. ``layout``: file → what it is; ``by_hand``: how to get what may not be
-    downloaded; ``sources``: addresses of what may; ``type``: of the inputs, as measurements name it."""
+    downloaded; ``sources``: addresses of what may; ``type``: of the inputs, as measurements name it.
+
+    ``settings``: those that it is made with, each with what it may be, "number" and "flag" beside lists; None where
+    nobody says."""
 
     title: str
     licence: str = ""
@@ -40,6 +43,7 @@ class SourceFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     sources: tuple[str, ...] = ()
     inputs: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, str | tuple[str, ...]] | None = None
 
 
 class RehearsalFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

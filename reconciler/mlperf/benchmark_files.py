@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
@@ -69,6 +70,11 @@ class SourceFile(Struct, frozen=True, kw_only=True):
     @property
     def is_archive(self) -> bool:
         return bool(self.member) or self.unpack is not None
+
+    @property
+    def archive(self) -> str:
+        """The name of the archive that it comes out of; "" where it comes as it is."""
+        return PurePosixPath(urlsplit(self.sources[0]).path).name if self.is_archive else ""
 
     @property
     def is_pattern(self) -> bool:

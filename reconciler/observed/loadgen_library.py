@@ -42,6 +42,17 @@ def read_seeds(library: Path) -> dict[str, int]:
         return {}
 
 
+def read_seeds_here() -> dict[str, int]:
+    """Of this interpreter's LoadGen; none where there is none."""
+    library = find_loadgen_library()
+    return read_seeds(library) if library is not None else {}
+
+
+def find_other_seeds(asked: Mapping[str, object], carried: Mapping[str, int]) -> bool:
+    """Whether a run would be made with other seeds than it is asked for, which refuses it once it has ended."""
+    return any(name in asked and str(asked[name]) != str(seed) for name, seed in carried.items())
+
+
 def explain_unavailable(round_name: str) -> str:
     """Why nothing can be run in a round; "" where its LoadGen can be had."""
     if round_name not in UNAVAILABLE:

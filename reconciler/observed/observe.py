@@ -13,7 +13,7 @@ from reconciler.files import RepositoryPaths
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import find_backend_version, find_missing_libraries
-from reconciler.observed.loadgen_library import IMPORT_ONLY, explain_unavailable
+from reconciler.observed.loadgen_library import IMPORT_ONLY, explain_install, explain_unavailable, find_other_seeds
 from reconciler.observed.machine import find_missing_queue, find_unlike, list_accelerators
 from reconciler.observed.probed_nodes import (
     ProbedNodes,
@@ -157,9 +157,22 @@ def find_obstacle(
     if code is not None and lacking:
         name = locations["benchmark.code"]
         return Obstacle(
-            f"{', '.join(lacking)} of benchmark {name} is not installed here", installing(code.extra or code.module)
+            f"{', '.join(lacking)} of benchmark {name} {'is' if len(lacking) == 1 else 'are'} not installed here",
+            installing(code.extra or code.module),
         )
     return None
+
+
+def find_wrong_loadgen(desired: Desired, address: Address, carried: Callable[[], Mapping[str, int]]) -> Obstacle | None:
+    """That the LoadGen of this interpreter, which has the seeds ``carried``, is that of another round. What a command
+    or another interpreter has is not known here; compliance tests have seeds of their own, and follow their run."""
+    detail, submission = desired.detail(address), desired.submission
+    system = submission.systems.get(detail.locations.get("system", ""))
+    ours = system is not None and system.runs_here and not system.launcher.python
+    if not ours or COMMAND in detail.locations or not find_other_seeds(detail.values(), carried()):
+        return None
+    message = f"the installed LoadGen does not carry the seeds of round {submission.round}: its runs would be refused"
+    return Obstacle(message, explain_install(submission.round))
 
 
 def find_wrong_source(

@@ -9,6 +9,7 @@ from typing import Any
 
 from reconciler.fetching.scratch import Found
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, SourceFacts
+from reconciler.mlperf.benchmark_files import SourceFile
 from reconciler.quantities import show_size
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.explanation import render_table
@@ -77,7 +78,11 @@ def render_benchmark_page(
     facts: BenchmarkFacts, rounds: Rounds, here: Sequence[Found], paint: Paint = show_plain
 ) -> str:
     """Everything about one benchmark, in the order in which a user needs it."""
-    needed = "dataset: {path: …}, model: {path: …}" if facts.support.runs else "harness: {command: […], …}"
+    needed = (
+        "dataset: {path: …}, model: {path: …}, engine: {backend: …}"
+        if facts.support.runs
+        else "harness: {command: […], …}"
+    )
     spec = f"benchmarks: {{{next(iter(facts.names))}: {{{needed}}}}}"
     general = [
         ("in a spec", spec),
@@ -128,12 +133,20 @@ def _render_files(here: Sequence[Found], name: str, paint: Paint) -> list[str]:
             show_size(found.file.size),
             found.why or str(found.presence),
             "optional" if found.file.optional else "",
-            f"{found.file.digest.algorithm} {found.file.digest.value}" if found.file.digest else "no digest published",
+            _show_digest(found.file),
         )
         for found in here
     ]
     title = f"in the scratch space (`reconcile fetch {name}`)"
     return ["", paint(title, Tone.HEADING), *render_table(rows, indent=2)] if rows else []
+
+
+def _show_digest(file: SourceFile) -> str:
+    """That of an archive is of nothing that lies on disk later."""
+    if file.digest is None:
+        return "no digest published"
+    of = f" of {file.archive}" if file.is_archive else ""
+    return f"{file.digest.algorithm} {file.digest.value}{of}"
 
 
 def _render_source(kind: str, source: SourceFacts, paint: Paint) -> list[str]:
@@ -146,6 +159,10 @@ def _render_source(kind: str, source: SourceFacts, paint: Paint) -> list[str]:
         "download": ", ".join(source.sources),
         "by hand": source.by_hand,
         "calibration": source.calibration,
+        "settings": ", ".join(
+            name if isinstance(known, str) else f"{name} ({', '.join(known)})"
+            for name, known in (source.settings or {}).items()
+        ),
         "inputs": _show_tensors(source.inputs),
         "outputs": _show_tensors(source.outputs),
     }

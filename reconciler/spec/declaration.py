@@ -18,6 +18,7 @@ from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cel
 from reconciler.resource.settings import COMMAND, MAXIMUM, NO_HARDWARE
 from reconciler.spec.background import expand_backgrounds
 from reconciler.spec.benchmark_defaults import add_facts, add_types
+from reconciler.spec.benchmark_settings import check_benchmark_settings
 from reconciler.spec.checks import check_cell, make_problem
 from reconciler.spec.commands import check_harness
 from reconciler.spec.curve_checks import (
@@ -385,6 +386,7 @@ class Declaring:
             setting = block[COMMAND][0]
             block["engine.backend"] = (LayeredSetting(Value("command", setting.value.origin), setting.path),)
         add_types(block)
+        self.problems += check_benchmark_settings(block)
         if COMMAND in block or not self._commands_refused:
             self.problems += check_harness(block, scorer_refused=self._scorer_refused)
         if "engine.backend" in block:

@@ -100,6 +100,9 @@ $description
       engine: {backend: onnxruntime, precision: fp32, batch_size: 1}
       measurements: {input_data_types: fp32, weight_data_types: fp32}
 
+    # Those of MLPerf are built in, too: 'reconcile benchmarks' lists them, and says what one needs on disk.
+    # resnet50: {dataset: {path: …}, model: {path: …}, engine: {backend: onnxruntime}}
+
     # Your own: one Python file, and a model and data that stay where they are. Environment variables expand in these
     # locations only; a location is not part of what makes a result stale, its sha256 is.
     # resnet:

@@ -53,6 +53,9 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     if not wanted and len(listed) != COUNT and not is_rehearsal(source):
         fix = f"complete {MAP}, or set dataset.settings.count where fewer are wanted in the open division"
         raise HarnessError(f"{source / MAP} names {len(listed)} images, ImageNet 2012 has {COUNT}", "input", fix)
+    if wanted > len(listed):
+        fix = f"complete {MAP}, or lower dataset.settings.count"
+        raise HarnessError(f"{source / MAP} names {len(listed)} images, and count asks for {wanted}", "input", fix)
     chosen = listed[: wanted or None]
     calibration = [item for item in read_list("resnet50", "calibration.txt") if (source / item).is_file()]
     named = [*(item.name for item in chosen), *calibration]
@@ -82,7 +85,7 @@ def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
 def read_map(path: Path) -> list[Labelled]:
     """Raises HarnessError naming the line that is not a file and a class."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()  # editors on Windows mark what they save
     except OSError as error:
         fix = f"`reconcile fetch resnet50` brings {MAP}: a line for each image, its file and its class"
         raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
@@ -91,7 +94,8 @@ def read_map(path: Path) -> list[Labelled]:
     listed = [_parse_line(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
     names = {item.name for item in listed}
     if not listed or len(names) != len(listed):
-        what = "names no image" if not listed else f"names {len(listed) - len(names)} images twice"
+        twice = len(listed) - len(names)
+        what = f"names {twice} image{'' if twice == 1 else 's'} twice" if listed else "names no image"
         raise HarnessError(f"{path} {what}", "input", _MAP_AGAIN)
     return listed
 

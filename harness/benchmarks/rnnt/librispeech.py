@@ -99,14 +99,18 @@ def _read_manifest(path: Path) -> Iterator[Utterance]:
             (file,) = (item["fname"] for item in entry["files"] if item["speed"] == 1)
             if not is_below(file):
                 raise ValueError(f"{file!r} leads out of the folder")
-            yield Utterance(file, _check_transcript(entry["transcript"], f"{path}: {file}"))
+            if not isinstance(text := entry["transcript"], str):
+                raise TypeError(f"{text!r} is no transcript")
+            yield Utterance(file, _check_transcript(text, f"{path}: {file}"))
     except (KeyError, TypeError, ValueError) as error:
         raise HarnessError(f"{path} is not the manifest that the reference makes: {error}", "input", _FIX) from error
 
 
 def _read_chapter(path: Path, folder: Path) -> Iterator[Utterance]:
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig", errors="replace").splitlines(), 1):
         name, _, text = line.partition(" ")
+        if not name and not text:
+            continue
         yield Utterance(f"{folder}/{name}.flac", _check_transcript(text, f"{path}:{number}"))
 
 

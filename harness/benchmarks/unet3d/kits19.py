@@ -7,12 +7,8 @@ Volumes get one spacing, one range of intensities, and sides that a window can s
 from __future__ import annotations
 
 import glob
-import gzip
 import json
-import math
 import os
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +19,8 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.checking import FileRule, check_files, tell_state
 from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
-from harness.benchmarks.unet3d.sliding import SIDE, STRIDE, list_windows
+from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, STRIDE, list_windows
+from harness.benchmarks.unet3d.volumes import LARGEST, is_whole, open_volume
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.qsl import Ragged
@@ -37,7 +34,6 @@ CASES = "cases.json"
 _TWICE = {"case_00400": "case_00185"}  # the benchmark's list has this case under two names
 _THREADS = 4  # a case takes about two gigabytes while it is prepared
 _OF_EACH = 4  # windows of a case of the calibration list
-_LARGEST = 1 << 32  # bytes of a volume: the longest case has two billion
 _GZIP = b"\x1f\x8b"
 _FIX = "bring the case again (python3 -m starter_code.get_imaging in the clone of kits19); nothing was prepared"
 
@@ -120,27 +116,6 @@ def check_cases(source: Path, names: Sequence[str]) -> None:
         raise HarnessError(f"{source}: {tell_state('cut off', cut, len(paths))}", "input", _FIX)
 
 
-def is_whole(path: Path) -> bool:
-    """Whether the last bytes, which tell the size of what was packed, agree with the header of the volume."""
-    try:
-        with gzip.open(path) as stream:
-            header = stream.read(112)
-        with path.open("rb") as stream:
-            stream.seek(-4, os.SEEK_END)
-            packed = struct.unpack("<I", stream.read(4))[0]
-        order = "<" if header[:4] == b"\x5c\x01\x00\x00" else ">"
-        dimensions = struct.unpack(f"{order}8h", header[40:56])
-        (bits,) = struct.unpack(f"{order}h", header[72:74])
-        (offset,) = struct.unpack(f"{order}f", header[108:112])
-    except (OSError, EOFError, struct.error, zlib.error):
-        return False
-    sides = dimensions[1 : 1 + dimensions[0]]
-    size = math.prod(sides) * bits // 8
-    if not 0 <= offset <= _LARGEST or min((*sides, bits)) <= 0 or size > _LARGEST:
-        return False
-    return bool(packed == (int(offset) + size) % 2**32)
-
-
 def prepare_case(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     """Volume and labels [1, depth, height, width] with sides of at least 128, multiples of 64."""
     image, labels = _resample(folder)
@@ -166,24 +141,32 @@ def _halve(count: int) -> tuple[int, int]:
 
 def _resample(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """To the one spacing: values between places linearly, classes of the nearest."""
-    # Slow to load, and a run reads volumes that are prepared already.
-    import nibabel
-    from scipy.ndimage import zoom
+    from scipy.ndimage import zoom  # slow to load, and a run reads volumes that are prepared already
 
-    try:
-        image, labels = (nibabel.load(folder / name) for name in (IMAGE, LABELS))
+    with open_volume(folder / IMAGE, _FIX) as image:
         spacing = image.header["pixdim"][1:4].tolist()
         values = image.get_fdata(caching="unchanged").astype(np.float32)
-        classes = labels.get_fdata(caching="unchanged").astype(np.uint8)
-    except Exception as error:  # the library raises nothing more special
-        raise HarnessError(f"{folder} cannot be read: {error}", "input", _FIX) from error
+    classes = _read_classes(folder / LABELS)
     if values.ndim != 3 or values.shape != classes.shape:
         shapes = f"{list(values.shape)} and {list(classes.shape)}"
         raise HarnessError(f"{folder}: volume and labels have shapes {shapes}", "input", _FIX)
+    if not np.isfinite(values).all():
+        raise HarnessError(f"{folder / IMAGE} holds intensities that are no numbers", "input", _FIX)
     if spacing != list(SPACING):
         factor = np.array(spacing) / np.array(SPACING)
-        if not (factor > 0).all() or np.prod(factor) * values.nbytes > _LARGEST:
+        sides = factor * values.shape
+        if not (sides >= 1).all() or np.prod(factor) * values.nbytes > LARGEST:
             raise HarnessError(f"{folder}: {IMAGE} says that its voxels are {spacing} mm apart", "input", _FIX)
         values = zoom(values, factor, order=1, mode="constant", cval=values.min(), grid_mode=False)
         classes = zoom(classes, factor, order=0, mode="constant", cval=classes.min(), grid_mode=False)
     return values[None], classes[None]
+
+
+def _read_classes(path: Path) -> NDArray[np.uint8]:
+    with open_volume(path, _FIX) as labels:
+        found = labels.get_fdata(caching="unchanged")
+    with np.errstate(invalid="ignore"):  # what is no number is told below
+        classes: NDArray[np.uint8] = found.astype(np.uint8)
+    if not ((classes == found) & (classes < CLASSES)).all():
+        raise HarnessError(f"{path} has labels other than 0 to {CLASSES - 1}", "input", _FIX)
+    return classes

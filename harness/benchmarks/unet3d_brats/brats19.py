@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.checking import FileRule, check_files, tell_state
 from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
-from harness.benchmarks.unet3d.kits19 import is_whole
+from harness.benchmarks.unet3d.volumes import is_whole, open_volume, read_sides
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -143,6 +143,16 @@ def check_cases(source: Path, names: Sequence[str]) -> None:
     cut = [path for path in paths if not is_whole(source / path)]
     if cut:
         raise HarnessError(f"{source}: {tell_state('cut off', cut, len(paths))}", "input", _FIX)
+    for name in dict.fromkeys(names):
+        _check_sides(source, name)
+
+
+def _check_sides(source: Path, name: str) -> None:
+    """A place is the same in all volumes of a case."""
+    sides = {part: read_sides(source / find_file(name, part)) for part in (*IMAGES, LABELS)}
+    if len(set(sides.values())) > 1:
+        told = ", ".join(f"{part} {list(found)}" for part, found in sides.items())
+        raise HarnessError(f"{source / find_folder(name)}: its volumes have different shapes: {told}", "input", _FIX)
 
 
 def prepare_case(source: Path, name: str) -> tuple[NDArray[np.float32], Case]:
@@ -183,13 +193,9 @@ def read_labels(source: Path, name: str) -> NDArray[np.uint8]:
 
 
 def _read(source: Path, name: str, part: str) -> np.ndarray:
-    import nibabel
-
     path = source / find_file(name, part)
-    try:
-        values: np.ndarray = np.asanyarray(nibabel.load(path).dataobj)  # as small as on disk
-    except Exception as error:  # the library raises nothing more special
-        raise HarnessError(f"{path} cannot be read: {error}", "input", _FIX) from error
+    with open_volume(path, _FIX) as image:
+        values: np.ndarray = np.asanyarray(image.dataobj)  # as small as on disk
     if values.ndim != 3:
         raise HarnessError(f"{path} has {values.ndim} axes, and a volume three", "input", _FIX)
     if values.dtype.kind not in "biuf":

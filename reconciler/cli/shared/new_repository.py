@@ -31,7 +31,7 @@ An MLPerf Inference submission, kept by `reconcile`.
 - `.reconcile/` holds what can be made again or fetched; it is not committed.
 """)
 
-_WORKFLOW_FILE = ".github/workflows/submission.yml"
+WORKFLOW_FILE = ".github/workflows/submission.yml"
 # The verdict goes to the run's own page: what a comment says can leave an embargoed repository by mail.
 _WORKFLOW = """\
 name: submission
@@ -68,7 +68,7 @@ def write_repository(root: Path, name: str, spec: str) -> None:
     """``spec``: its text, for specs/``name``.yaml. What git is to know stays as it is where it exists already. The spec
     comes last: what was killed before that can be begun again."""
     sweep_repository(RepositoryPaths(root))
-    sweep_folders(((root / SCHEMA).parent, (root / _WORKFLOW_FILE).parent))
+    sweep_folders(((root / SCHEMA).parent, (root / WORKFLOW_FILE).parent))
     replace(root / SCHEMA, read_shipped(SCHEMA))
     for kept in ("state/records/.gitkeep", "state/logs/.gitkeep"):
         replace(root / kept, b"")
@@ -76,7 +76,7 @@ def write_repository(root: Path, name: str, spec: str) -> None:
     _line(root / ".gitignore", ".reconcile")
     # Records and logs go by the digest of their bytes: git must not change a line end.
     _line(root / ".gitattributes", "state/** -text")
-    for path, text in (("README.md", _README.substitute(name=name)), (_WORKFLOW_FILE, _WORKFLOW)):
+    for path, text in (("README.md", _README.substitute(name=name)), (WORKFLOW_FILE, _WORKFLOW)):
         if not (root / path).exists():
             replace(root / path, text.encode())
     replace(root / "specs" / f"{name}.yaml", spec.encode())

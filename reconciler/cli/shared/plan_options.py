@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
 from reconciler.files import RepositoryPaths
-from reconciler.observed.loadgen_library import explain_install, find_loadgen_library, read_seeds
+from reconciler.observed.loadgen_library import read_seeds_here
+from reconciler.observed.observe import find_wrong_loadgen
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
 from reconciler.planning import Options, PlanResult, compute_plan, explain_unfit
@@ -118,24 +120,19 @@ def find_line_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict
 
 
 def list_early_remarks(seen: PlanResult) -> list[str]:
-    """What would be refused at the end of what is about to be run, and can be mended before; nothing of a rehearsal."""
+    """What would be refused at the end of what is about to be run, and can be mended before."""
     runs = [step.change.address for step in seen.plan.steps if step.change.address.kind is Kind.RUN]
     found = []
     if seen.desired.gaps:
         count = len(seen.desired.gaps)
         gaps = f"{show_count(count, 'thing')} that a submission needs {'is' if count == 1 else 'are'} missing"
         found.append(f"{gaps} from the spec: reconcile validate")
-    details = [detail for address in runs if "rehearsal" not in (detail := seen.desired.detail(address)).marks]
-    if not details:
+    carried = cache(read_seeds_here)
+    wrong = next(filter(None, (find_wrong_loadgen(seen.desired, address, carried) for address in runs)), None)
+    if wrong is not None and all(step.blocked != wrong.message for step in seen.plan.steps):  # but for another reason
+        found.append(f"{wrong.message[0].upper()}{wrong.message[1:]}. {wrong.fix}")
+    if all("rehearsal" in seen.desired.detail(address).marks for address in runs):
         return found
-    from reconciler.mlperf.loadgen.settings import RESULTS
-
-    asked, round_name = details[0].values(), seen.desired.submission.round
-    library = find_loadgen_library() if RESULTS not in asked else None  # another client is told the seeds
-    carried = read_seeds(library) if library is not None else {}
-    if any(name in asked and int(str(asked[name])) != seed for name, seed in carried.items()):
-        what = f"The installed LoadGen does not carry the seeds of round {round_name}: its runs are refused."
-        found.append(f"{what} {explain_install(round_name)}")
     from reconciler import git
 
     if dirty := [path for path in seen.spec if git.is_dirty(seen.paths.root, [path])]:

@@ -12,6 +12,7 @@ from reconciler.cli.benchmarks import command
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.benchmark_facts import find_benchmark_facts
 from reconciler.mlperf.documents import parse_yaml_mapping
+from tests.unit.spec.writing import load_texts
 
 
 def test_the_list_names_each_with_its_rounds() -> None:
@@ -26,6 +27,31 @@ def test_a_page_says_what_must_be_on_disk_and_where_to_get_it() -> None:
     told = CliRunner().invoke(command, ["show", "resnet"], standalone_mode=False).output
     for part in ("val_map.txt", "image-net.org", "resnet50_v1.onnx", "input_tensor:0 float32 [3, 224, 224]"):
         assert part in told
+
+
+def test_the_line_of_a_page_is_all_that_a_spec_must_say_of_a_benchmark(tmp_path: Path) -> None:
+    told = CliRunner().invoke(command, ["show", "bert"], standalone_mode=False).output
+    (line,) = [line.strip().removeprefix("in a spec").strip() for line in told.splitlines() if "in a spec" in line]
+    written = line.replace("backend: …", "backend: onnxruntime").replace("…", "/data")
+    spec = (
+        "apiVersion: mlperf-reconciler/v1\nkind: Submission\nmetadata: {name: one}\nspec:\n  round: v6.1\n"
+        f"  submitter: ACME\n  systems: {{box: {{category: edge, status: available}}}}\n  {written}\n"
+        "  divisions: {closed: {box: {bert: {Offline: {target_qps: 10}}}}}\n"
+    )
+    (cell,) = load_texts(tmp_path, main=spec).cells
+    assert cell.settings["benchmark.official"].value == "bert-99"
+
+
+def test_a_page_names_the_settings_that_a_spec_may_write() -> None:
+    told = CliRunner().invoke(command, ["show", "bert"], standalone_mode=False).output
+    assert "settings     dtype (int64, int32), count, unpublished" in told
+
+
+def test_a_digest_of_an_archive_is_told_from_that_of_a_file() -> None:
+    """Nobody could find it by hashing what came out of it."""
+    told = CliRunner().invoke(command, ["show", "resnet50"], standalone_mode=False).output
+    assert "md5 f963098ea0e785a968ca1eb634003a90 of caffe_ilsvrc12.tar.gz" in told
+    assert "md5 f6a4da60cd5f084d97efc2c1ddb10beb\n" in told
 
 
 def test_both_say_what_is_missing_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

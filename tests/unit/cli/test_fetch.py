@@ -51,6 +51,16 @@ def test_everything_there_is_in_sync(tmp_path: Path) -> None:
     assert [item["fate"] for item in json.loads(again.output)["files"]] == ["here", "here"]
 
 
+@pytest.mark.parametrize(
+    ("mirror", "problem"),
+    [("ftp://lab.example/x", "ftp://lab.example/x cannot be read"), ("/none/here", "not a folder")],
+)
+def test_a_mirror_that_cannot_be_one_is_told_before_anything(mirror: str, problem: str) -> None:
+    told = run("bert", "--mirror", mirror, "--dry-run").exception
+    assert isinstance(told, ReconcilerError)
+    assert problem in told.message
+
+
 def test_a_failure_says_which_address_and_what_to_do(tmp_path: Path) -> None:
     with serve(Behaviour({"/data/squad/dev-v1.1.json": b"{}"})) as address:
         told = run("bert", "--mirror", address)

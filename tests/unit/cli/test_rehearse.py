@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -14,11 +15,13 @@ from msgspec.structs import replace
 from ruamel.yaml import YAML
 
 from harness.contract import BENCHMARKS, Progress
+from reconciler.cli import rehearse as rehearsing
 from reconciler.cli.rehearse import command
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.mlperf.benchmark_facts import load_benchmark_facts
 from reconciler.mlperf.loadgen.early_stopping import compute_least_queries
 from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.observed.installed import PROJECT
 from reconciler.rehearsals import rehearsal_spec
 from reconciler.rehearsals.generated_data import Generated, generate
 from reconciler.rehearsals.rehearsal_spec import (
@@ -215,6 +218,34 @@ def test_a_rehearsal_is_green_then_in_sync_and_cannot_be_packed(
     again = run(asked)
     assert again["pass"]["outcomes"] == []
     assert [item["made"] for item in again["generated"]] == [False]
+    left = subprocess.run(["git", "-C", folder, "status", "--porcelain"], capture_output=True, text=True, check=True)
+    assert left.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "said", "extras"),
+    [
+        ("resnet50", {}, "resnet50 (opencv-python-headless and onnxruntime)", "resnet50,cpu"),
+        ("bert-99", {"onnxruntime": "1.20"}, "bert (tokenizers)", "bert"),
+        ("rnnt", {"soundfile": "1"}, "rnnt (onnxruntime)", "cpu"),
+    ],
+)
+def test_packages_that_a_named_benchmark_lacks_are_told_at_once_with_all_that_brings_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, there: dict[str, str], said: str, extras: str
+) -> None:
+    monkeypatch.setattr(rehearsing, "list_installed", lambda: {PROJECT: "1", **there})
+    told = CliRunner().invoke(command, [name, "--output", str(tmp_path / "rehearsal")], standalone_mode=False)
+    assert isinstance(told.exception, ReconcilerError)
+    assert told.exception.message.endswith(f": {said}")
+    assert f"mlperf-reconciler[{extras}]'" in told.exception.fix
+    assert not (tmp_path / "rehearsal").exists()
+
+
+def test_no_sample_at_all_is_not_taken_for_the_usual_number(tmp_path: Path) -> None:
+    asked = ["resnet50", "--samples", "0", "--output", str(tmp_path / "rehearsal")]
+    told = CliRunner().invoke(command, asked, standalone_mode=False)
+    assert "0 is not in the range x>=1" in str(told.exception)
+    assert not (tmp_path / "rehearsal").exists()
 
 
 def run(arguments: list[str]) -> dict[str, Any]:

@@ -143,13 +143,19 @@ def test_doctor_of_what_is_measured_and_committed_is_ready(recorded: Path, recon
     assert (code, "specs/one.yaml:24:21: target_qsp is not a setting" in out) == (2, True)
 
 
+def install_older_loadgen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That of v5.1."""
+    old = b"*.*.qsl_rng_seed = 1780908523862526354\n*.*.sample_index_rng_seed = 14771362308971278857\n"
+    library = folder / "mlperf_loadgen.so"
+    library.write_bytes(b"\x7fELF" + old + b"*.*.schedule_rng_seed = 18209322760996052031\n")
+    monkeypatch.setattr(loadgen_library.sys, "path", [str(folder), *loadgen_library.sys.path])
+    return library
+
+
 def test_a_loadgen_of_another_round_is_told_before_anything_runs(
     begun: tuple[Path, str], reconcile: Reconcile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = b"*.*.qsl_rng_seed = 1780908523862526354\n*.*.sample_index_rng_seed = 14771362308971278857\n"
-    library = tmp_path / "mlperf_loadgen.so"
-    library.write_bytes(b"\x7fELF" + old + b"*.*.schedule_rng_seed = 18209322760996052031\n")
-    monkeypatch.setattr(loadgen_library.sys, "path", [str(tmp_path), *loadgen_library.sys.path])
+    library = install_older_loadgen(tmp_path, monkeypatch)
     assert find_loadgen_library() == library
     assert len(read_seeds(library)) == 3
     out = reconcile("doctor")[1]
@@ -159,6 +165,24 @@ def test_a_loadgen_of_another_round_is_told_before_anything_runs(
     assert "does not carry the seeds of round v6.1" in out
     assert "Not committed: specs/acme.yaml" in out
     assert "3 things that a submission needs are missing" in out
+
+
+def test_runs_that_would_be_refused_for_their_seeds_are_not_made(
+    declared: Path, reconcile: Reconcile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rehearsal's, too. What another interpreter has is not known here."""
+    install_older_loadgen(tmp_path, monkeypatch)
+    what = "the installed LoadGen does not carry the seeds of round v6.1: its runs would be refused"
+
+    def list_blocked() -> list[tuple[str, str]]:
+        steps = json.loads(reconcile("plan", "--json", "--only", "Run")[1])["steps"]
+        return [
+            (step["blocked"], step["fix"].partition(";")[0]) for step in steps if step["address"].startswith("Run:")
+        ]
+
+    assert list_blocked() == [(what, "pip install mlcommons-loadgen==6.0.17")] * 2
+    edit(declared, "status: available", "status: available\n      launcher: [env]\n      python: /opt/v6.1/bin/python")
+    assert list_blocked() == [("", "")] * 2
 
 
 def test_each_round_has_a_release_or_none_that_can_be_had() -> None:

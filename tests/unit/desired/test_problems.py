@@ -85,6 +85,16 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "inferred from another benchmark": ((NET, f"{NET}, chat: {{Offline: {{infer_from: net}}}}"),),
     "weights that are discarded": (("model: {path: m.onnx}", 'model: {path: m.onnx, settings: {sparsity: "2:4"}}'),),
+    "fewer samples than closed results need": ((ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: 100}}}}"),),
+    "fewer samples in open": (
+        (ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: 100}}}}"),
+        ("closed:", "open:"),
+    ),
+    "samples that nobody has published": (
+        ("code: resnet50", "code: bert"),
+        (RESNET, "as: bert-99\n"),
+        (ENGINE, f"{ENGINE}\n      dataset: {{settings: {{unpublished: true}}}}"),
+    ),
     "results of endpoints that are not taken": (
         (COMMAND, RESULTS),
         ("as: llama3.1-8b-edge", "as: bert-99"),

@@ -234,9 +234,10 @@ def test_redirects_are_followed_with_the_range(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["/a", "/b"])
 def test_a_loop_of_redirects_ends(tmp_path: Path, target: str) -> None:
     behaviour = Behaviour({}, redirects={"/a": target, "/b": "/a"})
-    with serve(behaviour) as address, pytest.raises(StoreError, match="302"):
+    with serve(behaviour) as address, pytest.raises(StoreError, match="302") as caught:
         fetch(plan(tmp_path, f"{address}/a", digest=None))
     assert len(behaviour.asked) <= 12
+    assert "\n" not in caught.value.message
 
 
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/f"])
@@ -262,6 +263,14 @@ def test_a_redirect_never_leads_from_https_to_http() -> None:
 def test_an_empty_answer_is_no_file(tmp_path: Path) -> None:
     with serve(Behaviour({"/f": b""})) as address, pytest.raises(StoreError, match="empty"):
         fetch(plan(tmp_path, f"{address}/f", digest=None))
+    assert not (tmp_path / "data/file.bin").exists()
+
+
+@pytest.mark.parametrize("page", [b"<html><body>log in</body></html>", b"\n <!DOCTYPE HTML PUBLIC>\n<p>sorry</p>"])
+def test_a_page_in_place_of_a_file_that_nothing_proves_is_refused(tmp_path: Path, page: bytes) -> None:
+    with serve(Behaviour({"/f": page})) as address, pytest.raises(StoreError, match="gives a web page") as caught:
+        fetch(plan(tmp_path, f"{address}/f", digest=None))
+    assert "--mirror" in caught.value.fix
     assert not (tmp_path / "data/file.bin").exists()
 
 

@@ -18,6 +18,7 @@ from reconciler.fetching.download import DownloadLimits, DownloadProgress
 from reconciler.fetching.fetch import Due, Fate, FetchResult, Mirror, check_room, decide, fetch
 from reconciler.fetching.scratch import FileState, Scratch, find_scratch, look_for
 from reconciler.fetching.unpacking import unpack_folder, unpack_member
+from reconciler.mlperf.benchmark_facts import load_benchmark_facts
 from reconciler.mlperf.benchmark_files import BenchmarkFiles, FileDigest, SourceFile, load_benchmark_files
 from tests.unit.fetching.serving import Behaviour, serve
 
@@ -261,6 +262,23 @@ def test_a_folder_as_mirror_gives_also_what_comes_by_hand(scratch: Scratch, tmp_
     assert (scratch.root / "data/labels.txt").read_bytes() == b"labels"
 
 
+def test_a_mirror_that_has_only_some_of_the_files_leaves_the_others_to_be_brought(
+    scratch: Scratch, tmp_path: Path
+) -> None:
+    lab = tmp_path / "lab"
+    for folder in ("data/b", "data/c"):
+        (lab / folder).mkdir(parents=True)
+        (lab / folder / "1.jpg").write_bytes(b"one")
+    by_hand = make_file("data/b/*.jpg", count=3, by_hand="register first")
+    published = make_file("data/c/*.jpg", "https://x.example/c.zip", count=3, unpack="c/")
+    ended = bring(scratch, by_hand, published, mirror=Mirror(str(lab)))
+    assert [(item.fate, item.why.rpartition("/")[2]) for item in ended] == [
+        (Fate.BY_HAND, "1 of 3 files are there"),
+        (Fate.FAILED, "c: 1 of 3 files are there"),
+    ]
+    assert (scratch.root / "data/b/1.jpg").read_bytes() == b"one"
+
+
 def test_a_disk_without_room_is_told_before_anything_comes(scratch: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "measure_free", lambda _: 100 << 20)
     file = make_file("data/f", "http://127.0.0.1:9/f", size=200 << 20)
@@ -275,6 +293,11 @@ def test_a_scratch_space_is_named_or_found(tmp_path: Path) -> None:
     with pytest.raises(ReconcilerError) as caught:
         find_scratch({})
     assert "MLPERF_SCRATCH_PATH" in caught.value.fix
+
+
+def test_files_are_fetched_by_every_name_of_their_benchmark() -> None:
+    for item in load_benchmark_files().values():
+        assert sorted(item.names) == sorted(load_benchmark_facts()[item.folder].names), item.folder
 
 
 def test_every_file_of_every_benchmark_has_a_way_to_come() -> None:

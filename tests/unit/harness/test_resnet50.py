@@ -160,7 +160,7 @@ def test_a_wrong_line_of_the_map_is_named_with_its_number(
 def test_an_image_that_the_map_names_twice_is_refused(data: Path, counter: Counter) -> None:
     text = (data / imagenet.MAP).read_text()
     (data / imagenet.MAP).write_text(text + text.splitlines()[0] + "\n")
-    with pytest.raises(HarnessError, match="names 1 images twice"):
+    with pytest.raises(HarnessError, match="names 1 image twice"):
         build(data, counter)
 
 
@@ -170,6 +170,17 @@ def test_fewer_images_than_imagenet_has_are_refused_unless_asked_for(data: Path,
         build(data, counter)
     (data.parent / "output").rmdir()
     assert len(np.load(build(data, counter, count=5) / "labels.npy")) == 5
+
+
+def test_more_images_than_the_map_names_are_not_promised(data: Path, counter: Counter) -> None:
+    with pytest.raises(HarnessError, match=f"names {COUNT} images, and count asks for {COUNT + 1}"):
+        build(data, counter, count=COUNT + 1)
+
+
+def test_a_map_that_an_editor_on_windows_saved_is_read(data: Path, counter: Counter) -> None:
+    path = data / imagenet.MAP
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert len(np.load(build(data, counter) / "labels.npy")) == COUNT
 
 
 def test_without_a_map_the_fix_says_what_it_holds(data: Path, counter: Counter) -> None:

@@ -52,6 +52,20 @@ def build(folder: Path, **settings: object) -> Path:
     return output
 
 
+def test_marks_and_empty_lines_of_editors_say_nothing(folder: Path) -> None:
+    transcripts = folder / "data" / TRANSCRIPTS
+    transcripts.write_bytes(b"\xef\xbb\xbf" + transcripts.read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
+    assert len(librispeech.load_transcripts(build(folder))) == SAMPLES
+
+
+@pytest.mark.parametrize("transcript", [None, 3, ["a"]])
+def test_a_manifest_without_a_text_is_refused(folder: Path, transcript: object) -> None:
+    files = [{"fname": f"{CHAPTER}/2277-149896-0000.flac", "speed": 1}]
+    (folder / "data" / librispeech.MANIFEST).write_text(json.dumps([{"files": files, "transcript": transcript}]))
+    with pytest.raises(HarnessError, match=r"is not the manifest .* is no transcript"):
+        build(folder)
+
+
 def test_waveforms_and_transcripts_are_those_of_the_files(folder: Path) -> None:
     output = build(folder)
     samples = librispeech.load_samples(output)["samples"]
@@ -97,7 +111,7 @@ def cut(path: Path) -> None:
         pytest.param(
             FIRST,
             lambda path: soundfile.write(path, np.zeros(80), 8000),
-            "one channels? of 8000|1 channels of",
+            "has 1 channel of 8000 Hz, not 1 of 16000",
             id="rate",
         ),
         pytest.param(TRANSCRIPTS, Path.unlink, "is missing: .*trans.txt", id="no-transcripts"),

@@ -98,6 +98,57 @@ def test_a_damaged_case_is_named_and_nothing_is_prepared(data: Path, damage: Any
     assert not list((data.parent / "output").iterdir())
 
 
+def _flip_a_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+
+
+def _write_volume(path: Path, data: np.ndarray, spacing: float = 1.6) -> None:
+    nibabel.save(nibabel.Nifti1Image(data, np.diag([spacing, 1.2, 1.2, 1.0])), path)
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "problem"),
+    [
+        pytest.param(kits19.IMAGE, _flip_a_byte, f"{CASE}/imaging.nii.gz cannot be read: ", id="a-byte-of-a-volume"),
+        pytest.param(
+            kits19.LABELS, _flip_a_byte, f"{CASE}/segmentation.nii.gz cannot be read: ", id="a-byte-of-labels"
+        ),
+        pytest.param(
+            kits19.IMAGE,
+            lambda path: _write_volume(path, np.full((40, 50, 60), np.nan, np.float32)),
+            f"{CASE}/imaging.nii.gz holds intensities that are no numbers",
+            id="no-numbers",
+        ),
+        pytest.param(
+            kits19.LABELS,
+            lambda path: _write_volume(path, np.full((40, 50, 60), 3, np.uint8)),
+            f"{CASE}/segmentation.nii.gz has labels other than 0 to 2",
+            id="another-label",
+        ),
+        pytest.param(
+            kits19.LABELS,
+            lambda path: _write_volume(path, np.full((40, 50, 60), 0.5, np.float32)),
+            f"{CASE}/segmentation.nii.gz has labels other than 0 to 2",
+            id="half-a-label",
+        ),
+        pytest.param(
+            kits19.IMAGE,
+            lambda path: _write_volume(path, np.zeros((40, 50, 60), np.float32), spacing=1e-4),
+            "imaging.nii.gz says that its voxels are",
+            id="nothing-left",
+        ),
+    ],
+)
+def test_a_volume_whose_values_cannot_be_right_is_named(data: Path, file: str, damage: Any, problem: str) -> None:
+    """Though it is as long as its header says."""
+    damage(data / CASE / file)
+    with pytest.raises(HarnessError, match=problem) as caught:
+        build(data)
+    assert "get_imaging" in caught.value.fix
+
+
 def test_without_the_mark_of_a_rehearsal_all_cases_must_be_there(data: Path) -> None:
     (data / REHEARSAL).unlink()
     with pytest.raises(HarnessError, match=r"82 are missing: case_00000/imaging\.nii\.gz"):

@@ -52,6 +52,12 @@ def write(path: Path, volume: np.ndarray) -> None:
     nibabel.save(nibabel.Nifti1Image(volume.transpose(2, 1, 0), np.eye(4)), path)
 
 
+def flip_a_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+
+
 @pytest.fixture
 def data(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "data"))
@@ -98,6 +104,9 @@ def test_labels_are_those_on_disk_as_classes(data: Path) -> None:
         ("seg", lambda path: path.write_bytes(path.read_bytes()[:-60]), "1 is cut off: .*_seg.nii.gz"),
         ("seg", lambda path: path.with_name("again.nii.gz").touch(), "1 belongs to nothing: .*/again.nii.gz"),
         ("seg", lambda path: write(path, np.full(DISK, 3, np.int16)), r"_seg.nii.gz has labels \[3.*\]"),
+        ("t2", lambda path: write(path, np.ones((20, 30, 24), np.int16)), r"different shapes: .* t2 \[24, 30, 20\]"),
+        ("seg", lambda path: write(path, np.zeros((9, 9, 9), np.int16)), r"different shapes: .* seg \[9, 9, 9\]"),
+        ("t1", flip_a_byte, "_t1.nii.gz cannot be read: "),
     ],
 )
 def test_a_damaged_file_is_named(data: Path, part: str, damage: Callable[[Path], object], problem: str) -> None:
@@ -114,7 +123,7 @@ def test_without_the_mark_of_a_rehearsal_all_cases_must_be_there(data: Path) -> 
 
 
 def test_a_brain_that_the_network_does_not_take_is_refused(data: Path) -> None:
-    for part in brats19.IMAGES:
+    for part in (*brats19.IMAGES, brats19.LABELS):
         write(data / brats19.find_file(CASE, part), np.ones((2, 2, 161), np.int16))
     with pytest.raises(HarnessError, match=r"is \(2, 2, 161\) without zeros around it"):
         build(data)

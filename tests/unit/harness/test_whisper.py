@@ -84,7 +84,7 @@ def test_the_manifest_may_name_files_where_the_reference_had_them(folder: Path) 
             lambda data: (data / FIRST).write_bytes((data / FIRST).read_bytes()[:-4000]), "0-0_0.wav", id="cut off"
         ),
         pytest.param(
-            lambda data: soundfile.write(data / FIRST, np.zeros(800), 8000), "1 channels of 8000 Hz", id="rate"
+            lambda data: soundfile.write(data / FIRST, np.zeros(800), 8000), "1 channel of 8000 Hz", id="rate"
         ),
         pytest.param(
             lambda data: edit(data, lambda entries: entries[0].pop("files")),

@@ -24,6 +24,13 @@ def test_a_library_that_is_missing_is_named_with_the_extra_that_brings_it(tmp_pa
     assert find_obstacle(address, LOCATIONS, tmp_path, {**HERE, "nibabel": "5"}) is None
 
 
+def test_several_that_are_missing_are_told_together(tmp_path: Path) -> None:
+    there = {name: version for name, version in HERE.items() if name != "scipy"}
+    found = find_obstacle(Address(Kind.DATASET, "3d-unet-99"), LOCATIONS, tmp_path, there)
+    assert found is not None
+    assert found.message == "nibabel, scipy of benchmark unet3d are not installed here"
+
+
 def test_any_of_several_packages_will_do(tmp_path: Path) -> None:
     locations, address = {"benchmark.code": "resnet50"}, Address(Kind.DATASET, "resnet")
     assert find_obstacle(address, locations, tmp_path, {**HERE, "opencv-python": "4"}) is None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler import planning
 from reconciler.errors import SpecError
 from reconciler.files import RepositoryPaths
 from reconciler.mlperf.benchmark_files import SCRATCH_DEFAULTS
@@ -93,7 +94,7 @@ def test_a_closed_spec_of_datacenter_needs_nothing_else(tmp_path: Path, scratch:
 
 
 def test_other_benchmarks_of_the_guides_need_nothing_else_and_are_fetched_by_their_names(
-    tmp_path: Path, scratch: Path
+    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = write_repository(tmp_path / "repo")
     spec = root / "specs/one.yaml"
@@ -111,7 +112,18 @@ def test_other_benchmarks_of_the_guides_need_nothing_else_and_are_fetched_by_the
         (scratch / path).parent.mkdir(parents=True, exist_ok=True)
         (scratch / path).write_text("there")
     (scratch / "models/dlrm/model_weights").mkdir(parents=True)
+    monkeypatch.setattr(planning, "read_seeds_here", dict)  # whichever round's LoadGen is here
     assert {step.blocked for step in plan(root).plan.steps} == {""}
+
+
+@pytest.mark.parametrize("place", ["data/KiTS19", "data/KiTS19/data", "data/KiTS19/kits19/data"])
+def test_a_clone_of_kits19_is_found_in_the_folder_and_as_the_folder(tmp_path: Path, scratch: Path, place: str) -> None:
+    """Guides say to clone it "into" the folder, which people read in either way."""
+    (scratch / place / "case_00000").mkdir(parents=True)
+    root = write_repository(tmp_path / "repo")
+    spec = root / "specs/one.yaml"
+    spec.write_text(spec.read_text().replace("resnet50", "3d-unet-99"))
+    assert read_settings(root)["dataset.path"].value == f"{scratch}/{place}"
 
 
 def test_what_is_in_none_of_its_places_is_told_with_all_of_them(tmp_path: Path, scratch: Path) -> None:

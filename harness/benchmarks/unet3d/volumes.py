@@ -1,0 +1,73 @@
+"""NIfTI volumes as they are packed on disk, read to the checksum at their end."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.errors import HarnessError
+
+LARGEST = 1 << 32  # bytes of a volume: the longest case has two billion
+
+
+class _Header(NamedTuple):
+    """``begins``: where the values do, in bytes."""
+
+    sides: tuple[int, ...]
+    bits: int
+    begins: float
+
+
+@contextmanager
+def open_volume(path: Path, fix: str) -> Iterator[Any]:
+    """The library's image, whose values are to be read inside. Raises HarnessError where they cannot be, or are not
+    those that were packed: the library stops before the checksum, and a damaged byte would go unseen."""
+    import nibabel  # slow to load, and a run reads volumes that are prepared already
+
+    try:
+        with gzip.open(path) as stream:
+            yield nibabel.Nifti1Image.from_stream(stream)
+            while stream.read(1 << 20):
+                pass
+    except Exception as error:  # the library raises nothing more special
+        raise HarnessError(f"{path} cannot be read: {error}", "input", fix) from error
+
+
+def read_sides(path: Path) -> tuple[int, ...]:
+    """As the header has them; nothing where it cannot be read."""
+    header = _read_header(path)
+    return header.sides if header else ()
+
+
+def is_whole(path: Path) -> bool:
+    """Whether the last bytes, which tell the size of what was packed, agree with the header of the volume."""
+    header = _read_header(path)
+    if header is None:
+        return False
+    with path.open("rb") as stream:
+        stream.seek(-4, os.SEEK_END)
+        packed = struct.unpack("<I", stream.read(4))[0]
+    size = math.prod(header.sides) * header.bits // 8
+    if not 0 <= header.begins <= LARGEST or min((*header.sides, header.bits)) <= 0 or size > LARGEST:
+        return False
+    return bool(packed == (int(header.begins) + size) % 2**32)
+
+
+def _read_header(path: Path) -> _Header | None:
+    try:
+        with gzip.open(path) as stream:
+            header = stream.read(112)
+        order = "<" if header[:4] == b"\x5c\x01\x00\x00" else ">"
+        dimensions = struct.unpack(f"{order}8h", header[40:56])
+        (bits,) = struct.unpack(f"{order}h", header[72:74])
+        (begins,) = struct.unpack(f"{order}f", header[108:112])
+    except (OSError, EOFError, struct.error, zlib.error):
+        return None
+    return _Header(dimensions[1 : 1 + dimensions[0]], bits, begins)

@@ -1,0 +1,68 @@
+"""Checks the settings of the dataset and the model of a built-in benchmark: what it does not read would change nothing
+but the key, and a wrong value would be told only once a child reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reconciler.errors import Problem
+from reconciler.mlperf.benchmark_facts import SourceFacts, find_benchmark_facts
+from reconciler.quantities import is_whole
+from reconciler.spec.checks import make_problem
+from reconciler.spec.layers import Block, LayeredSetting
+from reconciler.spec.names import give_advice
+from reconciler.spec.quantities import show_quantity
+
+_NUMBER, _FLAG, _OTHER = "number", "flag", "other"  # of a setting: what it is, or else what it may be
+# What harness.quantization makes of any model of one network.
+_OF_MODELS: Mapping[str, Any] = {
+    "precision": ("fp32", "fp16", "bf16", "int8", "fp8"),
+    "weights": _OTHER,
+    "weight_block": _NUMBER,
+    "sparsity": ("2:4",),
+    "calibration_method": _OTHER,
+    "calibration_count": _NUMBER,
+    "quantize_residuals": _FLAG,
+    "half_inputs": _FLAG,
+    "input_scale": _OTHER,
+    "compare_count": _NUMBER,
+    "score_count": _NUMBER,
+}
+
+
+def check_benchmark_settings(settings: Block) -> Iterator[Problem]:
+    """Nothing of a benchmark of the user's own, whose file alone knows what it reads."""
+    code = settings.get("benchmark.code")
+    if code is None or "benchmark.path" in settings or not any(".settings." in name for name in settings):
+        return
+    facts = find_benchmark_facts(str(code[0].value.value))
+    if facts is not None:
+        yield from _check(settings, "dataset", facts.dataset, {})
+        yield from _check(settings, "model", facts.model, _OF_MODELS)
+
+
+def _check(settings: Block, kind: str, facts: SourceFacts, usual: Mapping[str, Any]) -> Iterator[Problem]:
+    if facts.settings is None:
+        return
+    known, prefix = {**usual, **facts.settings}, f"{kind}.settings."
+    for name, layers in settings.items():
+        if not name.startswith(prefix):
+            continue
+        own = name.removeprefix(prefix)
+        if own in known:
+            yield from _check_value(layers[0], own, known[own])
+        else:
+            fix = give_advice(own, known) if known else "take it out: it has none"
+            yield make_problem(layers[0], f"{own} is not a setting of this {kind}", fix)
+
+
+def _check_value(setting: LayeredSetting, name: str, wanted: Any) -> Iterator[Problem]:
+    value: Any = setting.value.value
+    told = show_quantity(value)
+    if wanted == _NUMBER and not (is_whole(value) and value >= 0):
+        yield make_problem(setting, f"expected a number of 0 or more, not {told}", f"write '{name}: 8', or take it out")
+    elif wanted == _FLAG and not isinstance(value, bool):
+        yield make_problem(setting, f"expected true or false, not {told}", f"write '{name}: true' or false")
+    elif isinstance(wanted, tuple) and str(value) not in wanted:
+        yield make_problem(setting, f"{told} is not a valid {name}", give_advice(str(value), wanted))

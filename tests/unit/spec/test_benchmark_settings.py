@@ -1,0 +1,76 @@
+"""Settings of a dataset and a model that a built-in benchmark does not read, or not so, are told with their line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import SpecError
+from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.spec.loading import load
+
+_SPEC = """apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: one}
+spec:
+  round: v6.1
+  submitter: ACME
+  systems: {box: {category: edge, status: available}}
+  benchmarks:
+    NAME:
+      engine: {backend: onnxruntime}
+      SETTINGS
+  divisions: {open: {box: {NAME: {Offline: {target_qps: 10}}}}}
+"""
+
+
+def declare(folder: Path, settings: str, name: str = "resnet50") -> None:
+    path = folder / "specs" / "one.yaml"
+    path.parent.mkdir()
+    path.write_text(_SPEC.replace("NAME", name).replace("SETTINGS", settings))
+    load([path], folder, {})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message", "fix"),
+    [
+        ("dataset: {settings: {dtpye: float16}}", "dtpye is not a setting of this dataset", "write dtype"),
+        ("dataset: {settings: {dtype: int8}}", "'int8' is not a valid dtype", "float32, float16"),
+        ("dataset: {settings: {count: -1}}", "expected a number of 0 or more, not '-1'", "count: 8"),
+        ("dataset: {settings: {threads: many}}", "expected a number of 0 or more, not 'many'", "threads: 8"),
+        ("model: {settings: {precison: int8}}", "precison is not a setting of this model", "write precision"),
+        ("model: {settings: {precision: int9}}", "'int9' is not a valid precision", "write int8"),
+        ("model: {settings: {quantize_residuals: 'no'}}", "expected true or false, not 'no'", "true' or false"),
+    ],
+)
+def test_a_setting_that_the_benchmark_does_not_read_is_told(
+    tmp_path: Path, settings: str, message: str, fix: str
+) -> None:
+    """It would change a key and nothing else, or fail after other steps have taken their hours."""
+    with pytest.raises(SpecError) as caught:
+        declare(tmp_path, settings)
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.path.startswith("spec.benchmarks.resnet50.")) == (11, True)
+    assert message in problem.message
+    assert fix in problem.fix
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("resnet50", "dataset: {settings: {dtype: float16, count: 100, threads: 4}}"),
+        ("bert", "dataset: {settings: {dtype: int32, unpublished: true}}"),
+        ("resnet50", "model: {settings: {precision: int8, calibration_method: entropy, calibration_count: 64}}"),
+        ("dlrm-v2", "model: {settings: {format: pt2}}"),
+        ("digits", "as: resnet\n      model: {settings: {epochs: 3, anything: 1}}"),
+    ],
+)
+def test_what_a_benchmark_reads_may_be_written(tmp_path: Path, name: str, settings: str) -> None:
+    declare(tmp_path, settings, name)
+
+
+def test_every_benchmark_that_runs_here_says_what_its_dataset_and_model_are_made_with() -> None:
+    for facts in load_benchmark_facts().values():
+        told = (facts.dataset.settings is not None, facts.model.settings is not None)
+        assert told == (facts.code not in ("e2e_rag", "qwen3_6_27b"),) * 2, facts.code

@@ -72,8 +72,8 @@ class SupportFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class BenchmarkFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``code``: its name among the built-in ones; ``names``: what a spec may call it → what rounds call that.
-    ``rehearsal``: None where it cannot be rehearsed. ``until``: the last round whose benchmark it is, where later ones
-    mean another by its name."""
+    ``backends``: what computes it where the spec names nothing, on a "cpu" or on "nvidia". ``rehearsal``: None where it
+    cannot be rehearsed. ``until``: the last round whose benchmark it is, where later ones mean another by its name."""
 
     code: str
     title: str
@@ -82,6 +82,7 @@ class BenchmarkFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dataset: SourceFacts
     model: SourceFacts
     extra: str = ""
+    backends: Mapping[str, str] = {}
     rehearsal: RehearsalFacts | None = None
     support: SupportFacts = SupportFacts()
     until: str = ""

@@ -16,6 +16,7 @@ from reconciler.render.explanation import render_table
 
 Rounds = Mapping[str, Mapping[str, Sequence[str]]]
 _PLAIN = re.compile(r"[A-Za-z/.-][\w/.-]*")  # a word that YAML reads as it stands
+_DEVICES = {"cpu": "processors", "nvidia": "NVIDIA GPUs"}
 
 
 def render_benchmark_list(
@@ -78,17 +79,16 @@ def render_benchmark_page(
     facts: BenchmarkFacts, rounds: Rounds, here: Sequence[Found], paint: Paint = show_plain
 ) -> str:
     """Everything about one benchmark, in the order in which a user needs it."""
-    needed = (
-        "dataset: {path: …}, model: {path: …}, engine: {backend: …}"
-        if facts.support.runs
-        else "harness: {command: […], …}"
-    )
+    needed = "dataset: {path: …}, model: {path: …}" + ("" if facts.backends else ", engine: {backend: …}")
+    if not facts.support.runs:
+        needed = "harness: {command: […], …}"
     spec = f"benchmarks: {{{next(iter(facts.names))}: {{{needed}}}}}"
     general = [
         ("in a spec", spec),
         ("names", ", ".join(facts.names)),
         ("metric", facts.metric),
         ("what works here", _show_support(facts)),
+        *([("computed by", _show_backends(facts))] if facts.backends else []),
         *([("install", f"pip install 'mlperf-reconciler[{facts.extra}]'")] if facts.extra else []),
     ]
     entered = [
@@ -108,6 +108,11 @@ def render_benchmark_page(
             *render_table(entered, indent=2),
         ]
     )
+
+
+def _show_backends(facts: BenchmarkFacts) -> str:
+    told = [f"{facts.backends[kind]} on {name}" for kind, name in _DEVICES.items() if kind in facts.backends]
+    return f"{', '.join(told)}; else as the spec says"
 
 
 def _render_support(facts: BenchmarkFacts, paint: Paint) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.resource.inputs import Value
+from reconciler.resource.settings import NO_HARDWARE
 from reconciler.spec.layers import Block, LayeredSetting
 
 _INPUTS, _PRECISION, _QUANTIZED = "dataset.settings.dtype", "engine.precision", "model.settings.precision"
@@ -22,10 +23,20 @@ def add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
     _add_known(block, facts, known)
 
 
+def add_backend(block: Block, system: Mapping[str, Value]) -> None:
+    """What computes such a benchmark on processors, and on GPUs of NVIDIA, where it comes with an answer."""
+    facts, accelerator = _find_facts(block), system.get("hardware.accelerator")
+    if facts is None or "engine.backend" in block:
+        return
+    word = str(accelerator.value).lower() if accelerator else "none"
+    backend = facts.backends.get("cpu" if word in NO_HARDWARE else "nvidia" if word.startswith("nvidia") else "")
+    if backend:
+        _add_known(block, facts, {"engine.backend": backend})
+
+
 def add_types(block: Block) -> None:
     """The types that a cell of such a benchmark computes in, as its measurements tell them."""
-    code = block.get("benchmark.code")
-    facts = find_benchmark_facts(str(code[0].value.value)) if code else None
+    facts = _find_facts(block)
     if facts is None:
         return
     names = (_INPUTS, _PRECISION, _QUANTIZED, _WEIGHTS, _SPARSITY)
@@ -39,6 +50,11 @@ def add_types(block: Block) -> None:
         "measurements.weight_transformations": ", ".join(changes) or "none",
     }
     _add_known(block, facts, known)
+
+
+def _find_facts(block: Block) -> BenchmarkFacts | None:
+    code = block.get("benchmark.code")
+    return find_benchmark_facts(str(code[0].value.value)) if code else None
 
 
 def _name_type(dtype: str) -> str:

@@ -17,7 +17,7 @@ from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cell, name_point, read_point
 from reconciler.resource.settings import COMMAND, MAXIMUM, NO_HARDWARE
 from reconciler.spec.background import expand_backgrounds
-from reconciler.spec.benchmark_defaults import add_facts, add_types
+from reconciler.spec.benchmark_defaults import add_backend, add_facts, add_types
 from reconciler.spec.benchmark_settings import check_benchmark_settings
 from reconciler.spec.checks import check_cell, make_problem
 from reconciler.spec.commands import check_harness
@@ -385,6 +385,9 @@ class Declaring:
         if COMMAND in block and "engine.backend" not in block:
             setting = block[COMMAND][0]
             block["engine.backend"] = (LayeredSetting(Value("command", setting.value.origin), setting.path),)
+        system = self._systems.get(cell.system)
+        if system and "infer_from" not in block:
+            add_backend(block, system.settings)
         add_types(block)
         self.problems += check_benchmark_settings(block)
         if COMMAND in block or not self._commands_refused:
@@ -394,7 +397,6 @@ class Declaring:
         elif self._sound and cell.benchmark in self._benchmarks and "infer_from" not in block:
             fix = f"write 'engine: {{backend: onnxruntime}}' under spec.benchmarks.{cell.benchmark}"
             self._complain(where, "no backend is chosen for this cell", fix)
-        system = self._systems.get(cell.system)
         settings = {name: layers[0].value for name, layers in block.items()} | (dict(system.settings) if system else {})
         overridden = {
             name: tuple(s.value for s in layers[1:]) for name, layers in sorted(block.items()) if len(layers) > 1

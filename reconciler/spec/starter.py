@@ -101,7 +101,7 @@ $description
       measurements: {input_data_types: fp32, weight_data_types: fp32}
 
     # Those of MLPerf are built in, too: 'reconcile benchmarks' lists them, and says what one needs on disk.
-    # resnet50: {dataset: {path: …}, model: {path: …}, engine: {backend: onnxruntime}}
+    # resnet50: {dataset: {path: …}, model: {path: …}}
 
     # Your own: one Python file, and a model and data that stay where they are. Environment variables expand in these
     # locations only; a location is not part of what makes a result stale, its sha256 is.

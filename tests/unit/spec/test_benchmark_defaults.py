@@ -1,0 +1,74 @@
+"""What comes with a benchmark of MLPerf, so that a line of a spec is enough."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.contract import BACKENDS
+from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.spec.declared import Declared
+from reconciler.spec.loading import load
+
+_SPEC = """apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: one}
+spec:
+  round: v6.1
+  submitter: ACME
+  systems: {box: {category: edge, status: availableHARDWARE}}
+  benchmarks: {NAME: {dataset: {path: data}, model: {path: net.onnx}MORE}}
+  divisions: {open: {box: {NAME: {Offline: {target_qps: 10}}}}}
+"""
+
+
+def declare(folder: Path, name: str, hardware: str = "", more: str = "") -> Declared:
+    text = _SPEC.replace("NAME", name).replace("HARDWARE", hardware and f", hardware: {{{hardware}}}")
+    path = folder / "specs" / "one.yaml"
+    path.parent.mkdir()
+    path.write_text(text.replace("MORE", more and f", {more}"))
+    return load([path], folder, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "hardware", "more", "backend"),
+    [
+        ("resnet50", "", "", "onnxruntime"),
+        ("bert-99.9", "accelerator: none", "", "onnxruntime"),
+        ("resnet50", "accelerator: NVIDIA L4, count: 1", "", "tensorrt"),
+        ("dlrm-v2-99", "", "", "onnxruntime"),
+        ("resnet50", "", "engine: {backend: openvino}", "openvino"),
+        ("resnet50", "", "code: digits, engine: {backend: onnxruntime}", "onnxruntime"),
+    ],
+)
+def test_what_computes_a_benchmark_follows_from_the_system_where_the_spec_does_not_say(
+    tmp_path: Path, name: str, hardware: str, more: str, backend: str
+) -> None:
+    (cell,) = declare(tmp_path, name, hardware, more).cells
+    assert cell.settings["engine.backend"].value == backend
+    assert (cell.settings["engine.backend"].origin.file == f"benchmark {load_code(name)}") is ("engine" not in more)
+
+
+def load_code(name: str) -> str:
+    return next(code for code, facts in load_benchmark_facts().items() if name in facts.names)
+
+
+@pytest.mark.parametrize(
+    ("name", "hardware"),
+    [
+        ("resnet50", "accelerator: AMD MI300X, count: 8"),
+        ("rnnt", "accelerator: NVIDIA L4, count: 1"),
+        ("llama3.1-8b", ""),
+    ],
+)
+def test_where_nothing_is_known_to_compute_it_the_spec_has_to_say(tmp_path: Path, name: str, hardware: str) -> None:
+    with pytest.raises(Exception, match="no backend is chosen for this cell"):
+        declare(tmp_path, name, hardware)
+
+
+def test_backends_that_come_with_benchmarks_exist() -> None:
+    found = {backend for facts in load_benchmark_facts().values() for backend in facts.backends.values()}
+    assert found <= set(BACKENDS)
+    assert found == {"onnxruntime", "tensorrt"}
+    assert {kind for facts in load_benchmark_facts().values() for kind in facts.backends} == {"cpu", "nvidia"}

@@ -40,10 +40,16 @@ def test_what_lacks_packages_is_left_out_and_named(
     assert "pip install 'mlperf-reconciler[" in said.out
 
 
-def test_what_is_named_is_not_left_out(chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_named_is_not_left_out(
+    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(rehearse, "list_installed", lambda: _CPU)
-    assert main(["rehearse", "rgat", "--output", str(tmp_path)]) == 1
-    assert chosen == ["rgat"]
+    assert main(["rehearse", "resnet50", "--output", str(tmp_path)]) == 1
+    assert chosen == ["resnet50"]
+    capsys.readouterr()
+    assert main(["rehearse", "resnet50,rgat", "--output", str(tmp_path)]) == 1
+    assert "packages are missing for the rehearsal: rgat (torch)" in capsys.readouterr().err
+    assert chosen == ["resnet50"]  # nothing is generated of either
 
 
 def test_a_machine_with_none_of_them_is_told_what_to_install(

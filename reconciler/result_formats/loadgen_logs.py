@@ -9,7 +9,6 @@ from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
-from harness.contract import CLOCK_SET
 from reconciler.errors import ReconcilerError
 from reconciler.files import replace as write
 from reconciler.foreign import describe_strange, read_regular
@@ -98,6 +97,8 @@ def judge_run(run: RunFiles) -> Verdict:
     ]
     differing = [*others, *map(str, own), *late]
     if differing and not others and all(item.dated for item in own):
+        from harness.contract import CLOCK_SET
+
         return judge_dates(log, differing, float(run.said.get(CLOCK_SET, 0)))
     if differing:
         ended = _ending(run.said) if run.by_command else ""

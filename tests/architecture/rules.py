@@ -52,6 +52,7 @@ SLOW: dict[str, str] = {
     "concurrent.futures": "threads, only where large files are hashed",
     "difflib": "only where a command is not known",
     "fsspec": "comes with an extra, only where a store elsewhere is opened",
+    "harness.contract": "dataclasses, which are compiled, only where a run is judged",
     "harness.own_code": "archives, only where a run elsewhere packs its code",
     "html": "entities, only where a page is written",
     "importlib.metadata": "only for --version",

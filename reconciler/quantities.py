@@ -102,7 +102,7 @@ def parse_decimal(found: object) -> Decimal | None:
     """A finite number, exactly as it is written; None for anything else, and for what is so large or so small that
     nobody could compute with it, or show it."""
     try:
-        exact = Decimal(str(found)) if not isinstance(found, bool) else None
+        exact = None if isinstance(found, bool) else found if isinstance(found, Decimal) else Decimal(str(found))
     except (InvalidOperation, ValueError):  # the second of an integer with thousands of digits
         return None
     if exact is None or not exact.is_finite() or (exact and abs(exact.adjusted()) > _LARGEST_EXPONENT):

@@ -70,7 +70,8 @@ def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
     """No file says as what the answers were read: one for each type that they may be read as."""
     test = find_test(published.test)
     speed = file == test.speed_file
-    reports = {name: published.text(f"accuracy/{name}") for name in (BASELINE, COMPLIANCE)}
+    names = (BASELINE, COMPLIANCE) if test.asks_scorer else ()
+    reports = {name: published.text(f"accuracy/{name}") for name in names}
     if test.scored:
         reports = {COMPLIANCE: published.text(VERIFY_ACCURACY)}  # the scorer's words stand in there
     for dtype in ("",) if speed else test.dtypes or ("",):

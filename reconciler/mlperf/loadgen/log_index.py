@@ -10,10 +10,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from reconciler.mlperf.loadgen.key_order import order_keys
 from reconciler.mlperf.loadgen.log_batches import SampleBatches
 from reconciler.mlperf.loadgen.log_line import NAMES, VALUES, ListLine, LogLine, read_plain
 
 Row = LogLine | ListLine | re.Match[bytes] | None  # None: a line that LoadGen's logger did not write
+ANY_KEY = re.compile(r".*", re.DOTALL)
 _CLOCK = re.compile(rb', "time_ms": (\d{1,15}\.\d{1,9})')
 
 
@@ -74,15 +76,10 @@ class LogIndex(Mapping[str, LogLine]):
         self._flagged = flagged
         self._batches = batches
         self._rows = _Rows(rows, batches.above, batches.length) if batches else _Rows(rows, len(rows), 0)
-        keys = [NAMES[row[1]] if isinstance(row, re.Match) else None if row is None else row.key for row in rows]
-        first = dict(zip(keys, range(len(rows)), strict=True))
-        self._others: list[tuple[str, int]] = []
-        if len(first) < len(rows):
-            last_to_first = range(len(rows) - 1, -1, -1)
-            first |= dict(zip(reversed(keys), last_to_first, strict=True))
-            self._others = [(key, at) for at, key in enumerate(keys) if key is not None and first[key] != at]
-        first.pop(None, None)
-        self._first: dict[str, int] = first  # type: ignore[assignment] # without None
+        self._order = order_keys(
+            tuple([NAMES[row[1]] if isinstance(row, re.Match) else None if row is None else row.key for row in rows])
+        )
+        first = self._first = self._order.first
         self.first = _FirstLines(self._first, self._rows)
         self.began_at, self.ended_at = (
             _read_clock(rows[first[key]]) if key in first else None for key in ("power_begin", "power_end")
@@ -108,13 +105,11 @@ class LogIndex(Mapping[str, LogLine]):
     def list_pairs(self, beginning: str, other: str) -> list[tuple[str, str]]:
         """Keys that begin so, each with the one that begins with ``other`` instead; but pairs of which it is plain that
         they state one value in one way."""
-        found = []
-        for key, at in self._first.items():
-            if key.startswith(beginning):
-                twin = other + key[len(beginning) :]
-                if twin in self._first and not self._is_same(at, self._first[twin]):
-                    found.append((key, twin))
-        return found
+        return [
+            (key, twin)
+            for key, at, twin, twin_at in self._order.pair(beginning, other)
+            if not self._is_same(at, twin_at)
+        ]
 
     def _is_same(self, at: int, twin: int) -> bool:
         one, two = self._texts[at], self._texts[twin]
@@ -122,13 +117,13 @@ class LogIndex(Mapping[str, LogLine]):
 
     def repeated(self, beginnings: tuple[str, ...]) -> Iterator[LogLine]:
         """Lines with a key that begins so and that another line before them has."""
-        return self._with_batches([at for key, at in self._others if key.startswith(beginnings)], beginnings)
+        return self._with_batches([at for key, at in self._order.others if key.startswith(beginnings)], beginnings)
 
     def all_of(self, key: str) -> Iterator[LogLine]:
         return (line for line in self._with_batches(self._list_rows(key), (key,)) if line.key == key)
 
     def _list_rows(self, key: str) -> list[int]:
-        return [self._first[key], *(at for name, at in self._others if name == key)] if key in self._first else []
+        return [self._first[key], *(at for name, at in self._order.others if name == key)] if key in self._first else []
 
     def find_lists(self, key: str) -> list[tuple[bytes, int, int]]:
         """Of every line of a key a text, and where in it the list of the line is; none where one is not just a list."""
@@ -153,13 +148,17 @@ class LogIndex(Mapping[str, LogLine]):
             yield from self._batches.read(beginnings)
         yield from map(self._rows.read, rows[above:])
 
-    def list_texts(self, beginning: str = "") -> list[tuple[str, int, bytes]]:
-        """(key, 1-based line, text) of the first lines of keys that begin so, of those with plain values, as LoadGen
+    def choose(self, shape: re.Pattern[str]) -> list[str]:
+        """Keys of a shape."""
+        return [key for key, _ in self._order.choose(shape)]
+
+    def list_texts(self, shape: re.Pattern[str] = ANY_KEY) -> list[tuple[str, int, bytes]]:
+        """(key, 1-based line, text) of the first lines of keys of a shape, of those with plain values, as LoadGen
         itself writes them."""
         return [
             (key, self._rows.number(at), row[0])
-            for key, at in self._first.items()
-            if key.startswith(beginning) and isinstance(row := self._texts[at], re.Match)
+            for key, at in self._order.choose(shape)
+            if isinstance(row := self._texts[at], re.Match)
         ]
 
     def flagged(self) -> Iterator[LogLine]:

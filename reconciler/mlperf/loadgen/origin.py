@@ -12,7 +12,7 @@ from decimal import Decimal
 from reconciler.mlperf.loadgen.inconsistency import Inconsistency, show_value
 from reconciler.mlperf.loadgen.log import DetailLog
 
-_RESULT = "result_"
+_RESULT = re.compile(r"result_.*", re.DOTALL)
 _QUERIES, _FIRST_PLAIN = "result_query_count", 3
 _STAMP = re.compile(
     rb'(?P<stamp>, "time_ms": (?P<time>[\d.]+), "namespace": "(?P<namespace>[^"\\]*+)",).*?'
@@ -59,11 +59,10 @@ def _compare(
 def find_unreadable_numbers(log: DetailLog) -> Iterator[Inconsistency]:
     """A result in quotes, or one that no run has: who compares it finds nothing, and who prints it prints it. Releases
     before 3 wrote the count of queries in quotes themselves."""
-    for key in log.index:
-        if key.startswith(_RESULT) and _NUMBER.fullmatch(key):
-            value = log.get(key)
-            if key == _QUERIES and log.release < _FIRST_PLAIN and isinstance(value, str) and value.isdecimal():
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value < 0:
-                entry = log.index[key]
-                yield Inconsistency(key, show_value(entry), "LoadGen writes a number of at least 0", entry.line)
+    for key in log.index.choose(_NUMBER):
+        value = log.get(key)
+        if key == _QUERIES and log.release < _FIRST_PLAIN and isinstance(value, str) and value.isdecimal():
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value < 0:
+            entry = log.index[key]
+            yield Inconsistency(key, show_value(entry), "LoadGen writes a number of at least 0", entry.line)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -64,7 +64,18 @@ def load_ruleset(name: str) -> Ruleset:
     if name not in rounds:
         hint = suggest_nearest(name, rounds, cutoff=0.4)
         raise ReconcilerError(f"unknown round {name!r}", fix=f"{hint}known rounds: {', '.join(rounds)}")
-    return read_round(name, lambda name: (_FOLDER / f"{name}.yaml").read_bytes())
+    return read_round(name, _read_file)
+
+
+def states_itself(name: str, numbers: Iterable[int]) -> bool:
+    """Whether the file of a round has all of these numbers, as those that no other round has. Seen without parsing it
+    and those that it extends."""
+    text = _read_file(name)
+    return all(str(number).encode() in text for number in numbers)
+
+
+def _read_file(name: str) -> bytes:
+    return (_FOLDER / f"{name}.yaml").read_bytes()
 
 
 def read_round(name: str, read: Callable[[str], bytes]) -> Ruleset:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset, states_itself
 from reconciler.mlperf.rules.ruled_value import SEED_FIELDS
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.tree.reading.cell import CellFiles
@@ -70,10 +70,10 @@ def _measured(root: RootPlace) -> str:
     return votes.most_common(1)[0][0] if votes else ""
 
 
-@cache  # each round takes milliseconds to read, and most trees are of a late one
+@cache  # each round takes milliseconds to read
 def _find_round(seeds: tuple[int, ...]) -> str:
-    """The newest round with these seeds; "" for none."""
-    rounds = reversed(list_rounds())
+    """The newest round with these seeds, which no round leaves to the one that it extends; "" for none."""
+    rounds = (name for name in reversed(list_rounds()) if states_itself(name, seeds))
     return next((name for name in rounds if tuple(load_ruleset(name).seeds().values()) == seeds), "")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import mul
 
 import msgspec
@@ -51,6 +51,14 @@ class _Counted(Struct, frozen=True):
     valid: int
 
 
+class Samples(Struct, frozen=True):
+    """``watts``: of each, None where not all samples have as many channels. ``denied``: what was found and what was
+    wanted where watts are not those of the volts, amperes and power factor beside them."""
+
+    watts: list[float] | None
+    denied: tuple[tuple[str, str], ...]
+
+
 def verify_watts(view: CellView) -> Complaints:
     """Each answer is of the samples that are published, and the daemon's own log has no other."""
     _, server = view.once(read_session)
@@ -61,7 +69,7 @@ def verify_watts(view: CellView) -> Complaints:
     for phase, counted in answers:
         path = f"{_FOLDERS[phase]}/spl.txt"
         data = view.files.content(performance, path, LOG_LIMIT)
-        said = _deny(_read_watts(data, counted.total), counted) if data else None
+        said = _deny(_list_watts(view, path, data)[: counted.total], counted) if data else None
         if said is not None:
             found, wanted, severity = said
             yield Complaint(
@@ -96,18 +104,35 @@ def verify_watts(view: CellView) -> Complaints:
 def verify_products(view: CellView) -> Complaints:
     """Of all samples whose four values are valid; a sample of channels is their sum."""
     performance = view.files.results / "performance"
-    for folder in _FOLDERS.values() if is_power(view) else ():
-        path = f"{folder}/spl.txt"
-        data = view.files.content(performance, path, LOG_LIMIT)
-        for found, wanted in _deny_products(data) if data and _SEVERAL not in data else ():
+    for path, samples in view.once(_read_samples).items():
+        for found, wanted in samples.denied:
             cause = "samples whose watts alone were edited"
             yield Complaint(Place(f"{performance.shown}/{path}"), found, wanted, cause=cause)
 
 
-def _deny_products(data: bytes) -> Iterator[tuple[str, str]]:
+def _read_samples(view: CellView) -> dict[str, Samples]:
+    """By the path of their file, once for both rules."""
+    performance, found = view.files.results / "performance", {}
+    for folder in _FOLDERS.values() if is_power(view) else ():
+        path = f"{folder}/spl.txt"
+        data = view.files.content(performance, path, LOG_LIMIT)
+        if data and _SEVERAL not in data:
+            found[path] = read_samples(data)
+    return found
+
+
+def _list_watts(view: CellView, path: str, data: bytes) -> list[float]:
+    samples = view.once(_read_samples).get(path)
+    return read_watts(data) if samples is None or samples.watts is None else samples.watts
+
+
+def read_samples(data: bytes) -> Samples:
     stated = added = product = 0.0
-    for samples in _list_samples(data):
+    kinds, all_alike = _list_samples(data)
+    watts = None
+    for samples in kinds:
         columns = [_read_numbers(column) for column in zip(*samples, strict=True)]
+        watts = columns[0] if all_alike else None
         if columns and min(map(min, columns)) <= 0:
             rows = (row if min(row) > 0 else _choose_valid(row) for row in zip(*columns, strict=True))
             columns = [list(column) for column in zip(*filter(None, rows), strict=True)]
@@ -117,22 +142,23 @@ def _deny_products(data: bytes) -> Iterator[tuple[str, str]]:
             added += sum(map(sum, parts[::4]))
             for volts, amps, factors in zip(parts[1::4], parts[2::4], parts[3::4], strict=True):
                 product += sum(map(mul, map(mul, volts, amps), factors))
+    denied = []
     if abs(stated - added) > added * _PRODUCT_NEAR:
-        yield f"{stated / added:.3g} times the watts of the channels", "their sum"
+        denied.append((f"{stated / added:.3g} times the watts of the channels", "their sum"))
     if abs(added - product) > product * _PRODUCT_NEAR:
-        yield f"{added / product:.3g} times what volts, amperes and power factor give", "their product"
+        denied.append((f"{added / product:.3g} times what volts, amperes and power factor give", "their product"))
+    return Samples(watts, tuple(denied))
 
 
-def _list_samples(data: bytes) -> Iterator[list[tuple[bytes, ...]]]:
-    """Those of each number of channels, the fewest first. Mostly all have as many as the first."""
+def _list_samples(data: bytes) -> tuple[Iterable[list[tuple[bytes, ...]]], bool]:
+    """Those of each number of channels, the fewest first. Mostly all have as many as the first, and whether they do."""
     channels = data.partition(b"\n")[0].count(_WATTS) - 1
     samples = _shape_sample(channels).findall(data) if 0 <= channels <= _MOST_CHANNELS else []
     if samples and len(samples) * (channels + 1) == data.count(_WATTS) and b"\r" not in data:
-        yield samples
-        return
+        return (samples,), True
     counts = {line.count(_WATTS) for line in data.splitlines()}
-    for count in sorted(count for count in counts if 0 < count <= _MOST_CHANNELS + 1):
-        yield _shape_sample(count - 1).findall(data)
+    known = sorted(count for count in counts if 0 < count <= _MOST_CHANNELS + 1)
+    return (_shape_sample(count - 1).findall(data) for count in known), False
 
 
 def _read_numbers(texts: tuple[bytes, ...]) -> list[float]:
@@ -173,8 +199,9 @@ def _list_answers(session: ResultDocument) -> Iterator[tuple[str, _Counted]]:
             yield phase, _Counted(answer, mean, least, most, total=int(found[4]), valid=int(found[6]))
 
 
-def _read_watts(data: bytes, total: int) -> list[float]:
-    return [float(watts) for watts in _SAMPLE.findall(data)[:total]]
+def read_watts(data: bytes) -> list[float]:
+    """Of all samples, whatever stands behind their watts."""
+    return [float(watts) for watts in _SAMPLE.findall(data)]
 
 
 def _deny(samples: list[float], counted: _Counted) -> tuple[str, str, Severity | None] | None:

@@ -29,7 +29,7 @@ PATTERN = "settings: {load_pattern: {type: "
 
 
 def document(**values: Any) -> ResultDocument:
-    return ResultDocument(values, {})
+    return ResultDocument(values)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from reconciler.mlperf.rules.values import Bar
 
 
 def results(*scores: object) -> ResultDocument:
-    return ResultDocument({"accuracy_scores": list(scores)}, {})
+    return ResultDocument({"accuracy_scores": list(scores)})
 
 
 def rouge(one: object, **more: object) -> dict[str, object]:
@@ -32,9 +32,9 @@ def rouge(one: object, **more: object) -> dict[str, object]:
         (results({"total_samples": 5, "dataset_type": "accuracy"}, "text"), 5),
         (results({}), None),
         (results(), None),
-        (ResultDocument({}, {}), None),
-        (ResultDocument({"accuracy_scores": {"total_samples": 5}}, {}), None),
-        (ResultDocument({"accuracy_scores": 5}, {}), None),
+        (ResultDocument({}), None),
+        (ResultDocument({"accuracy_scores": {"total_samples": 5}}), None),
+        (ResultDocument({"accuracy_scores": 5}), None),
     ],
     ids=[
         *("of two", "stated twice", "not stated", "no counts", "of a performance run", "no score", "nobody says"),

@@ -15,8 +15,8 @@ PHASE = {"n_samples_issued": 100, "n_samples_completed": 100, "qps": 10}
 
 def audits(stated: dict[str, Any], reference: dict[str, Any], repeated: dict[str, Any]) -> Audits:
     phases = {"reference": {**PHASE, **reference}, "output_caching": {**PHASE, **repeated}}
-    documents = {name: ResultDocument(values, {}) for name, values in phases.items()}
-    return Audits({CACHING: ResultDocument({**STATED, **stated}, {})}, documents)
+    documents = {name: ResultDocument(values) for name, values in phases.items()}
+    return Audits({CACHING: ResultDocument({**STATED, **stated})}, documents)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_a_test_without_one_of_its_phases_is_named(left: str) -> None:
 
 
 def test_what_a_round_asks_for_is_missed_or_failed() -> None:
-    failed = ResultDocument({"passed": False, "reason": "too fast"}, {})
+    failed = ResultDocument({"passed": False, "reason": "too fast"})
     required = {"TEST04": CACHING, "TEST09": "length_test", "TEST11": "new_test"}
-    stated = {CACHING: failed, "length_test": ResultDocument({"passed": True}, {})}
+    stated = {CACHING: failed, "length_test": ResultDocument({"passed": True})}
     assert list(find_missing_audits(Audits(stated, {}), required)) == [
         "TEST04: output_caching_test failed: too fast",
         "TEST11: the round asks for audit/audit_new_test.json, and the run left none",

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.rules.comparison import find_stated
 from reconciler.mlperf.rules.inference import explain_variant_refusal
-from reconciler.mlperf.rules.rounds import extend_round, list_rounds, load_ruleset, parse_ruleset, read_round
+from reconciler.mlperf.rules.rounds import (
+    extend_round,
+    list_rounds,
+    load_ruleset,
+    parse_ruleset,
+    read_round,
+    states_itself,
+)
 from reconciler.mlperf.rules.ruled_value import DEMAND_FIELDS, SOURCES, RoundFileError, is_field, parse_ruled_value
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import Presence
@@ -48,6 +55,12 @@ def test_every_benchmark_is_complete_where_it_may_be_entered(name: str) -> None:
             for scenario in table.required + table.optional:
                 assert benchmark.metric(scenario).key
                 assert any(benchmark.value(field, scenario) is not None for field in DEMAND_FIELDS)
+
+
+@pytest.mark.parametrize("name", list_rounds())
+def test_every_round_states_its_seeds_itself_and_no_other_does(name: str) -> None:
+    seeds = load_ruleset(name).seeds().values()
+    assert [other for other in list_rounds() if states_itself(other, seeds)] == [name]
 
 
 def test_load_ruleset_when_unknown_names_the_nearest_and_all() -> None:

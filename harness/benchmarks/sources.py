@@ -33,6 +33,16 @@ def choose_dtype(settings: Mapping[str, Any], known: Sequence[str]) -> str:
     return dtype
 
 
+def choose_count(settings: Mapping[str, Any], there: int) -> int:
+    """How many samples are prepared: the first ``count``, all where the spec has none. Raises HarnessError where that
+    is more than there are."""
+    count = int(settings.get("count", 0)) or there
+    if count > there:
+        fix = "complete the dataset, or lower dataset.settings.count"
+        raise HarnessError(f"count asks for {count:,} samples, and there are {there:,}", "input", fix)
+    return count
+
+
 def read_list(benchmark: str, name: str) -> list[str]:
     """The words of a list that comes with the code of a benchmark."""
     return files(f"harness.benchmarks.{benchmark}").joinpath(name).read_text(encoding="ascii").split()

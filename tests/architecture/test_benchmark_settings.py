@@ -29,7 +29,7 @@ def _find_modules(path: Path, seen: set[Path]) -> set[Path]:
 
 
 def _read_settings(path: Path) -> Iterator[str]:
-    """The names in ``settings.get("…")``."""
+    """The names in ``settings.get("…")``, and that which ``choose_count`` of sources.py reads."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Call(
@@ -37,6 +37,8 @@ def _read_settings(path: Path) -> Iterator[str]:
                 args=[ast.Constant(value=str(name)), *_],
             ):
                 yield name
+            case ast.Call(func=ast.Name(id="choose_count")):
+                yield "count"
 
 
 @pytest.mark.parametrize("code", [code for code, facts in load_benchmark_facts().items() if facts.support.runs])

@@ -19,7 +19,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from harness.benchmarks.bert.windows import LENGTH, QUESTION, Window, cut_windows, split_words
 from harness.benchmarks.checking import FileRule, check_files, read_sums
-from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_json, read_list, require_source
+from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_json, read_list, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -73,7 +73,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     articles = read_articles(source / QUESTIONS)
     tokenizer = load_tokenizer(vocabulary)
     texts, asked = _read_texts(articles, tokenizer, counter)
-    count = int(settings.get("count", 0)) or len(texts.windows)
+    count = choose_count(settings, len(texts.windows))
     texts = texts._replace(windows=texts.windows[:count])
     for name, array in zip(INPUTS, _fill(texts, asked, tokenizer, dtype), strict=True):
         np.save(output / f"{name}.npy", array)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.checking import FileRule, check_files, is_below
 from harness.benchmarks.images import Preprocess, decode_image, make_jpeg_rule, prepare_images
-from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_json, read_list, require_source
+from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_json, read_list, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -65,7 +65,7 @@ def build_dataset(
         fix = f"{layout.again}, or set dataset.settings.count where fewer are wanted in the open division"
         found = f"{len(whole['images'])} images, the benchmark has {layout.count}"
         raise HarnessError(f"{path} names {found}", "input", fix)
-    chosen = take_first(whole, wanted) if wanted else whole
+    chosen = take_first(whole, choose_count(settings, len(whole["images"]))) if wanted else whole
     names = [f"{layout.images}/{image['file_name']}" for image in chosen["images"]]
     listed = read_list(benchmark, "calibration.txt") if layout.calibration else []
     calibration = [name for item in listed if (source / (name := f"{layout.calibration}/{item}")).is_file()]

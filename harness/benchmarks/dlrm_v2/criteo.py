@@ -21,7 +21,7 @@ from harness.benchmarks.checking import FileRule, check_files
 from harness.benchmarks.dlrm_v2.grouping import count_evaluated, group_pairs
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, SPARSE
 from harness.benchmarks.mapped_arrays import NPY, map_npy
-from harness.benchmarks.sources import choose_dtype, is_rehearsal, require_source
+from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.qsl import Consecutive, Ragged
@@ -58,7 +58,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         raise HarnessError(f"{source / LABELS_FILE} has {rows:,} rows, day 23 has {ROWS:,}", "input", _FIX)
     evaluated = count_evaluated(rows)
     bounds = group_pairs(evaluated)
-    bounds = bounds[: int(settings.get("count", 0) or len(bounds)) + 1]
+    bounds = bounds[: choose_count(settings, len(bounds) - 1) + 1]
     calibrated = min(CALIBRATED, rows - evaluated)
     counter.stage("building", int(bounds[-1]) + calibrated)
     threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))

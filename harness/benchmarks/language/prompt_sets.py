@@ -23,7 +23,7 @@ from harness.benchmarks.language.texts import (
     keep_texts,
     read_tokenizer,
 )
-from harness.benchmarks.sources import is_rehearsal, require_source
+from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -86,7 +86,7 @@ def build_prompt_set(
     count = len(table[columns[0]])
     if count != published.samples and not is_rehearsal(folder) and not settings.get("unpublished"):
         raise HarnessError(f"{path} has {count} rows, and {published.samples} are published", "input", fix)
-    count = int(settings.get("count", 0)) or count
+    count = choose_count(settings, count)
     counter.stage("building", count)
     prompts = _collect_prompts(published, table, count, encoder, path, counter)
     references = {name: table[name][:count] for name in published.references}

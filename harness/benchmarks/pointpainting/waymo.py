@@ -22,7 +22,7 @@ from harness.benchmarks.pointpainting.detecting import FRONT, LOOKING, SIDE
 from harness.benchmarks.pointpainting.infos import CAMERAS, FIX, Frame, read_frames
 from harness.benchmarks.pointpainting.painting import FEATURES
 from harness.benchmarks.pointpainting.pillars import MOST_PILLARS, count_pillars, crop_points
-from harness.benchmarks.sources import is_rehearsal, require_source
+from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.qsl import Consecutive, Ragged
@@ -47,7 +47,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     if len(frames) != FRAMES and not is_rehearsal(source):
         raise HarnessError(f"{folder / INFOS} names {len(frames):,} frames, the benchmark has {FRAMES:,}", "input", FIX)
     _check_listed(folder, frames)
-    frames = frames[: int(settings.get("count", 0)) or None]
+    frames = frames[: choose_count(settings, len(frames))]
     rules = [FileRule(frame.cloud) for frame in frames]
     rules += [FileRule(name, "JPEG file", b"\xff\xd8\xff", b"\xff\xd9") for frame in frames for name in frame.pictures]
     check_files(folder, rules, fix=FIX)

@@ -23,7 +23,7 @@ import numpy as np
 from harness.benchmarks.checking import FileRule, check_files
 from harness.benchmarks.qwen3_vl.scoring import COLUMNS as SCORED
 from harness.benchmarks.qwen3_vl.scoring import REFERENCES
-from harness.benchmarks.sources import is_rehearsal, require_source
+from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.qsl import Consecutive, Ragged
@@ -67,7 +67,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     rows = {split: sum(count_rows(path) for path in paths) for split, paths in shards.items()}
     if rows not in [edition.rows for edition in EDITIONS] and not (is_rehearsal(source) or settings.get("unpublished")):
         raise HarnessError(f"{source} has {_show(rows)}; published are {_show_editions()}", "input", FIX)
-    count = int(settings.get("count", 0)) or sum(rows.values())
+    count = choose_count(settings, sum(rows.values()))
     counter.stage("building", count)
     references: dict[str, list[Any]] = {name: [] for name in SCORED}
     ends: list[int] = []

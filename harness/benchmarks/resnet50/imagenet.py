@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.checking import FileRule, check_files, is_below
 from harness.benchmarks.images import decode_image, make_jpeg_rule, prepare_images
-from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
+from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_list, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -53,10 +53,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     if not wanted and len(listed) != COUNT and not is_rehearsal(source):
         fix = f"complete {MAP}, or set dataset.settings.count where fewer are wanted in the open division"
         raise HarnessError(f"{source / MAP} names {len(listed)} images, ImageNet 2012 has {COUNT}", "input", fix)
-    if wanted > len(listed):
-        fix = f"complete {MAP}, or lower dataset.settings.count"
-        raise HarnessError(f"{source / MAP} names {len(listed)} images, and count asks for {wanted}", "input", fix)
-    chosen = listed[: wanted or None]
+    chosen = listed[: choose_count(settings, len(listed))]
     calibration = [item for item in read_list("resnet50", "calibration.txt") if (source / item).is_file()]
     named = [*(item.name for item in chosen), *calibration]
     whole = len(listed) == COUNT and not wanted

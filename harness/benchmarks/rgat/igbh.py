@@ -32,7 +32,7 @@ from harness.benchmarks.rgat.graph import (
     SEEDS,
     Relation,
 )
-from harness.benchmarks.sources import choose_dtype, is_rehearsal, require_source
+from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -65,7 +65,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     dtype = choose_dtype(settings, DTYPES)
     source = require_source(source, "IGB-Heterogeneous")
     found = read_published(source, real=not is_rehearsal(source))
-    count = int(settings.get("count", 0)) or len(found.seeds)
+    count = choose_count(settings, len(found.seeds))
     threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))
     prepare(found._replace(seeds=found.seeds[:count]), dtype, threads, output, counter)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from harness.benchmarks.checking import FileRule, check_files, is_below
 from harness.benchmarks.rnnt.transcribing import LETTERS
-from harness.benchmarks.sources import is_rehearsal, read_json, read_list, require_source
+from harness.benchmarks.sources import choose_count, is_rehearsal, read_json, read_list, require_source
 from harness.benchmarks.speech import (
     RATE,
     count_samples,
@@ -55,7 +55,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     with open_threads(settings) as pool:
         sizes = list(pool.map(lambda file: count_samples(file, _FIX), files))
         kept = [number for number, size in enumerate(sizes) if size <= LONGEST * RATE]
-        kept = kept[: int(settings.get("count", 0)) or None]
+        kept = kept[: choose_count(settings, len(kept))]
         write_waveforms(
             [files[number] for number in kept], [sizes[number] for number in kept], output, pool, counter, _FIX
         )

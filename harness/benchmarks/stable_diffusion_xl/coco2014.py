@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from harness.benchmarks import painted_samples
 from harness.benchmarks.mapped_arrays import load_npy
 from harness.benchmarks.painted_samples import find_file, load_tokens, save_shared
-from harness.benchmarks.sources import is_rehearsal, require_source
+from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.benchmarks.stable_diffusion_xl.clip_tokens import CaptionTokenizer, read_tokenizer
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -49,7 +49,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     latents = read_latents(find_file(folder, LATENTS, _FIX))
     if not generated:
         check_latents(latents, folder)
-    captions = captions[: int(settings.get("count", 0)) or None]
+    captions = captions[: choose_count(settings, len(captions))]
     against: dict[str, Any] = {}
     for name, part in TOKENIZERS.items():
         tokenizer = read_tokenizer(find_tokenizer(folder, part), _FIX)

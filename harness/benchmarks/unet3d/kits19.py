@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.checking import FileRule, check_files, tell_state
-from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
+from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_list, require_source
 from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, STRIDE, list_windows
 from harness.benchmarks.unet3d.volumes import LARGEST, is_whole, open_volume
 from harness.contract import Counter
@@ -46,7 +46,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     """
     dtype = choose_dtype(settings, DTYPES)
     source = require_source(source, "KiTS19's cases")
-    cases = list_cases(source)[: int(settings.get("count", 0)) or None]
+    cases = list_cases(source)
+    cases = cases[: choose_count(settings, len(cases))]
     calibration = [name for name in read_list("unet3d", "calibration.txt") if (source / name / IMAGE).is_file()]
     check_cases(source, [*cases, *calibration])
     for folder in ("volumes", "labels"):

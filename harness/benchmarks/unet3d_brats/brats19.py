@@ -21,7 +21,7 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from harness.benchmarks.checking import FileRule, check_files, tell_state
-from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
+from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_list, require_source
 from harness.benchmarks.unet3d.volumes import is_whole, open_volume, read_sides
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -67,7 +67,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     """
     dtype = choose_dtype(settings, DTYPES)
     source = require_source(source, "BraTS 2019's cases")
-    names = list_cases(source)[: int(settings.get("count", 0)) or None]
+    names = list_cases(source)
+    names = names[: choose_count(settings, len(names))]
     listed = read_list(_FOLDER, "calibration.txt")
     calibration = [name for name in listed if (source / find_folder(name)).is_dir()]
     check_cases(source, [*names, *calibration])

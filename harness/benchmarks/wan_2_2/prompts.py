@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from harness.benchmarks import painted_samples
 from harness.benchmarks.painted_samples import find_file, load_tokens, save_shared
-from harness.benchmarks.sources import is_rehearsal, require_source
+from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.benchmarks.wan_2_2.words import FILE, read_tokenizer
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -57,7 +57,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         check_latent_file(latent)
     tokenizer = read_tokenizer(find_tokenizer(folder), _FIX)
     start = read_latent(latent)
-    prompts = prompts[: int(settings.get("count", 0)) or None]
+    prompts = prompts[: choose_count(settings, len(prompts))]
     for name, rows in zip(TOKENS, tokenizer.encode(prompts), strict=True):
         np.save(output / f"{name}.npy", rows)
     against: dict[str, Any] = dict(zip(TOKENS, tokenizer.encode([AGAINST]), strict=True))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.benchmarks.checking import check_files, is_below
-from harness.benchmarks.sources import is_rehearsal, read_json, require_source
+from harness.benchmarks.sources import choose_count, is_rehearsal, read_json, require_source
 from harness.benchmarks.speech import RATE, count_samples, load_waveforms, make_rule, open_threads, write_waveforms
 from harness.benchmarks.whisper.letters import keep_letters
 from harness.contract import Counter
@@ -42,7 +42,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     utterances = read_manifest(folder, source if source.is_file() else folder / MANIFEST)
     if len(utterances) != UTTERANCES and not is_rehearsal(folder):
         raise HarnessError(f"{folder} names {len(utterances)} utterances, the set has {UTTERANCES}", "input", _FIX)
-    utterances = utterances[: int(settings.get("count", 0)) or None]
+    utterances = utterances[: choose_count(settings, len(utterances))]
     check_files(folder, [make_rule(utterance.file) for utterance in utterances], fix=_FIX)
     files = [folder / utterance.file for utterance in utterances]
     with open_threads(settings) as pool:

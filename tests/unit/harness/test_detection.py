@@ -187,6 +187,11 @@ def test_a_network_converted_from_tensorflow_is_refused(tmp_path: Path) -> None:
     assert "converted from PyTorch" in caught.value.fix
 
 
+def test_more_images_than_there_are_cannot_be_asked_for(rehearsals: Path, tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=f"count asks for {COUNT + 1} samples, and there are {COUNT}"):
+        build(ssd_resnet34, copy_data(rehearsals, ssd_resnet34, tmp_path), count=COUNT + 1)
+
+
 def test_calibration_images_are_those_of_the_official_list_that_are_there(rehearsals: Path, tmp_path: Path) -> None:
     data = copy_data(rehearsals, retinanet, tmp_path)
     folder = data / openimages.LAYOUT.calibration

@@ -82,6 +82,14 @@ def test_samples_are_runs_of_pairs_with_their_features_and_labels(folder: Path) 
         assert np.array_equal(samples["labels"][number], labels[start:end, 0])
 
 
+def test_count_is_of_samples_and_no_more_than_there_are(folder: Path) -> None:
+    there = len(np.load(build(folder, count=SAMPLES) / "bounds.npy")) - 1
+    assert there == SAMPLES
+    shutil.rmtree(folder / "dataset")
+    with pytest.raises(HarnessError, match=f"count asks for {there + 1} samples, and there are {there}"):
+        build(folder, count=there + 1)
+
+
 def test_calibration_takes_the_second_half_of_the_day(folder: Path) -> None:
     found = criteo.load_calibration(build(folder, count=1, dtype="float16"))
     dense = np.load(folder / "data" / criteo.DENSE_FILE)

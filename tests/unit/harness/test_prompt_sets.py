@@ -73,6 +73,12 @@ def test_the_dataset_may_be_named_by_its_file_and_cut_to_its_first_rows(data: Pa
     assert load_references(output)["output"] == [row["output"] for row in rows[:3]]
 
 
+def test_more_rows_than_there_are_cannot_be_asked_for(data: Path) -> None:
+    rows = json.loads((data / ROWS).read_text())
+    with pytest.raises(HarnessError, match=f"count asks for {len(rows) + 1} samples, and there are {len(rows)}"):
+        build(data, count=len(rows) + 1)
+
+
 def turn_around(rows: Any) -> None:
     """As pandas writes a frame by default: columns of values by row."""
     columns = {name: {str(number): row[name] for number, row in enumerate(rows)} for name in rows[0]}

@@ -173,7 +173,7 @@ def test_fewer_images_than_imagenet_has_are_refused_unless_asked_for(data: Path,
 
 
 def test_more_images_than_the_map_names_are_not_promised(data: Path, counter: Counter) -> None:
-    with pytest.raises(HarnessError, match=f"names {COUNT} images, and count asks for {COUNT + 1}"):
+    with pytest.raises(HarnessError, match=f"count asks for {COUNT + 1} samples, and there are {COUNT}"):
         build(data, counter, count=COUNT + 1)
 
 

@@ -28,7 +28,7 @@ from reconciler.resource.settings import SubmissionSettings
 if TYPE_CHECKING:
     from reconciler.desired.detail import Detail
 
-FORMAT = 11
+FORMAT = 12
 _SHORTEST = 4  # characters of a value that is looked for
 
 
@@ -97,13 +97,14 @@ def _digest(name: str, value: str) -> str:
 
 class _Masked:
     """Replaces locations, and the values of variables elsewhere, by what names them, and back. Both ways are exact,
-    whatever else holds a value."""
+    whatever else holds a value: a name begins and ends differently, so that the end of one and the beginning of the
+    next are no name of what is between them."""
 
     def __init__(self, names: Iterable[str], written: Sequence[str]) -> None:
         values = {name: os.environ.get(name, "") for name in sorted(names)}
         locations = {str(number): expand_variables(text, values) for number, text in enumerate(written)}
         self._pairs = [
-            (encode_json(value)[1:-1], f"\\u0000{name}\\u0000".encode())
+            (encode_json(value)[1:-1], f"\\u0000{name}\\u0001".encode())
             for name, value in (*locations.items(), *values.items())
             if len(value) >= _SHORTEST and value.isprintable()
         ]

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from reconciler.desired.cache_file import Compiled
+from reconciler.desired.cache_file import Compiled, digest_variables, read, write
 from reconciler.desired_cache import DesiredCache, load_desired
 from reconciler.errors import SpecError
 from reconciler.files import RepositoryPaths
@@ -103,6 +104,45 @@ def test_variable_is_read_again(repository: Repository, monkeypatch: pytest.Monk
     )
     monkeypatch.setenv("NETS", str(repository.root / "two"))
     assert compile_once(repository.paths).desired.digest == found[1]
+
+
+@pytest.mark.parametrize("value", ["", "d", "di", "digits"])
+def test_values_of_variables_are_put_back_however_short_they_are(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    repository.edit(SPEC, "model: {retraining", 'model: {path: "${B}/${A}net.onnx", retraining')
+    repository.write(f"nets/{value}net.onnx", "net")
+    for name, set_to in (("A", value), ("B", str(repository.root / "nets"))):
+        monkeypatch.setenv(name, set_to)
+    cold = compile_once(repository.paths)
+    (cache,) = caches(repository.paths)
+    before = cache.stat().st_mtime_ns
+    assert said(compile_once(repository.paths)) == said(cold)
+    assert cache.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    "text", ["{A}B{A}", "{B}A{B}", "{A}B{B}", "{B}1{A}", "{A}/x0{A}/x", "{A}/x1{A}/x", "{B}/y0{A}/x"]
+)
+def test_a_name_between_two_values_is_no_value(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """A location is named by its number."""
+    values = {"A": str(repository.root / "nets"), "B": str(repository.root / "data")}
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    found = compile_once(repository.paths)
+    noted = structs.replace(found.desired, notes=(text.format(**values),))
+    path = repository.root / "kept.jsonl"
+    write(
+        path,
+        structs.replace(
+            found, desired=noted, variables=digest_variables(values), written=("${A}/x", "${B}/y", "${A}B${B}")
+        ),
+    )
+    kept = read(path)
+    assert kept is not None
+    assert kept.desired.notes == noted.notes
 
 
 def test_a_path_that_is_not_text_is_compiled_anew(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:

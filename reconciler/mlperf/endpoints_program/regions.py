@@ -150,7 +150,8 @@ def _middle(region: Region) -> int:
 
 
 def _between(low: int, high: int) -> int:
-    return min(max(round(math.sqrt(low * high)), low), high)
+    """Neither of them where there is a number between them."""
+    return round(math.sqrt(low * high))
 
 
 def _widest_gap(chosen: Sequence[int]) -> int | None:
@@ -159,7 +160,7 @@ def _widest_gap(chosen: Sequence[int]) -> int | None:
     if not gaps:
         return None
     _, low, high = max(gaps, key=lambda gap: (gap[0], -gap[1]))
-    return min(max(_between(low, high), low + 1), high - 1)
+    return _between(low, high)
 
 
 def choose_accuracy_points(
@@ -229,7 +230,7 @@ def place_denser(
         area = _area(before, bend, after)
         for low, high in ((before, bend), (bend, after)):
             if high[0] - low[0] > 1:
-                middle = min(max(_between(low[0], high[0]), low[0] + 1), high[0] - 1)
+                middle = _between(low[0], high[0])
                 if middle in taken:
                     continue
                 share = math.hypot(high[1] - low[1], high[2] - low[2])

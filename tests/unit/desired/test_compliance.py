@@ -85,3 +85,30 @@ def test_a_test_is_made_from_what_the_run_is_with_its_own_settings_in_place_of_t
     assert {"mode", "min_duration"} & own == {"mode"}
     assert {"scenario", "mode", "min_duration", "test"} <= {*inputs}
     assert own & {*inputs} == {"mode"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "attempts", "verdicts"),
+    [
+        ({}, 1, 2),
+        ({"attempts": 3}, 3, 6),
+        ({"compliance.TEST01.attempts": 2}, 2, 3),
+        ({"compliance.TEST01.attempts": 2, "attempts": 3}, 2, 5),
+        ({"compliance.TEST04.attempts": 2}, 1, 2),
+    ],
+    ids=str,
+)
+def test_a_verdict_is_made_of_each_attempt_of_its_test_and_of_the_run(
+    settings: dict[str, int], attempts: int, verdicts: int
+) -> None:
+    declared = asking("TEST01")
+    (cell,) = declared.cells
+    added = {**cell.settings, **{name: Value(value, HERE) for name, value in settings.items()}}
+    found = {
+        resource.address: resource.attempts
+        for resource in compiled(replace(declared, cells=(replace(cell, settings=added),))).resources
+    }
+    name = f"{cell.cell}/TEST01"
+    assert found[Address(Kind.COMPLIANCE_TEST, name)] == attempts
+    assert found[Address(Kind.VERDICT, name)] == verdicts
+    assert found[Address(Kind.RUN, f"{cell.cell}/performance")] == settings.get("attempts", 1)

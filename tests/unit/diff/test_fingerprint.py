@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
+from msgspec.structs import replace
+
 from reconciler.diff.change import Chosen
 from reconciler.diff.fingerprint import compute_submission_fingerprint, same_but_for_code
+from reconciler.resource.inputs import Input
 from tests.unit.diff.simulated import Wish, desire
 
 WISHES = (Wish(), Wish("other"))
@@ -31,3 +36,19 @@ def test_code_of_a_cell_that_the_tree_does_not_hold_is_none_of_the_submission() 
 def test_a_result_that_kept_no_code_counts_as_one_that_is_not_there() -> None:
     chosen = {WISHES[0].cell: Chosen(code="a")}
     assert compute_submission_fingerprint(desire(WISHES), CELLS, chosen) == fingerprint("a", "")
+
+
+def test_what_all_cells_share_makes_another_submission_with_the_same_code() -> None:
+    chosen = {wish.cell: Chosen(code="a") for wish in WISHES}
+    made = [
+        compute_submission_fingerprint(replace(desire(WISHES), shared=shared), cells, chosen)
+        for shared in (
+            (),
+            (Input("system.box", "one"),),
+            (Input("system.box", "two"),),
+            (Input("system.crate", "one"),),
+        )
+        for cells in (CELLS, set[str]())
+    ]
+    assert len(set(made)) == len(made)
+    assert not any(same_but_for_code(one, other) for one, other in combinations(made, 2))

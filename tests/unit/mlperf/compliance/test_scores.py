@@ -167,3 +167,46 @@ def test_summary_that_is_not_there_is_told_by_its_run(
     with pytest.raises(MissingLogError) as caught:
         judge(test, VerdictInputs(audit, performance))
     assert lacking in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("different", "same", "reasons"),
+    [
+        (["Samples per second: fast"], ["Samples per second: 9"], ["TEST04-A holds no score"]),
+        (["Samples per second: 9"], [], ["TEST04-B holds no score"]),
+        ([], [], ["TEST04-A holds no score", "TEST04-B holds no score"]),
+        (
+            ["Samples per second: 9", "performance_issue_same : 0"],
+            ["Samples per second: 9", "performance_issue_same : 0"],
+            ["TEST04-B did not issue the same sample (performance_issue_same is off)"],
+        ),
+        (
+            ["Samples per second: 9", "performance_issue_unique : 0"],
+            ["Scenario : Server"],
+            [
+                "TEST04-A did not issue different samples (performance_issue_unique is off)",
+                "TEST04-A is Offline, TEST04-B Server",
+                "TEST04-B holds no score",
+            ],
+        ),
+        (
+            ["Samples per second: 9"],
+            ["Scenario : "],
+            ["TEST04-A is Offline, TEST04-B unknown", "TEST04-B holds no score"],
+        ),
+        (
+            ["Scenario : "],
+            ["Samples per second: 9"],
+            ["TEST04-A is unknown, TEST04-B Offline", "TEST04-A holds no score"],
+        ),
+    ],
+)
+def test_runs_of_test04_that_cannot_be_compared_are_told_by_their_names(
+    different: list[str], same: list[str], reasons: list[str]
+) -> None:
+    def run(lines: list[str]) -> RunLogs:
+        named = any(line.startswith("Scenario") for line in lines)
+        return RunLogs(summary="\n".join([*([] if named else ["Scenario : Offline"]), *lines]).encode())
+
+    verdict = judge("TEST04-A", VerdictInputs(run(same), run(different)))
+    assert list(verdict.reasons) == reasons

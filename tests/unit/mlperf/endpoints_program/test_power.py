@@ -454,3 +454,17 @@ def test_two_sets_of_one_name_and_joined_by_nothing_are_refused() -> None:
     twins = compute(describe(node_set(0), node_set(0)))
     assert "two node sets have one node_set_id" in twins.problems
     assert any("for 2 nodes" in problem for problem in twins.problems)
+
+
+@pytest.mark.parametrize("watts", [{}, {"declared_provisioned_power": sourced(12_000)}], ids=["computed", "declared"])
+def test_figures_are_held_against_parts_alone_of_which_all_are_known(watts: dict[str, Any]) -> None:
+    """A declared power needs no parts, and what stands in their place is not denied by what is left of them."""
+    computed = {"computed": {"major_components_w": 1}, **watts}
+    denied = "computed.major_components_w is 1, 6300.0 follows from its parts"
+    assert compute(describe(**computed)).problems == [denied]
+    nameless = compute(describe(system_desc_id="", **computed))
+    assert nameless.kilowatts is None
+    assert nameless.problems == ["system_desc_id is missing"]
+    gap = put(describe(**computed), (*PARTS, "cpu", "tdp_per_unit"), None)
+    assert not any("follows from its parts" in found for found in compute(gap).problems)
+    assert compute(gap).kilowatts == (Decimal("12.00") if watts else None)

@@ -10,6 +10,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.cohorts import Cohort, list_adoption_window
 from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules, parse_endpoints_rules
 from reconciler.mlperf.rules.endpoints_ruleset import load_endpoints_ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
 
 _RULES = load_endpoints_rules()
 
@@ -93,6 +94,21 @@ def test_a_round_of_curves_holds_results_to_both_bounds() -> None:
     bars = {bar.metric: bar for bar in load_endpoints_ruleset("endpoints-v1.0").benchmark("llama3_1-8b").bars("")}
     assert (bars["rouge1"].least, bars["rouge1"].most) == (Decimal("38.391408"), None)
     assert bars["gen_len"].most == Decimal("8984408.4")
+
+
+def test_a_round_of_curves_is_found_by_its_name_and_measures_the_tokens_of_the_system() -> None:
+    ruleset = load_ruleset("endpoints-v1.0")
+    assert (ruleset.round, ruleset.layout) == ("endpoints-v1.0", "endpoints")
+    assert set(ruleset.benchmarks) == set(ruleset.endpoints.benchmarks) == set(_RULES.benchmarks)
+    for benchmark in ruleset.benchmarks.values():
+        metric = benchmark.metric("Curve")
+        assert (metric.key, metric.unit, metric.divisor, metric.lower_is_better) == ("system_tps", "tokens/s", 1, False)
+    with pytest.raises(ReconcilerError, match=r"unknown version 'v9\.0' of the Endpoints rules"):
+        load_ruleset("endpoints-v9.0")
+
+
+def test_accuracy_is_measured_at_five_points_and_of_agents_at_four() -> None:
+    assert [_RULES.count_accuracy_points(agentic=agentic) for agentic in (False, True)] == [5, 4]
 
 
 def test_the_document_lists_every_open_question() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.endpoints_program.event_log import parse_events
+from reconciler.mlperf.endpoints_program.event_log import LoggedRequest, LoggedRun, parse_events
 from reconciler.mlperf.endpoints_program.point import SteadyWindow
 from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
 from reconciler.mlperf.endpoints_program.steadiness import (
@@ -51,6 +51,20 @@ def make_passes(levels: Sequence[float]) -> tuple[SuperPass, ...]:
 )
 def test_a_trend_is_significant_and_large(course: Sequence[float], state: str) -> None:
     assert find_trend(course, 0.05) == state
+
+
+@pytest.mark.parametrize(
+    ("paces", "half", "most"),
+    [([3], 3, 3), ([2, 1], 2, 2), ([4, 1, 3, 2], 3, 4), ([*range(1, 11)], 6, 10), ([*range(20, 0, -1)], 11, 19)],
+)
+def test_the_pace_of_a_super_pass_is_that_of_its_requests_by_rank(paces: list[int], half: int, most: int) -> None:
+    """Requests of one chunk, or that failed before the first, have none."""
+    requests = [LoggedRequest(n, first=10, done=10 + 2 * pace, chunks=2) for n, pace in enumerate(paces)]
+    single, failed = LoggedRequest(50, first=60, done=60), LoggedRequest(51, failed=True)
+    (found,) = roll_up(LoggedRun(0, (*requests, single, failed), 1), len(paces) + 2)
+    assert found == SuperPass(0, 51, len(paces) + 1, {"tpot_p50": half, "tpot_p90": most})
+    (still,) = roll_up(LoggedRun(0, (failed, single), 1), 2)
+    assert still == SuperPass(51, 50, 1, {})
 
 
 def test_the_ramp_is_no_part_of_the_window() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -207,3 +209,66 @@ def test_queries_of_a_stream_may_be_apart_by_the_slowest_answer(slowest: int, wr
         detail = setting(key, str(value))(detail)
     found = [item.key for item in find_inconsistencies(parse_detail(detail.encode()))]
     assert ("result_mean_query_latency_ns" in found) is wrong
+
+
+@pytest.mark.parametrize(
+    ("run", "part", "ranked"),
+    [
+        ("single-stream-valid", "latency_ns", "percentile_latency_ns"),
+        ("multi-stream-valid", "latency_ns", "percentile_latency_ns"),
+        ("multi-stream-valid", "query_latency_ns", "percentile_per_query_latency_ns"),
+    ],
+)
+def test_no_latency_is_below_the_one_of_the_rank_before(run: str, part: str, ranked: str, loadgen_run: Runs) -> None:
+    detail = loadgen_run(run).bytes("detail.txt").decode()
+    ranks = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
+    keys = [f"result_min_{part}", *(f"result_{rank}_{ranked}" for rank in ranks), f"result_max_{part}"]
+    for before, key in pairwise(keys):
+        least = parse_detail(detail.encode()).get(before)
+        for value, wrong in ((least, False), (least - 1, True)):
+            log = parse_detail(setting(key, str(value))(detail).encode())
+            found = [item for item in find_inconsistencies(log) if item.key == key and item.derived.startswith(before)]
+            told = (str(value), f"{before} is {least}", log.number(key), log.number(before))
+            assert [(each.stated, each.derived, each.line, each.other) for each in found] == [told] * wrong
+
+
+@pytest.mark.parametrize("run", ["single-stream-valid", "multi-stream-valid"])
+def test_a_mean_latency_is_between_the_least_and_the_greatest(run: str, loadgen_run: Runs) -> None:
+    detail = loadgen_run(run).bytes("detail.txt").decode()
+    log = parse_detail(detail.encode())
+    for part in ("latency_ns", *(["query_latency_ns"] if run == "multi-stream-valid" else [])):
+        key, least, most = f"result_mean_{part}", log.get(f"result_min_{part}"), log.get(f"result_max_{part}")
+        for mean, wrong in ((least - 1, True), (least, False), (most, False), (most + 1, True)):
+            found = find_inconsistencies(parse_detail(setting(key, str(mean))(detail).encode()))
+            told = (str(mean), f"latencies are from {least} to {most}", log.number(key))
+            named = [(each.stated, each.derived, each.line) for each in found if each.derived == told[1]]
+            assert named == [told] * wrong
+
+
+@pytest.mark.parametrize(
+    ("version", "digest", "wrong"),
+    [
+        ('"5.0.1"', hashlib.sha1(b"5.0.1\n").hexdigest(), False),
+        ('"5.0.1"', hashlib.sha1(b"5.0.1").hexdigest(), False),
+        ('"5.0.1"', hashlib.sha1(b"5.0.1\r\n").hexdigest(), False),
+        ('"5.0.1@0123456789"', hashlib.sha1(b"5.0.1\n").hexdigest(), False),
+        ('"5.0.2"', hashlib.sha1(b"5.0.1\n").hexdigest(), True),
+        ('"5.0.1"', hashlib.sha1(b"5.0.1\n\n").hexdigest(), True),
+        ("5", hashlib.sha1(b"5.0.1\n").hexdigest(), False),  # of another form, which other rules judge
+        ("null", hashlib.sha1(b"5.0.1\n").hexdigest(), False),
+        ('"5.0.1"', None, False),
+    ],
+)
+def test_the_version_of_loadgen_is_that_of_its_sources(
+    version: str, digest: str | None, wrong: bool, loadgen_run: Runs
+) -> None:
+    written = f'"{digest}"' if digest else "7"
+    detail = loadgen_run("offline-valid").bytes("detail.txt").decode()
+    sources, count = re.subn(
+        r'("key": "loadgen_file_sha1", "value": )\{[^}]*\}', rf'\1{{"/VERSION.txt": {written}}}', detail
+    )
+    assert count == 1
+    log = parse_detail(setting("loadgen_version", version)(sources).encode())
+    found = [item for item in find_inconsistencies(log) if item.derived == "VERSION.txt of its sources states another"]
+    lines = [(log.number("loadgen_version"), log.number("loadgen_file_sha1"))]
+    assert [(item.line, item.other) for item in found] == lines * wrong

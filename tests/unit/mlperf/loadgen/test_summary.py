@@ -114,3 +114,21 @@ def test_what_a_real_summary_says_is_compared_with_the_log(
 @pytest.mark.parametrize("word", ["No", "no", "NO"])
 def test_no_errors_are_none_in_letters_of_either_size(word: str) -> None:
     assert parse_summary(f"{word} errors encountered during test.\n".encode()).errors == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("performance_issue_unique : true", "1"),
+        ("performance_issue_same : false", "0"),
+        ("print_timestamps : 1", "1"),
+        ("Scenario : Multi Stream", "MultiStream"),
+        ("Scenario : Offline", "Offline"),
+        ("Mode : Submission", "SubmissionRun"),
+        ("SUT name : true", "true"),
+        ("qsl_rng_seed : false", "false"),
+    ],
+)
+def test_words_of_early_rounds_are_those_of_today_where_they_were_written(line: str, value: str) -> None:
+    name = line.partition(" :")[0]
+    assert parse_summary(f"{line}\n".encode()).get(name) == value

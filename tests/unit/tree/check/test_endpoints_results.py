@@ -172,6 +172,22 @@ def test_every_sample_of_every_dataset_has_its_score(
     assert {text.partition(": ")[0].split()[1] for text in found} == ({f"{ACCURACY}{line}"} if said else set())
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "said"),
+    [
+        ("wan-2.2-t2v-a14b", ["audit/audit_output_caching_test.json: missing, not the result of TEST04"]),
+        ("llama3.1-8b", []),  # its tests may be left out
+    ],
+)
+def test_a_test_that_the_checker_refuses_a_result_without_is_missed(
+    benchmark: str, said: list[str], tmp_path: Path
+) -> None:
+    folder = endpoints_tree(tmp_path).parent
+    folder.rename(folder.with_name(benchmark))
+    found = complain(tmp_path)
+    assert [text for text in found if text.startswith("endpoints.audits")] == [f"endpoints.audits {x}" for x in said]
+
+
 def test_an_audit_that_cannot_be_read_is_refused_at_its_line(tmp_path: Path) -> None:
     write(endpoints_tree(tmp_path) / AUDIT, '{\n"test": ')
     (text,) = complain(tmp_path)

@@ -126,6 +126,28 @@ def test_a_file_of_another_session_is_named(session: Path, lie: Callable[[Path],
 
 
 @pytest.mark.parametrize(
+    ("file", "change", "line", "other"),
+    [
+        pytest.param("client.json", lambda d: d.update(session_name="x"), 2, 2, id="session"),
+        pytest.param("server.json", lambda d: d.update(uuid={}), 3, 3, id="uuid"),
+        pytest.param("client.json", lambda d: d.pop("session_name"), 2, 0, id="no-session-of-the-client"),
+        pytest.param("server.json", lambda d: d.pop("uuid"), 0, 3, id="no-uuid-of-the-director"),
+        pytest.param("server.json", lambda d: d.pop("results"), 0, 7, id="no-list-of-the-director"),
+        pytest.param("client.json", lambda d: d.pop("results"), 7, 0, id="no-list-of-the-client"),
+    ],
+)
+def test_both_sides_of_a_session_are_named_with_their_lines(
+    session: Path, file: str, change: Callable[[dict[str, Any]], Any], line: int, other: int
+) -> None:
+    """0: it does not stand there."""
+    edit(file, change)(session)
+    (said,) = [f.complaint for f in verify_tree(session.parents[6]).findings if f.rule.id == "power.session"]
+    assert (said.place.file.rpartition("/")[2], said.place.line) == ("server.json", line)
+    assert said.other is not None
+    assert (said.other.file.rpartition("/")[2], said.other.line) == ("client.json", other)
+
+
+@pytest.mark.parametrize(
     "listed", [{"../../secret": "00"}, {"run_1/../../x": "00"}, {"run_1/spl.txt": 7}, "spl.txt", None]
 )
 def test_what_a_session_lists_leads_nowhere_else(session: Path, listed: object) -> None:
@@ -333,6 +355,15 @@ def without_a_third_channel(text: str) -> str:
 
 def test_a_channel_that_measured_nothing_is_left_out(session: Path) -> None:
     assert measured(session, without_a_third_channel, channels=3) == []
+
+
+@pytest.mark.parametrize("watts", [105.25, 0.5], ids=["usual", "small"])
+def test_watts_beside_a_channel_that_measured_nothing_are_judged(session: Path, watts: float) -> None:
+    def edited(text: str) -> str:
+        lines = without_a_third_channel(text).replace("Watts,421.0", f"Watts,{watts * 4}")
+        return lines.replace("Watts,210.500000", f"Watts,{watts}").replace("Amps,0.963", f"Amps,{watts / 218.585:.6f}")
+
+    assert ("error", "2 times the watts of the channels") in measured(session, edited, channels=3)
 
 
 def without_one_value(text: str) -> str:

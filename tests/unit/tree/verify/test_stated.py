@@ -120,5 +120,34 @@ def test_an_honest_pass_is_believed(tree: Path, name: str) -> None:
     assert not find(tree, test, text)
 
 
+OFFICIAL = TEST09.replace("Min output tokens: 1", "Min output tokens: 10")
+BOUNDS = "mean tokens: {mean}\nbounds: {least} to 1406.02\nTEST PASS\n"
+ENDS = "mean tokens: {mean}\nshortest and longest: 5 and 1100\nTEST PASS\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "mean", "denied"),
+    [
+        pytest.param(OFFICIAL, "799.98", True, id="official-least"),
+        pytest.param(OFFICIAL, "799.99", False, id="official-least-rounded"),
+        pytest.param(OFFICIAL, "1406.04", True, id="official-most"),
+        pytest.param(OFFICIAL, "1406.03", False, id="official-most-rounded"),
+        pytest.param(OFFICIAL.replace("{least}", "2"), "9.98", True, id="official-shortest"),
+        pytest.param(BOUNDS, "799.98", True, id="our-least"),
+        pytest.param(BOUNDS, "799.99", False, id="our-least-rounded"),
+        pytest.param(BOUNDS, "1406.04", True, id="our-most"),
+        pytest.param(BOUNDS, "1406.03", False, id="our-most-rounded"),
+        pytest.param(ENDS, "4.98", True, id="our-shortest"),
+        pytest.param(ENDS, "4.99", False, id="our-shortest-rounded"),
+        pytest.param(ENDS, "1100.02", True, id="our-longest"),
+        pytest.param(ENDS, "1100.01", False, id="our-longest-rounded"),
+    ],
+)
+def test_a_mean_is_held_to_each_figure_beside_it(tree: Path, text: str, mean: str, denied: bool) -> None:
+    """In a division that has no bounds of the round."""
+    found = find(tree, "TEST09", text.format(mean=mean, least="800"), division="open")
+    assert found == ([(ERROR, f"TEST PASS with a mean of {mean} tokens")] if denied else [])
+
+
 def test_the_open_division_may_have_bounds_of_its_own(tree: Path) -> None:
     assert not find(tree, "TEST09", TEST09.format(mean="900.00", least="800"), division="open")

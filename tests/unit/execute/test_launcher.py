@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.contract import CommandRequest, FileMessage, LaunchRequest, ProbeRequest, Ready, ServiceRequest, StateRequest
+from harness.contract import (
+    CommandRequest,
+    FileMessage,
+    LaunchRequest,
+    ProbeRequest,
+    Ready,
+    ServiceRequest,
+    StateRequest,
+)
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors.launcher import put_behind_launcher
 from reconciler.files import RepositoryPaths

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -187,6 +188,21 @@ def test_silent_dashboard_loses_nothing(tmp_path: Path, dashboard: Dashboard) ->
     dashboard.down = True
     assert "does not answer" in make_executor(tmp_path).poll(handle).note
     assert not attempt.result.exists()
+
+
+@pytest.mark.parametrize(("seconds", "given_up"), [(30.0, False), (30.1, True)], ids=["in time", "too late"])
+def test_an_answer_that_does_not_end_in_half_a_minute_is_none(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch, seconds: float, given_up: bool
+) -> None:
+    """Each of its pieces may have come in time."""
+    dashboard.jobs[NAME] = {"submission_id": NAME, "status": "RUNNING"}
+    clock = iter((5.0, 5.0 + seconds))
+    monkeypatch.setattr(ray_dashboard, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    try:
+        found: object = ray_dashboard.list_jobs(dashboard.address)
+    except QueueSilentError as error:
+        found = str(error)
+    assert found == (f"{dashboard.address}: its answer has no end" if given_up else [dashboard.jobs[NAME]])
 
 
 def test_submission_whose_answer_was_lost_is_made_once(tmp_path: Path, dashboard: Dashboard) -> None:

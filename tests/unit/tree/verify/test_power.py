@@ -126,6 +126,51 @@ def test_a_file_of_another_session_is_named(session: Path, lie: Callable[[Path],
 
 
 @pytest.mark.parametrize(
+    ("lie", "server", "client"),
+    [
+        pytest.param(
+            edit("client.json", lambda d: d.update(session_name="2026-07-24_01-01-01")),
+            "power/server.json:2",
+            "power/client.json:2",
+            id="session",
+        ),
+        pytest.param(
+            edit("client.json", lambda d: d["uuid"].update(server="s2")),
+            "power/server.json:3",
+            "power/client.json:3",
+            id="uuid",
+        ),
+        pytest.param(
+            edit("client.json", lambda d: d.pop("session_name")),
+            "power/server.json:2",
+            "power/client.json",
+            id="no-session",
+        ),
+        pytest.param(
+            edit("client.json", lambda d: d.pop("results")),
+            "power/server.json:7",
+            "power/client.json",
+            id="no-results",
+        ),
+        pytest.param(
+            lambda folder: (folder / "run_1/spl.txt").unlink(), "run_1/spl.txt", "power/server.json:7", id="no-samples"
+        ),
+    ],
+)
+def test_what_is_said_of_a_session_names_the_lines_of_both_files(
+    session: Path, lie: Callable[[Path], None], server: str, client: str
+) -> None:
+    """A file as a whole where it does not have the name."""
+    lie(session)
+    ((place, other),) = (
+        (f.complaint.place, f.complaint.other)
+        for f in verify_tree(session.parents[6]).findings
+        if f.rule.id == "power.session"
+    )
+    assert [str(each).partition("/performance/")[2] for each in (place, other)] == [server, client]
+
+
+@pytest.mark.parametrize(
     "listed", [{"../../secret": "00"}, {"run_1/../../x": "00"}, {"run_1/spl.txt": 7}, "spl.txt", None]
 )
 def test_what_a_session_lists_leads_nowhere_else(session: Path, listed: object) -> None:
@@ -385,6 +430,29 @@ def test_watts_that_were_edited_alone_are_denied_by_what_stands_beside_them(
 ) -> None:
     said = measured(session, lambda text: text.replace(old, new), channels)
     assert ("error", found) in said
+
+
+@pytest.mark.parametrize(
+    ("channels", "old", "new", "found"),
+    [
+        pytest.param(0, "", "", [], id="honest"),
+        pytest.param(2, "", "", [], id="honest channels"),
+        pytest.param(0, "0.210500", "0.021050", ["0.1 times what volts, amperes and power factor give"], id="own"),
+        pytest.param(2, "Watts,0.421", "Watts,0.0421", ["0.1 times the watts of the channels"], id="sum"),
+    ],
+)
+def test_a_single_sample_of_a_machine_that_takes_next_to_nothing_is_judged(
+    session: Path, channels: int, old: str, new: str, found: list[str]
+) -> None:
+    def weaken(text: str) -> str:
+        one = (
+            text.splitlines(keepends=True)[0]
+            .replace("Watts,210.5", "Watts,0.2105")
+            .replace("Watts,421.0", "Watts,0.421")
+        )
+        return one.replace("Amps,0.963", "Amps,0.000963").replace(old, new)
+
+    assert [text for _, text in measured(session, weaken, channels)] == found
 
 
 def test_samples_that_the_kit_added_up_of_several_analyzers_are_passed_over(session: Path) -> None:

@@ -54,7 +54,7 @@ def test_low_concurrency_takes_the_short_duration_whatever_its_region() -> None:
 
 def test_a_shortened_rule_set_is_a_rehearsal_and_changes_nothing_else() -> None:
     short = _RULES.shorten(2)
-    assert short.rehearsal
+    assert (_RULES.rehearsal, short.rehearsal) == (False, True)
     assert short.find_least_seconds("high_concurrency", 500, agentic=True) == 2
     assert {name for name in short.rules if short.rules[name] != _RULES.rules[name]} == {
         "least_seconds",

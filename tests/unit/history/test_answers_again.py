@@ -41,7 +41,7 @@ def write_detail(rate: float = 1000.0) -> bytes:
 
 
 def write_answers(values: Sequence[int], code: str = "i", later: int = 0) -> bytes:
-    """LoadGen's accuracy log of answers of one token, whose number and first one stand beside it, or one so much later."""
+    """LoadGen's accuracy log of answers of one token, with their number and the first one, or one so much later."""
     entries = (
         {
             "seq_id": at,

@@ -85,9 +85,14 @@ def test_a_test_without_one_of_its_phases_is_named(left: str) -> None:
 
 def test_what_a_round_asks_for_is_missed_or_failed() -> None:
     failed = ResultDocument({"passed": False, "reason": "too fast"}, {})
-    required = {"TEST04": CACHING, "TEST09": "length_test", "TEST11": "new_test"}
-    stated = {CACHING: failed, "length_test": ResultDocument({"passed": True}, {})}
+    required = {"TEST04": CACHING, "TEST06": "silent", "TEST09": "length_test", "TEST11": "new_test"}
+    stated = {
+        CACHING: failed,
+        "length_test": ResultDocument({"passed": True}, {}),
+        "silent": ResultDocument({"passed": "yes"}, {}),
+    }
     assert list(find_missing_audits(Audits(stated, {}), required)) == [
         "TEST04: output_caching_test failed: too fast",
+        "TEST06: silent failed",
         "TEST11: the round asks for audit/audit_new_test.json, and the run left none",
     ]

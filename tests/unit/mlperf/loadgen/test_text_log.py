@@ -77,6 +77,20 @@ def test_settings_and_results_have_the_names_that_they_have_had_since() -> None:
     assert log.complete
 
 
+def test_what_stands_outside_of_the_settings_is_read_by_its_names_alone() -> None:
+    """The time of the test among them; a name without a colon states nothing, and other names are those of nobody."""
+    log = parse(_DETAIL.replace("400ns :\n", "400ns : git_commit_date\n").replace("git_log :", "Sut name: none"))
+    found = {
+        "loadgen_version": ".5a1 @ 0123456789",
+        "test_datetime": "2020-09-10T11:59:34Z",
+        "sut_name": "Some_SUT",
+        "qsl_reported_total_count": 50000,
+    }
+    assert {key: log.get(key) for key in found} == found
+    assert [log.number(key) for key in found] == [1, 5, 6, 7]
+    assert {"loadgen_git_commit_date", "Sut name", "git_log"}.isdisjoint(log.index)
+
+
 def test_lines_are_those_of_the_detail_log_and_results_have_none_there() -> None:
     log = parse()
     assert log.number("sut_name") == 6
@@ -95,6 +109,17 @@ def test_two_decimals_of_a_rate_are_enough() -> None:
     assert not find_inconsistencies(parse(summary=_SUMMARY.replace("17.04", "17.05")))
     (found,) = find_inconsistencies(parse(summary=_SUMMARY.replace("17.04", "17.07")))
     assert found.key == "result_qps_without_loadgen_overhead"
+
+
+@pytest.mark.parametrize(
+    ("said", "logged", "differs"), [("true", "true", False), ("true", "false", True), ("false", "true", True)]
+)
+def test_words_of_a_switch_are_compared_with_the_flags_of_the_detail_log(said: str, logged: str, differs: bool) -> None:
+    switch = "performance_issue_same : "
+    summary = parse_summary(_SUMMARY.replace(f"{switch}false", f"{switch}{said}").encode())
+    found = [name for name, _ in find_differing(summary, parse(_DETAIL.replace(f"{switch}false", f"{switch}{logged}")))]
+    assert found == ["performance_issue_same"] * differs
+    assert summary.get("performance_issue_same") == {"true": "1", "false": "0"}[said]
 
 
 def test_both_logs_are_compared_where_both_state_a_value() -> None:

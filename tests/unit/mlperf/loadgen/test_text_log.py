@@ -79,7 +79,7 @@ def test_settings_and_results_have_the_names_that_they_have_had_since() -> None:
 
 def test_what_stands_outside_of_the_settings_is_read_by_its_names_alone() -> None:
     """The time of the test among them; a name without a colon states nothing, and other names are those of nobody."""
-    log = parse(_DETAIL.replace("400ns :\n", "400ns : git_commit_date\n").replace("git_log :", "Sut name: none"))
+    log = parse(_DETAIL.replace("git_log :", 'git_commit_date\n"pid": 7, "tid": 7, "ts": 100ns : Sut name: none'))
     found = {
         "loadgen_version": ".5a1 @ 0123456789",
         "test_datetime": "2020-09-10T11:59:34Z",
@@ -87,7 +87,7 @@ def test_what_stands_outside_of_the_settings_is_read_by_its_names_alone() -> Non
         "qsl_reported_total_count": 50000,
     }
     assert {key: log.get(key) for key in found} == found
-    assert [log.number(key) for key in found] == [1, 5, 6, 7]
+    assert [log.number(key) for key in found] == [1, 6, 7, 8]
     assert {"loadgen_git_commit_date", "Sut name", "git_log"}.isdisjoint(log.index)
 
 

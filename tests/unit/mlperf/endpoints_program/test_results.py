@@ -106,6 +106,8 @@ def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(UnreadablePointError) as raised:
         parse_point({"config.yaml": b"- a list\n"})
     assert [found.rule for found in raised.value.problems] == ["config-file-present", "result-summary-present"]
+    assert str(raised.value) == "; ".join(f"{found.file}: {found.text}" for found in raised.value.problems)
+    assert raised.value.fix == "run the point again, or leave its files as the client wrote them"
 
 
 def test_a_configuration_without_concurrency_is_no_point() -> None:

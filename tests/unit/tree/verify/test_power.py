@@ -444,15 +444,23 @@ def test_watts_that_were_edited_alone_are_denied_by_what_stands_beside_them(
 def test_a_single_sample_of_a_machine_that_takes_next_to_nothing_is_judged(
     session: Path, channels: int, old: str, new: str, found: list[str]
 ) -> None:
-    def weaken(text: str) -> str:
-        one = (
-            text.splitlines(keepends=True)[0]
-            .replace("Watts,210.5", "Watts,0.2105")
-            .replace("Watts,421.0", "Watts,0.421")
-        )
-        return one.replace("Amps,0.963", "Amps,0.000963").replace(old, new)
+    assert [text for _, text in measured(session, lambda text: weaken(text).replace(old, new), channels)] == found
 
-    assert [text for _, text in measured(session, weaken, channels)] == found
+
+@pytest.mark.parametrize(("head", "found"), [("0.421", []), ("0.0421", ["0.1 times the watts of the channels"])])
+def test_channels_of_next_to_nothing_measured_something(session: Path, head: str, found: list[str]) -> None:
+    """Beside one that measured nothing."""
+
+    def edit(text: str) -> str:
+        return weaken(without_a_third_channel(text)).replace("Watts,0.421", f"Watts,{head}")
+
+    assert [text for _, text in measured(session, edit, channels=3)] == found
+
+
+def weaken(text: str) -> str:
+    """The first sample, of a thousandth of its power."""
+    one = text.splitlines(keepends=True)[0].replace("Watts,210.500000", "Watts,0.210500")
+    return one.replace("Watts,421.0", "Watts,0.421").replace("Amps,0.963", "Amps,0.000963")
 
 
 def test_samples_that_the_kit_added_up_of_several_analyzers_are_passed_over(session: Path) -> None:

@@ -229,7 +229,7 @@ def place_denser(
         area = _area(before, bend, after)
         for low, high in ((before, bend), (bend, after)):
             if high[0] - low[0] > 1:
-                middle = min(max(_between(low[0], high[0]), low[0] + 1), high[0] - 1)
+                middle = _between(low[0], high[0])  # neither of them, since they are two apart at least
                 if middle in taken:
                     continue
                 share = math.hypot(high[1] - low[1], high[2] - low[2])

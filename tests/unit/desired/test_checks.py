@@ -117,9 +117,13 @@ def test_nothing_is_said_of_a_cell_that_hangs_on_what_was_refused(wrong: str, si
     assert (find_problems(declared, RULES, [wrong]) == []) is silent
 
 
-@pytest.mark.parametrize("declared", [None, declare("Offline")], ids=["nothing", "another round"])
-def test_a_spec_of_no_round_is_told_what_the_reading_found(declared: Declared | None) -> None:
-    found = Problem("a.yaml", 5, 10, "spec.round", "there is no round v9", "choose one")
+@pytest.mark.parametrize(
+    ("declared", "path"),
+    [(None, "spec.round"), (None, "spec.systems"), (declare("Offline"), "spec.round")],
+    ids=["nothing", "nothing of a known round", "another round"],
+)
+def test_a_spec_of_no_round_is_told_what_the_reading_found(declared: Declared | None, path: str) -> None:
+    found = Problem("a.yaml", 5, 10, path, "it cannot be read", "choose one")
     with pytest.raises(SpecError) as caught:
         check_reading(Reading(declared, (found,)), lambda _: pytest.fail("no rules are asked for"))
     assert list(caught.value.problems) == [found]

@@ -17,10 +17,9 @@ class Action(StrEnum):
     NOOP = "NoOp"
     CREATE = "Create"
     REPLACE = "Replace"
-    PRUNE = "Prune"
 
 
-SYMBOL = {Action.NOOP: " ", Action.CREATE: "+", Action.REPLACE: "~", Action.PRUNE: "-"}
+SYMBOL = {Action.NOOP: " ", Action.CREATE: "+", Action.REPLACE: "~"}
 
 
 class Reason(StrEnum):
@@ -31,7 +30,6 @@ class Reason(StrEnum):
     ARTIFACT_MISSING = "ArtifactMissing"
     ARTIFACT_CORRUPT = "ArtifactCorrupt"
     PREVIOUS_ATTEMPT_FAILED = "PreviousAttemptFailed"
-    NOT_DECLARED = "NotDeclared"
     FORCED = "Forced"
 
 
@@ -43,7 +41,6 @@ REASON_WORDS = {
     Reason.ARTIFACT_MISSING: "file missing",
     Reason.ARTIFACT_CORRUPT: "file damaged",
     Reason.PREVIOUS_ATTEMPT_FAILED: "last attempt failed",
-    Reason.NOT_DECLARED: "no longer declared",
     Reason.FORCED: "asked for",
 }
 

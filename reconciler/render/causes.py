@@ -22,8 +22,8 @@ def label(address: Address) -> str:
 
 
 def choose_action_word(step: Step) -> str:
-    """ "replace", "create", "prune"; or "restore" and "render" where nothing is made again."""
-    if step.change.how is not Work.MAKE and step.change.action is not Action.PRUNE:
+    """ "replace", "create"; or "restore" and "render" where nothing is made again."""
+    if step.change.how is not Work.MAKE:
         return str(step.change.how)
     return step.change.action.value.lower()
 

@@ -19,7 +19,7 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.wording import shorten_value, show_acceptance
 
 LIMIT = 40  # headings shown before the rest is only counted
-_TONES = {Action.CREATE: Tone.GOOD, Action.REPLACE: Tone.DOUBT, Action.PRUNE: Tone.BAD, Action.NOOP: Tone.FAINT}
+_TONES = {Action.CREATE: Tone.GOOD, Action.REPLACE: Tone.DOUBT, Action.NOOP: Tone.FAINT}
 _WIDEST = 72
 _FEW = 4  # lines of one sort shown each by itself: drift, and what steps are blocked on
 _LONG = 12  # headings of a plan that is shown whole; a longer one shows what is alike once
@@ -249,8 +249,7 @@ def summarise_plan(plan: Plan, paint: Paint = show_plain) -> str:
     sentences += _expected(plan.steps)
     if plan.findings:
         sentences.append(f"{show_count(len(plan.findings), 'finding')}.")
-    if not words["prune"]:
-        sentences.append("Nothing is pruned.")
+    sentences.append("Nothing is pruned.")
     return paint(" ".join(sentences), Tone.HEADING) + left_out
 
 

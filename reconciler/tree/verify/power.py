@@ -133,8 +133,9 @@ def read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocum
 
 
 def find_key(read: Read[ResultDocument], key: str) -> Place:
-    """Where a name first stands in it."""
-    return Place(read.file, read.value.lines.get(key, 0) if read.value else 0)
+    """Where a name first stands in a document that is there."""
+    assert read.value is not None
+    return Place(read.file, read.value.lines.get(key, 0))
 
 
 def _list_digests(session: ResultDocument) -> Iterator[tuple[str, str]]:

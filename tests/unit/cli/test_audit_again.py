@@ -5,18 +5,26 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
+from reconciler.diff.claims import AuditReport, Claim, Proof
+from reconciler.execute.outcome import Outcome, Status
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.history import rerun
-from reconciler.record.codec import decode
+from reconciler.history.rescore import rescore_runs
+from reconciler.history.snapshot import read_snapshot
+from reconciler.plan.plan import Step
+from reconciler.record.codec import decode, summarize
 from reconciler.record.store import find_object, keep, write_record
-from reconciler.resource.records import Record
+from reconciler.resource.inputs import Role
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Record, RecordedFact
 from tests.acceptance.conftest import console
 
 from .conftest import CELL, Reconcile, edit, git
@@ -106,6 +114,21 @@ def test_rescore_names_a_score_that_was_made_up(recorded: Path, tmp_path: Path, 
     assert (code, proof) == (2, "contradicted")
     assert f"scored again it is {honest} acc" in detail
     assert "scorer here is not the one" not in detail
+
+
+def test_rescore_takes_the_place_of_what_is_said_of_accuracy_alone(recorded: Path) -> None:
+    """What else is attested of a cell stays as it is, and so does what is said of others."""
+    told = (
+        Claim(CELL, "accuracy", Proof.ATTESTED, "as the scorer wrote it"),
+        Claim("open/box/other/Offline", "accuracy", Proof.ATTESTED, "as the scorer wrote it"),
+        Claim(CELL, "accuracy", Proof.MISSING, "no log"),
+        Claim(CELL, "model: made from", Proof.ATTESTED, "as declared by a person"),
+    )
+    at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
+    found = rescore_runs(RepositoryPaths(recorded), at, AuditReport(at.commit, told)).claims
+    assert found[:2] == (told[2], told[3])
+    assert found[3:] == (told[1],)
+    assert (found[2].where, found[2].what, found[2].proof) == (CELL, "accuracy", Proof.PROVEN)
 
 
 @pytest.mark.parametrize("damage", ["missing", "flipped"])
@@ -239,6 +262,142 @@ def test_rerun_bears_out_a_result_and_leaves_it_as_it_is(served: Path, reconcile
     assert not list((served / ".reconcile").glob("re[rs]*"))
     (served / "state/audits" / next(iter((served / "state/audits").iterdir())).name).unlink()
     assert "Removed" in reconcile("gc")[1]
+
+
+def served_record(root: Path) -> Record:
+    records = [decode(p.read_bytes(), p.name) for p in (root / "state/records/Run").glob("*.json")]
+    return next(r for r in records if str(r.address) == f"Run:{SERVED}/performance")
+
+
+def repeat(root: Path, monkeypatch: pytest.MonkeyPatch, *outcomes: Any) -> tuple[Claim, list[dict[str, object]]]:
+    """What is said of the published result, and kept, where the pass that repeats it ends so."""
+    monkeypatch.setattr(rerun, "run_pass", lambda *_, **__: SimpleNamespace(outcomes=outcomes))
+    at = read_snapshot(root, git(root, "rev-parse", "HEAD"))
+    found = rerun.repeat_runs(
+        RepositoryPaths(root), at, AuditReport(at.commit, ()), ("digits",), lambda _: None, busy=True
+    )
+    (claim,) = found.audit.claims
+    assert (claim.where, claim.what) == REPEATED
+    return claim, reports(root)
+
+
+def ended(record: Record, status: Status = Status.DONE, message: str = "", fix: str = "") -> Outcome:
+    step = cast(Step, SimpleNamespace(change=SimpleNamespace(address=record.address)))
+    return Outcome(step, status, message, fix, record)
+
+
+def with_values(record: Record, **values: object) -> Record:
+    return replace(record, values={**record.values, **values})
+
+
+def with_evidence(record: Record, *names: str) -> Record:
+    more = {name: RecordedFact("another", Role.EVIDENCE) for name in names}
+    return replace(record, facts={**record.facts, **more})
+
+
+BORNE_OUT = "published {value} {unit}, repeated {value} (+0.00%); at least {least} bears it out ({ruled})"
+
+
+@pytest.mark.parametrize(
+    ("change", "proof", "detail"),
+    [
+        pytest.param(lambda r: r, "proven", BORNE_OUT, id="same"),
+        pytest.param(
+            lambda r: with_evidence(r, "loadgen.version"),
+            "proven",
+            BORNE_OUT,
+            id="another LoadGen",
+        ),
+        pytest.param(
+            lambda r: with_evidence(r, "engine.digest"),
+            "proven",
+            f"{BORNE_OUT}; the engine was built again; `reconcile pull` first to repeat with the same one",
+            id="another engine",
+        ),
+        pytest.param(
+            lambda r: with_values(r, metric={**r.values["metric"], "value": "1"}),
+            "contradicted",
+            BORNE_OUT.replace("repeated {value} (+0.00%)", "repeated 1 ({change})"),
+            id="slower",
+        ),
+        pytest.param(
+            lambda r: with_values(r, validity="INVALID"), "contradicted", "the repeat is INVALID: {why}", id="INVALID"
+        ),
+        pytest.param(lambda r: with_values(r, metric=None), "contradicted", "the repeat is VALID: ", id="no metric"),
+        pytest.param(
+            lambda r: with_evidence(r, "model.digest", "engine.digest"),
+            "missing",
+            "repeated, but not comparable: model.digest differ",
+            id="another model",
+        ),
+    ],
+)
+def test_a_repeat_is_judged_by_its_own_record(
+    served: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Record], Record], proof: str, detail: str
+) -> None:
+    published = served_record(served)
+    value = published.values["metric"]["value"]
+    again = change(published)
+    claim, (kept,) = repeat(served, monkeypatch, ended(again))
+    texts = {
+        "value": value,
+        "unit": published.values["metric"]["unit"],
+        "least": f"{float(value) * 0.9:.6g}",
+        "change": f"{1 / float(value) - 1:+.2%}",
+        "ruled": "10%, as TEST01 allows between two runs of a system",
+        "why": summarize(again, "").problem,
+    }
+    assert (claim.proof.value, claim.detail) == (proof, detail.format(**texts))
+    assert (kept["proof"], kept["detail"], "bound" in kept) == (proof, claim.detail, detail.startswith("published"))
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "fix", "said"),
+    [
+        (Status.FAILED, "no memory", "free some", "no memory; free some"),
+        (Status.FAILED, "no memory", "", "no memory"),
+        (None, "", "", "the pass made no run"),
+    ],
+    ids=["failed", "failed without a fix", "nothing"],
+)
+def test_a_repeat_that_was_not_made_says_why_and_leaves_no_report(
+    served: Path, monkeypatch: pytest.MonkeyPatch, status: Status | None, message: str, fix: str, said: str
+) -> None:
+    other = replace(served_record(served), address=Address(Kind.MODEL, "digits"))
+    outcomes = [ended(other)] if status is None else [ended(served_record(served), status, message, fix)]
+    claim, kept = repeat(served, monkeypatch, *outcomes)
+    assert (claim.proof, claim.detail, kept) == (Proof.MISSING, f"not repeated: {said}", [])
+
+
+NAMES = [f"GPU {letter}" for letter in "ABCDEFGH"]
+
+
+@pytest.mark.parametrize(
+    ("names", "driver", "unlike"),
+    [
+        (NAMES[::-1], "1", ""),
+        ([*NAMES, *NAMES], "1", ""),
+        (NAMES, "2", "gpu.driver was 1, here it is 2"),
+        (NAMES[:2], "1", f"gpu.name was {', '.join(NAMES)}, here it is GPU A, GPU B"),
+        ([], "", f"gpu.name was {', '.join(NAMES)}, here it is none; gpu.driver was 1, here it is none"),
+    ],
+    ids=["other order", "more of each", "other driver", "fewer", "none"],
+)
+def test_a_repeat_needs_the_gpus_of_the_record_in_any_order(
+    served: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], driver: str, unlike: str
+) -> None:
+    record = served_record(served)
+    gpus = {"gpu.name": RecordedFact(NAMES, Role.NOTE), "gpu.driver": RecordedFact("1", Role.NOTE)}
+    (path,) = [p for p in (served / "state/records/Run").glob("*.json") if decode(p.read_bytes(), p.name) == record]
+    path.unlink()
+    write_record(RepositoryPaths(served), replace(record, facts={**record.facts, **gpus}))
+    commit(served, "Measure with GPUs")
+    probed = rerun.probe_nodes
+    found = [{"name": name, "driver": driver} for name in names]
+    monkeypatch.setattr(rerun, "probe_nodes", lambda *a: [{**node, "accelerators": found} for node in probed(*a)])
+    claim, _ = repeat(served, monkeypatch, ended(record, Status.FAILED, "not made"))
+    said = f"this machine is not that of the record: {unlike}" if unlike else "not made"
+    assert claim.detail == f"not repeated: {said}"
 
 
 def changed(root: Path, before: str, after: str) -> None:

@@ -77,6 +77,21 @@ def test_a_round_has_its_own_tests(round_name: str, tests: set[str]) -> None:
     assert {f"TEST{n:02}" for n in range(1, 100) if has_test(rules, f"TEST{n:02}", "Offline")} == tests
 
 
+@pytest.mark.parametrize(
+    ("attempts", "own", "test", "verdict"), [(None, None, 1, 2), (3, None, 3, 6), (3, 2, 2, 5), (None, 4, 4, 5)]
+)
+def test_a_verdict_is_made_of_each_test_and_with_each_run_that_may_be_repeated(
+    attempts: int | None, own: int | None, test: int, verdict: int
+) -> None:
+    declared = asking("TEST01")
+    (cell,) = declared.cells
+    told = {"attempts": attempts, "compliance.TEST01.attempts": own}
+    settings = {**cell.settings, **{name: Value(value, HERE) for name, value in told.items() if value is not None}}
+    desired = compiled(replace(declared, cells=(replace(cell, settings=settings),)))
+    found = [desired.by_address[Address(kind, f"{cell.cell}/TEST01")] for kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT)]
+    assert [resource.attempts for resource in found] == [test, verdict]
+
+
 def test_a_test_is_made_from_what_the_run_is_with_its_own_settings_in_place_of_the_runs() -> None:
     desired = compiled(asking("TEST01"))
     (cell,) = asking("TEST01").cells

@@ -11,7 +11,7 @@ from reconciler.errors import Problem, SpecError
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.planning import make_expectation
 from reconciler.render.plan import render_plan_text
-from reconciler.resource.kinds import Address
+from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Recorded
 from reconciler.resource.settings import DEDICATED_OFFLINE
 from tests.unit.diff.simulated import World
@@ -64,6 +64,13 @@ def list_keys(*changes: tuple[str, str]) -> dict[str, str]:
 def list_points(keys: dict[str, str]) -> list[int]:
     runs = (name for name in keys if name.startswith("Run:") and name.endswith("/performance"))
     return [int(name.split("/")[3].removeprefix("c")) for name in runs]
+
+
+def test_the_rules_of_the_program_leave_the_least_duration_of_a_point_to_its_client() -> None:
+    rules = compile_curve().detail(Address(Kind.RUN, f"{CELL}/c256/performance")).rules
+    assert rules is not None
+    assert rules.endpoints is not None
+    assert rules.endpoints.min_duration == 0
 
 
 def find_problems(*changes: tuple[str, str]) -> list[Problem]:

@@ -25,6 +25,7 @@ NET = Wish(tests=("TEST01",))
 AT = f"{NET.cell}/TEST01"
 TEST, VERDICT = Address(Kind.COMPLIANCE_TEST, AT), Address(Kind.VERDICT, AT)
 PERFORMANCE, ACCURACY = (Address(Kind.RUN, f"{NET.cell}/{mode}") for mode in ("performance", "accuracy"))
+DATASET = Address(Kind.DATASET, "net")
 Story = Callable[[World], tuple[Desired, frozenset[Address]]]
 
 
@@ -145,6 +146,8 @@ STORIES: dict[str, Story] = {
     "two tests of two drivers, and the one that fits fails": repeated((TEST, "driver 2"), denies=[0]),
     "a run was repeated": repeated((PERFORMANCE, "driver 1")),
     "runs and test were repeated": repeated((PERFORMANCE, "driver 2"), (ACCURACY, "driver 2"), (TEST, "driver 2")),
+    "the dataset is forced": measured(forced=[DATASET]),
+    "the dataset was made again": repeated((DATASET, "driver 1")),
 }
 
 

@@ -7,7 +7,8 @@ from itertools import combinations
 from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen
-from reconciler.diff.fingerprint import compute_submission_fingerprint, same_but_for_code
+from reconciler.diff.fingerprint import RENDERER, compute_submission_fingerprint, same_but_for_code
+from reconciler.resource.canonical import digest
 from reconciler.resource.inputs import Input
 from tests.unit.diff.simulated import Wish, desire
 
@@ -19,6 +20,19 @@ def fingerprint(*codes: str, cells: set[str] = CELLS) -> str:
     """Of results whose runs kept this code, by its digest; "" for one that kept none."""
     chosen = {wish.cell: Chosen(code=code) for wish, code in zip(WISHES, codes, strict=True)}
     return compute_submission_fingerprint(desire(WISHES), cells, chosen)
+
+
+def test_shared_files_are_a_function_of_what_is_shared_of_the_cells_and_of_the_renderer() -> None:
+    """Trees that were rendered before are known by it."""
+    shared = (Input("system.box.status", "available"), Input("submitter", "ACME"))
+    desired = replace(desire(WISHES), shared=shared)
+    values = {
+        "cells": sorted(CELLS),
+        "renderer": RENDERER,
+        "shared": [["system.box.status", "available"], ["submitter", "ACME"]],
+    }
+    assert compute_submission_fingerprint(desired, CELLS, {}) == digest(values)
+    assert compute_submission_fingerprint(desired, set(), {}) == digest({**values, "cells": []})
 
 
 def test_other_code_of_a_run_is_another_submission_that_differs_in_its_code_alone() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from reconciler.code_archive import unpack_code
+from reconciler.errors import StorageError
+from reconciler.execute import perform
 from reconciler.execute.attempt import Attempt, MachineFacts
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.perform import AttemptContext, begin
@@ -42,7 +48,7 @@ def start(root: Path, step: Step, detail: object, upstream: dict[str, Summary], 
         lambda: datetime(2026, 1, 2, tzinfo=UTC),
         (),
         lambda artifact: root / artifact.name,
-        dict[str, Record]().__getitem__,
+        known.pop("load", dict[str, Record]().__getitem__),  # type: ignore[arg-type]
         **known,  # type: ignore[arg-type]
     )
     return begin(step, detail, upstream, context)  # type: ignore[arg-type]
@@ -89,3 +95,105 @@ def test_files_of_what_it_is_made_from_are_handed_on_but_from_run_to_run(
     assert [path.name for path in attempt.inputs.glob("run/*")] == ([first] if handed else [])
     assert attempt.intent.upstream == {"run": "Run/1"}
     assert "trial" in attempt.intent.marks
+
+
+COMMAND = {"harness.command": ["python", "run.py"], "harness.code": "code"}
+
+
+def begin_run(
+    root: Path,
+    kind: Kind,
+    mode: str,
+    installed: dict[str, str] | None,
+    settings: dict[str, object],
+    system: str = "box",
+) -> Attempt:
+    step, detail = find_step(kind, mode)
+    (root / "repository/code").mkdir(parents=True)
+    (root / "repository/code/run.py").write_text("print()\n")
+    known = replace(detail, settings=CellSettings(settings), locations={"benchmark.code": "digits"})  # type: ignore[type-var]
+    return start(root, step, known, {}, installed={system: installed})
+
+
+@pytest.mark.parametrize(
+    ("installed", "settings", "system", "wanted"),
+    [
+        ({"numpy": "2.1", "mlcommons-loadgen": "6.0"}, {}, "box", "mlcommons-loadgen==6.0\nnumpy==2.1\n"),
+        ({"numpy": "2.1"}, {}, "other", None),
+        ({"numpy": "2.1"}, COMMAND, "box", None),
+        ({}, {}, "box", None),
+        (None, {}, "box", None),
+    ],
+    ids=["ours", "of another system", "of a command", "nothing", "not known"],
+)
+def test_a_performance_run_keeps_its_code_and_what_was_installed_beside_it(
+    tmp_path: Path,
+    installed: dict[str, str] | None,
+    settings: dict[str, object],
+    system: str,
+    wanted: str | None,
+) -> None:
+    """Nobody knows with what a command of the user's own runs."""
+    attempt = begin_run(tmp_path, Kind.RUN, "performance", installed, {"engine.backend": "null", **settings}, system)
+    code = unpack_code(attempt.code.read_bytes())
+    assert ("harness/run.py" in code, "run.py" in code) == (not settings, bool(settings))
+    assert (attempt.requirements.read_text() if attempt.requirements.exists() else None) == wanted
+
+
+@pytest.mark.parametrize(("kind", "mode"), [(Kind.RUN, "accuracy"), (Kind.ENGINE, ""), (Kind.SCORE, "")])
+def test_no_other_step_keeps_its_code(tmp_path: Path, kind: Kind, mode: str) -> None:
+    attempt = begin_run(tmp_path, kind, mode, {"numpy": "2.1"}, {"engine.backend": "null"})
+    assert not attempt.code.exists()
+    assert not attempt.requirements.exists()
+
+
+def test_of_a_command_whose_code_is_not_here_none_is_kept(tmp_path: Path) -> None:
+    settings: dict[str, object] = {**COMMAND, "harness.code": "nowhere"}
+    assert not begin_run(tmp_path, Kind.RUN, "performance", None, settings).code.exists()
+
+
+def test_a_run_whose_code_cannot_be_read_begins_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(number: int) -> Callable[..., bytes]:
+        def pack(*_: object) -> bytes:
+            raise OSError(number, os.strerror(number))
+
+        return pack
+
+    monkeypatch.setattr(perform, "pack_run_code", refuse(errno.EACCES))
+    attempt = begin_run(tmp_path, Kind.RUN, "performance", {"numpy": "2.1"}, {})
+    assert not attempt.code.exists()
+    assert not attempt.requirements.exists()
+    monkeypatch.setattr(perform, "pack_run_code", refuse(errno.EIO))
+    (tmp_path / "failing").mkdir()
+    with pytest.raises(StorageError):
+        begin_run(tmp_path / "failing", Kind.RUN, "performance", {"numpy": "2.1"}, {})
+
+
+def test_a_verdict_is_begun_with_the_logs_that_are_here_and_with_what_is_known_of_the_others(tmp_path: Path) -> None:
+    desired = desire([Wish("net", tests=("TEST01",))])
+    step = next(s for s in World().plan(desired).steps if s.change.address.kind is Kind.VERDICT)
+    detail = replace(desired.detail(step.change.address), settings=CellSettings({}))
+    step = replace(step, change=replace(step.change, previous="Verdict/1"))
+    here, gone = Artifact("answers.json", "here", 1), Artifact("gone.json", "gone", 1)
+    upstream = {
+        name: Summary(
+            f"{name}/1", Address(kind, f"{step.change.address.cell}/{part}"), "k", Ended.DONE, "2026", 1, files
+        )
+        for name, kind, part, files in (
+            ("audit", Kind.COMPLIANCE_TEST, "TEST01", (here, gone)),
+            ("accuracy", Kind.RUN, "accuracy", (gone,)),
+        )
+    }
+    answers = {"reasons": [], "figures": {}}
+
+    def load(identity: str) -> Record:
+        values = {"answers": answers} if identity == "Verdict/1" else {"response": {"dtype": "int32"}}
+        known = {name: f"{name}/1" for name in upstream}
+        return Record(step.change.address, "k", 1, Ended.DONE, "2026", 1, "", {}, values=values, upstream=known)
+
+    attempt = start(tmp_path, step, detail, upstream, load=load)
+    assert attempt.intent.made_from == {"audit.answers.json": "here"}
+    assert sorted(path.name for path in attempt.inputs.rglob("*.json")) == ["answers.json"]
+    assert (attempt.intent.known_answers, attempt.intent.response_dtype) == (answers, "int32")
+    assert attempt.intent.supersedes == "Verdict/1"
+    assert attempt.intent.upstream == {"audit": "audit/1", "accuracy": "accuracy/1"}

@@ -9,15 +9,17 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
 
-from harness.contract import Benchmark, BuildRequest, ProbeRequest, Progress
+from harness.contract import Benchmark, BuildRequest, ProbeRequest, Progress, Result
 from reconciler.execute import perform
 from reconciler.execute.attempt import Attempt, Intent, make_attempt_id
-from reconciler.execute.child import Watch, run_child
+from reconciler.execute.child import Watch, follow_submission, read_last_lines, run_child
 from reconciler.execute.executors import local
+from reconciler.execute.executors.executor import Executor, Handle, Progressing, State
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Status
 from reconciler.files import Lock, RepositoryPaths
@@ -131,6 +133,40 @@ def test_child_that_never_begins_is_ended(tmp_path: Path, monkeypatch: pytest.Mo
     result = run_child(an_attempt(tmp_path), ProbeRequest(), Watch(readings.append, start=0.1), executors(tmp_path))
     assert (result.done, result.problem_class, readings) == (False, "resources", [])
     assert "did not start work" in result.problem
+
+
+def test_a_job_that_waits_in_its_queue_is_told_with_what_it_waits_for(tmp_path: Path) -> None:
+    """Nothing of it is done, and nobody knows how much it will be."""
+    attempt, readings = an_attempt(tmp_path), list[Progress]()
+    found = iter((Progressing(State.QUEUED, note="job 7 waits"), Progressing(State.ENDED, 0)))
+
+    class Queue:
+        def poll(self, *_: object) -> Progressing:
+            return next(found)
+
+        def harvest(self, _: object) -> None:
+            Result(done=True, seconds=1.5).write(attempt.result)
+
+    queue = cast(Executor, Queue())
+    assert follow_submission(queue, Handle("queue", attempt.folder, "7"), attempt, Watch(readings.append)).done
+    (reading,) = readings
+    assert reading == Progress("queued", 0, 0, reading.seconds, 0.0, "job 7 waits")
+
+
+@pytest.mark.parametrize(
+    ("printed", "last"),
+    [
+        ("", ""),
+        ("a\nb\n", "a\nb"),
+        ("".join(f"{n}\n" for n in range(100)), "\n".join(str(n) for n in range(80, 100))),
+        ("x" * 10_000 + "\nend\n", "x" * (8192 - 5) + "\nend"),
+    ],
+    ids=["nothing", "two lines", "many lines", "a long line"],
+)
+def test_the_end_of_what_a_child_printed_is_kept(printed: str, last: str, tmp_path: Path) -> None:
+    (tmp_path / "child.log").write_text(printed)
+    assert read_last_lines(tmp_path / "child.log") == last
+    assert read_last_lines(tmp_path / "no.log") == ""
 
 
 def test_watchdog_that_is_off_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

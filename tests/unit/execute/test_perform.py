@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -205,6 +206,47 @@ def test_a_result_that_was_there_before_an_interrupt_is_kept(tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt):
         a_pass.perform()
     assert a_pass.folders() == [earlier.folder]
+
+
+class Preparing(Quick):
+    """Leaves a prepared data set."""
+
+    def poll(self, handle: Handle, wait: float = 0.0) -> Progressing:
+        output = handle.folder / "output"
+        (output / "samples.npy").write_bytes(b"samples")
+        (output / "manifest.json").write_bytes(b"{}")
+        values = {"files": {"samples.npy": hashlib.sha256(b"samples").hexdigest()}}
+        Result(done=True, seconds=1.5, values=values).write(handle.folder / "result.json")
+        return Progressing(State.ENDED, 0)
+
+
+def prepare(root: Path, scratch: Path | None, key: str = "") -> tuple[Preparing, Finished]:
+    """By a repository of its own; ``scratch``: where what was prepared is shared."""
+    root.mkdir()
+    a_pass, here = Pass(root), Preparing()
+    context = replace(a_pass.context, executors=Executors({"local": here}))
+    step = replace(a_pass.step, change=replace(a_pass.step.change, key=key or a_pass.step.change.key))
+    detail = replace(a_pass.detail, locations={"dataset.prepared": str(scratch)} if scratch else {})
+    return here, perform(step, detail, {}, context, lambda _: None)
+
+
+def test_a_data_set_that_another_repository_has_prepared_is_taken_and_not_made(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    first, made = prepare(tmp_path / "first", scratch)
+    second, taken = prepare(tmp_path / "second", scratch)
+    other, anew = prepare(tmp_path / "other", scratch, "0" * 64)
+    assert [len(each.submitted) for each in (first, second, other)] == [1, 0, 1]
+    assert [each.record.values.get("taken_from_scratch", False) for each in (made, taken, anew)] == [False, True, False]
+    assert taken.record.ended is Ended.DONE
+    assert {kept.name: kept.path.read_bytes() for kept in taken.kept if kept.name != "child.log"} == {
+        "samples.npy": b"samples",
+        "manifest.json": b"{}",
+    }
+    assert sorted(path.name for path in scratch.iterdir()) == sorted([made.record.key, "0" * 64])
+
+
+def test_a_data_set_is_made_by_each_repository_where_none_is_shared(tmp_path: Path) -> None:
+    assert [len(prepare(tmp_path / name, None)[0].submitted) for name in ("first", "second")] == [1, 1]
 
 
 def summary(kind: Kind, identity: str, *artifacts: str) -> Summary:

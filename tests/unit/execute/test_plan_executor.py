@@ -10,15 +10,17 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
+from reconciler.diff.change import Work
 from reconciler.execute.attempt import Attempt, Intent
 from reconciler.execute.outcome import Event, Status
 from reconciler.execute.perform import Finished, derive_outcome
 from reconciler.execute.plan_executor import PlanExecutor
+from reconciler.execute.service import Services
 from reconciler.plan.plan import Step
 from reconciler.reconcile import PassReport
 from reconciler.record.codec import summarize
-from reconciler.resource.kinds import Kind
-from reconciler.resource.records import Ended, Record
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Ended, Record, Summary
 from reconciler.resource.settings import CellSettings
 from tests.passes.repository import SPEC, Repository, make_repository
 from tests.shared import need
@@ -50,6 +52,10 @@ def plan_engine(settings: dict[str, object]) -> tuple[Step, Desired]:
 
 def make_record(step: Step, ended: Ended, **fields: Any) -> Record:
     return Record(step.change.address, step.change.key, 1, ended, "2026-01-01T00:00:00Z", 1.0, "a", {}, **fields)
+
+
+def make_summary(address: Address) -> Summary:
+    return Summary(f"{address.kind}/1", address, "k" * 64, Ended.DONE, "2026-01-01T00:00:00Z", 1.0, ())
 
 
 def finish(folder: Path, record: Record) -> Finished:
@@ -85,6 +91,36 @@ def test_what_the_machine_did_to_a_run_is_over_the_next_time(kind: str, tmp_path
         assert walk.settle(step, finish(tmp_path, failed)).status is Status.RETRY
         tried += 1
     assert tried == 3
+
+
+@pytest.mark.parametrize(
+    ("problem", "lives", "stopped"), [("", True, 0), ("it ended", False, 1)], ids=["lives", "never was ready"]
+)
+def test_a_server_that_was_never_ready_leaves_its_place_to_others_at_once(
+    problem: str, lives: bool, stopped: int, tmp_path: Path
+) -> None:
+    """Of other repositories of this machine, too: they wait for its lock."""
+    desired = desire([Wish(service="serve")])
+    step = next(step for step in World().plan(desired).steps if step.change.how is Work.START)
+    used = {up: make_summary(up) for up in desired.by_address[step.change.address].upstream}
+    record = make_record(step, Ended.FAILED if problem else Ended.DONE, problem=problem)
+
+    class Started(Services, dict=True):
+        def start(self, *_: object) -> Finished:
+            return replace(finish(tmp_path, record), lives=lives)
+
+        def stop(self) -> None:
+            self.stops = getattr(self, "stops", 0) + 1
+
+    services = Started()
+    detail = replace(desired.detail(step.change.address), settings=CellSettings({}))
+    context, said = make_context(tmp_path), list[Event]()
+    walk = PlanExecutor(
+        replace(desired, detail=lambda _: detail), context, said.append, lambda done: summarize(done.record, "x"), used
+    )
+    walk.services = services
+    assert (walk.start(step).status is Status.DONE) is lives
+    assert getattr(services, "stops", 0) == stopped
 
 
 @pytest.mark.parametrize(("declared", "tries"), [({}, 4), ({"executor.slurm.retries": 1}, 2)])

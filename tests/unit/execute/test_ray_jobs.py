@@ -11,14 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from harness.contract import ProbeRequest, Result, RunRequest
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors import ray_dashboard
+from reconciler.execute.executors.carrier import Carrier, Ticket
 from reconciler.execute.executors.executor import Handle, State, Submission
 from reconciler.execute.executors.queued import QueuedExecutor, QueueSilentError
 from reconciler.execute.executors.ray_queue import RayQueue, choose_resources, make_job_script
@@ -189,6 +191,21 @@ def test_silent_dashboard_loses_nothing(tmp_path: Path, dashboard: Dashboard) ->
     assert not attempt.result.exists()
 
 
+@pytest.mark.parametrize(("seconds", "given_up"), [(30.0, False), (30.1, True)], ids=["in time", "too late"])
+def test_an_answer_that_does_not_end_in_half_a_minute_is_none(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch, seconds: float, given_up: bool
+) -> None:
+    """Each of its pieces may have come in time."""
+    dashboard.jobs[NAME] = {"submission_id": NAME, "status": "RUNNING"}
+    clock = iter((5.0, 5.0 + seconds))
+    monkeypatch.setattr(ray_dashboard, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    try:
+        found: object = ray_dashboard.list_jobs(dashboard.address)
+    except QueueSilentError as error:
+        found = str(error)
+    assert found == (f"{dashboard.address}: its answer has no end" if given_up else [dashboard.jobs[NAME]])
+
+
 def test_submission_whose_answer_was_lost_is_made_once(tmp_path: Path, dashboard: Dashboard) -> None:
     dashboard.jobs[NAME] = {"submission_id": NAME, "status": "RUNNING"}
     executor, handle, attempt = submit(tmp_path)
@@ -209,6 +226,29 @@ def test_refused_job_has_failed_with_the_words_of_ray(tmp_path: Path, dashboard:
     result = Result.read(attempt.result)
     assert (result.done, result.problem_class) == (False, "input")
     assert "Invalid label selector" in result.problem
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(StoreError("the store is away"), "resources"), (ReconcilerError("a folder is not here"), "input")],
+    ids=["store", "spec"],
+)
+def test_job_whose_files_cannot_be_sent_fails_and_is_submitted_nowhere(
+    tmp_path: Path, dashboard: Dashboard, error: ReconcilerError, kind: str
+) -> None:
+    """That the store is away is over the next time."""
+
+    class Away:
+        def send(self, *_: object) -> Ticket:
+            raise error
+
+    settings = CellSettings({"executor.ray": True, "executor.ray.store": "near", "system.name": "box"})
+    attempt = create(tmp_path, Intent("2026-1", Address(Kind.MODEL, "net"), "k" * 64, 1, "2026", {}, settings))
+    executor = QueuedExecutor("ray", RepositoryPaths(tmp_path), RayQueue(), cast(Carrier, Away()))
+    executor.submit(Submission(attempt, ProbeRequest(), attempt.result))
+    result = Result.read(attempt.result)
+    assert (result.done, result.problem, result.problem_class) == (False, str(error), kind)
+    assert dashboard.jobs == {}
 
 
 def test_cancelled_job_is_stopped_and_never_begins(tmp_path: Path, dashboard: Dashboard) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import harness.contract
 from harness.contract import BACKENDS, BENCHMARKS
 from harness.own_code import pack_own_code
 from reconciler.code_archive import pack_code, unpack_code
@@ -26,6 +27,35 @@ def test_our_harness_without_what_the_run_does_not_load(tmp_path: Path) -> None:
     assert "harness/backends/onnxruntime.py" in found
     others = ("harness/backends/tensorrt/", "harness/backends/vllm/", "harness/benchmarks/bert/")
     assert not [name for name in found if name.startswith(others)]
+
+
+@pytest.mark.parametrize("named", ["LICENSE", "mlperf_reconciler-1.0.dist-info/licenses/LICENSE"])
+def test_the_terms_are_kept_from_a_checkout_and_from_where_it_is_installed(tmp_path: Path, named: str) -> None:
+    """In a process that finds our packages there first."""
+    place = tmp_path / "packages"
+    (place / named).parent.mkdir(parents=True)
+    (place / named).write_text("terms of this place\n")
+    (place / "mlperf_reconciler-1.0.dist-info").mkdir(exist_ok=True)
+    (place / "mlperf_reconciler-1.0.dist-info/METADATA").write_text("Name: mlperf-reconciler\nVersion: 1.0\n")
+    for package in ("harness", "reconciler"):
+        (place / package).symlink_to(Path(harness.contract.__file__).parents[1] / package)
+    script = (
+        "from pathlib import Path\n"
+        "from reconciler.code_archive import unpack_code\n"
+        "from reconciler.execute.run_code import pack_run_code\n"
+        "from reconciler.resource.settings import CellSettings\n"
+        "code = pack_run_code(CellSettings({'engine.backend': 'null'}), {'benchmark.code': 'digits'}, Path.cwd())\n"
+        "print(unpack_code(code)['harness/LICENSE'].decode(), end='')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("terms of this place\n", "")
 
 
 @pytest.mark.parametrize("code", ["digits", "bert", "llama3_1_8b", "unet3d_brats"])

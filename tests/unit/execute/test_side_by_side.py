@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from harness.progress import Progress
 from reconciler.desired.detail import Detail
+from reconciler.diff.change import Work
 from reconciler.execute.child import Detached
 from reconciler.execute.executors.executor import Capacity
 from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Outcome, Status, StepProgress
 from reconciler.execute.perform import AttemptContext, Finished
 from reconciler.execute.plan_executor import PlanExecutor
-from reconciler.execute.side_by_side import SideBySide
+from reconciler.execute.side_by_side import SideBySide, spreads
 from reconciler.plan.make import Policy
 from reconciler.plan.plan import Plan, Step
+from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Summary
 from tests.unit.diff.simulated import Wish, World, desire
 from tests.unit.execute.contexts import make_context
@@ -171,3 +174,37 @@ def test_a_pass_that_ends_early_leaves_to_the_queue_what_is_wanted_still(
     assert busy.told == {"queued": queued, "here": "ended"}
     assert busy.settled == [busy.here]
     assert [each.step for each in outcomes] == [busy.first, *([] if end is GeneratorExit else [busy.here])]
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "blocked", "restored", "spread"),
+    [
+        ((), (), (), False),
+        (("other",), (), (), True),
+        (("net", "other"), ("net",), (), True),
+        (("other",), ("other",), (), False),
+        (("other",), (), ("other",), False),
+        (("net", "other"), ("net",), ("other",), False),
+    ],
+    ids=["all here", "one elsewhere", "one of two waits", "the one waits", "the one is fetched", "none of two"],
+)
+def test_a_plan_is_spread_over_machines_by_the_steps_alone_that_are_made_now(
+    tmp_path: Path, elsewhere: tuple[str, ...], blocked: tuple[str, ...], restored: tuple[str, ...], spread: bool
+) -> None:
+    wishes = {"net": Wish("net"), "other": Wish("other", data=1)}
+    names = {Address(Kind.DATASET, "net"): "net", Address(Kind.DATASET, str(wishes["other"].cell)): "other"}
+    desired = desire(wishes.values())
+    stops = {address: "the disk is full" for address, name in names.items() if name in blocked}
+    plan = World().plan(desired, Policy(only=frozenset({"dataset"})), stops)
+    assert [names[step.change.address] for step in plan.steps] == ["net", "other"]
+
+    def fetched(step: Step) -> Step:
+        known = names[step.change.address] in restored
+        return replace(step, change=replace(step.change, how=Work.RESTORE)) if known else step
+
+    class Walk(PlanExecutor):
+        def capacity_for(self, step: Step, _: Detail) -> Capacity:
+            return Capacity("", 0.0, *(["a cluster"] if names[step.change.address] in elsewhere else []))
+
+    walk = Walk(desired, make_context(tmp_path), lambda _: None, lambda _: pytest.fail("nothing is stored"), {})
+    assert spreads(walk, replace(plan, steps=tuple(map(fetched, plan.steps)))) is spread

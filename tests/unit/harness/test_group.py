@@ -51,7 +51,7 @@ except HarnessError as error:
     print("refused", error)
 """
 
-# Asks for the command's end once it is "ready".
+# Asks for the command's end once it is "ready", ``asks`` times.
 ENDING = """
 import contextlib, json, os, signal, sys, threading, time
 from pathlib import Path
@@ -60,12 +60,15 @@ from harness.group import Command, StopRequest, run_group
 from harness.output import BoundedOutput
 
 words, own = json.loads(sys.argv[1])
+asks = own.pop("asks", 1)
 stop = StopRequest()
 
 def ask():
     while not Path("ready").exists():
         time.sleep(0.01)
-    stop.ask()
+    for _ in range(asks):
+        stop.ask()
+        time.sleep(0.1)
 
 @contextlib.contextmanager
 def during():
@@ -173,6 +176,8 @@ def test_all_that_a_command_printed_is_passed_on(tmp_path: Path) -> None:
         (f"trap 'exit 8' INT; {LOOP}", {"stop_signal": "SIGINT"}, "8"),
         ("trap '' TERM; touch ready; sleep 20", {"stop_grace": 0.2}, "-9"),
         (f"trap 'n=$((n+1)); test $n = 2 && exit 9' TERM; {LOOP}", {"stop_grace": 0.2, "grace": 0.2}, "9"),
+        (f"trap 'n=$((n+1)); test $n = 2 && exit 9' TERM; {LOOP}", {"stop_grace": 0.5, "asks": 9}, "-9"),
+        (f"trap 'touch ready' TERM; {LOOP.partition(';')[2]}", {"timeout": 0.2, "stop_grace": 0.5}, "-9 timed out"),
         ("cat; exit 5", {"timeout": 0.2, "stdin": "all"}, "5 timed out"),
         ("read line; test $line = all && exit 6", {"stdin": "all\n", "timeout": 60}, "6"),
     ],
@@ -186,6 +191,8 @@ def test_all_that_a_command_printed_is_passed_on(tmp_path: Path) -> None:
         "asked by another signal",
         "asked, and deaf",
         "asked once more",
+        "asked again and again",
+        "asked when it is late already",
         "its input ends",
         "told what it reads",
     ],

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from harness import loadgen  # noqa: E402
 from harness.contract import Mode, Scenario  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from harness.loadgen import Prepared, Responder, prepare  # noqa: E402
+from tests.unit.harness.children import ROOT  # noqa: E402
 
 BRIEF = {"min_duration_ms": 2000, "min_query_count": 10}
 
@@ -125,7 +130,121 @@ def test_each_sample_is_completed_with_its_own_bytes_and_tokens(
     assert stand_in.found == [(6, *completed[1][1:])]
 
 
+def test_tokens_are_told_of_no_answer_whose_model_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = Completed(monkeypatch)
+    Responder(with_data=True).complete([5, 9], ROWS, [2, 1])
+    assert stand_in.found == [(5, b"\0\1\2", 0), (9, b"\3\4\5", 0)]
+
+
 def test_without_data_only_samples_and_tokens_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in = Completed(monkeypatch)
     Responder(with_data=False, tokens=True).complete([5, 9], ROWS)
     assert stand_in.found == [(5, b"", 3), (9, b"", 3)]
+
+
+# A process prepares one test only: LoadGen remembers which files it was given.
+CHILD = """
+import gc, json, sys
+from pathlib import Path
+from harness.errors import HarnessError
+from harness.loadgen import Prepared, Responder, Test, prepare, probe_seeds, run_test
+
+class Sut:
+    def __init__(self):
+        self.responder, self.seen = Responder(with_data=False), None
+    def issue(self, ids, _):
+        self.seen = [gc.isenabled(), gc.get_freeze_count() > 0, sys.getswitchinterval()]
+        self.responder.complete(ids, None)
+    def flush(self):
+        pass
+
+class Library:
+    total_count = performance_count = 4
+    def load(self, _):
+        pass
+    unload = load
+
+def tell(case):
+    if case == "seeds":
+        return probe_seeds()
+    folder = Path("logs")
+    folder.mkdir()
+    test = Test(scenario=case[0], mode=case[1], model_key="*", user_conf=Path("user.conf"), log_dir=folder)
+    try:
+        prepared = prepare(test)
+    except HarnessError as error:
+        return [str(error), error.problem_class, error.fix]
+    if len(case) == 2:
+        return [prepared.settings.server_target_qps, prepared.overrides]
+    before, sut = [gc.isenabled(), gc.get_freeze_count(), sys.getswitchinterval()], Sut()
+    run_test(prepared, sut, Library())
+    return [before, sut.seen, [gc.isenabled(), gc.get_freeze_count(), sys.getswitchinterval()]]
+
+print(json.dumps(tell(json.loads(sys.argv[1]))))
+"""
+
+
+def tell(case: object, folder: Path, conf: str = "") -> Any:
+    if conf:
+        (folder / "user.conf").write_text(conf)
+    ended = subprocess.run(
+        [sys.executable, "-c", CHILD, json.dumps(case)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "mode", "declared", "used"),
+    [
+        ("Server", "accuracy", 50.0, 100_000.0),
+        ("Server", "accuracy", 100_000.0, 100_000.0),
+        ("Server", "accuracy", 200_000.0, 200_000.0),
+        ("Server", "performance", 50.0, 50.0),
+        ("Offline", "accuracy", 50.0, 50.0),
+    ],
+)
+def test_an_accuracy_run_of_server_is_asked_as_fast_as_it_can_be(
+    scenario: str, mode: str, declared: float, used: float, tmp_path: Path
+) -> None:
+    overrides = {} if used == declared else {"server_target_qps": [declared, used]}
+    assert tell([scenario, mode], tmp_path, f"*.*.target_qps = {declared}\n") == [used, overrides]
+
+
+@pytest.mark.parametrize(
+    ("conf", "why"),
+    [
+        ("*.Server.target_qps 50\n", "the file has a syntax error; comments must be on lines of their own"),
+        ("", "the file is missing"),
+    ],
+    ids=["syntax", "missing"],
+)
+def test_a_conf_file_that_loadgen_refuses_is_named(conf: str, why: str, tmp_path: Path) -> None:
+    assert tell(["Server", "performance"], tmp_path, conf) == [
+        f"LoadGen refuses user.conf: {why}",
+        "input",
+        "render the file again",
+    ]
+
+
+def test_nothing_disturbs_a_run_and_all_is_as_before_after_it(tmp_path: Path) -> None:
+    before, during, after = tell(
+        ["Server", "performance", "run"],
+        tmp_path,
+        "*.Server.min_duration = 0\n*.*.min_query_count = 2\n*.Server.target_qps = 500\n",
+    )
+    assert before[:2] == [True, 0]
+    assert during == [False, True, pytest.approx(1e-4)]
+    assert after == before
+
+
+def test_the_seeds_of_the_installed_loadgen_are_measured(tmp_path: Path) -> None:
+    seeds = tell("seeds", tmp_path)
+    assert set(seeds) == {"qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed"}
+    assert all(type(seed) is int and seed > 0 for seed in seeds.values())

@@ -153,6 +153,27 @@ def test_a_log_that_is_recorded_for_another_benchmark_too_is_named_in_both(
     assert any("byte for byte" in remark.message for remark in find_forgeries(root, base, at))
 
 
+def test_scores_that_their_files_deny_are_named_cell_by_cell(two_results: Path, tmp_path: Path) -> None:
+    """In the order of their names, whichever the spec declares first."""
+    root = tmp_path / "repository"
+    shutil.copytree(two_results, root)
+    base, was = git.resolve(root, "HEAD"), dict[str, str]()
+    for path in (root / "state/records/Score").glob("*.json"):
+        record = decode(path.read_bytes(), path.name)
+        metric = record.values["metric"]
+        was[str(record.address.cell)] = f"{metric['value']} {metric['unit']}"
+        path.unlink()
+        raised = {**record.values, "metric": {**metric, "value": "99.999"}}
+        write_record(RepositoryPaths(root), replace(record, values=raised))
+    Repository(root).commit()
+    found = find_forgeries(root, base, read_snapshot(root, git.resolve(root, "HEAD")))
+    denied = [remark.message for remark in found if ": accuracy: " in remark.message]
+    assert denied == [
+        f"{cell}: accuracy: recorded 99.999 acc, accuracy.txt says {was[cell]}"
+        for cell in ("open/box/digits/Offline", "open/box/numerals/Offline")
+    ]
+
+
 def test_latencies_tell_a_run_although_its_clock_was_changed_and_the_other_way_round(
     loadgen_run: Callable[[str], Run],
 ) -> None:

@@ -45,7 +45,6 @@ def test_everything_that_can_stand_in_a_plan() -> None:
         ),
         step(PERFORMANCE, how=Work.RESTORE, reason=Reason.ARTIFACT_MISSING, note="user.conf is missing", seconds=0.0),
         step(RESULT, how=Work.RENDER, because=(PERFORMANCE,)),
-        step(Address(Kind.RUN, f"{CELL}/old"), action=Action.PRUNE, reason=Reason.NOT_DECLARED),
     )
     whole = plan(
         *steps,
@@ -64,13 +63,13 @@ def test_everything_that_can_stand_in_a_plan() -> None:
         "      fix: run it there\n"
         "  ~ Run perf     restore  file missing: user.conf is missing\n"
         "  ~ Result       render   performance run replaced\n"
-        "  - Run old      prune    no longer declared\n"
         "drift closed / h200x8 / 3d-unet-99 / Offline: Engine engine.plan missing; made again when a run needs it\n"
         "finding closed/h200x8/3d-unet-99/Offline: Invalid: p99 is 12 ms, 20 % above the limit\n"
         "      fix: set target_qps 48\n"
         "not declared Run:open/x/y/Server/accuracy: recorded, not declared by what was read; kept\n"
-        "Plan: 1 to create, 2 to replace, 1 to restore, 1 to render, 1 to prune, 61 unchanged. 1 blocked. "
-        "At least 1 min on h200x8 (2 steps without a prediction). 1 finding. 2 steps left out by the selection."
+        "Plan: 1 to create, 2 to replace, 1 to restore, 1 to render, 61 unchanged. 1 blocked. "
+        "At least 1 min on h200x8 (1 step without a prediction). 1 finding. Nothing is pruned. "
+        "2 steps left out by the selection."
     )
 
 

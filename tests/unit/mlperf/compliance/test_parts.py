@@ -189,6 +189,24 @@ def test_test04_a_and_b_are_of_one_scenario_and_have_scores() -> None:
         "TEST04-A is Offline, TEST04-B Server",
         "TEST04-B holds no score",
     )
+    assert verify_test04_ab(server, offline).reasons == (
+        "TEST04-A is Server, TEST04-B Offline",
+        "TEST04-A holds no score",
+    )
+    assert verify_test04_ab(parse_summary(b""), offline).reasons[0] == "TEST04-A is unknown, TEST04-B Offline"
+
+
+def test_test04_a_and_b_are_the_runs_of_different_and_of_the_same_samples() -> None:
+    """As they are judged by name, with the figures of both and the file that the script left."""
+    slow, fast = (f"Scenario : Offline\nSamples per second: {rate}\n".encode() for rate in (10, 12))
+    verdict = judge("TEST04-A", VerdictInputs(performance=RunLogs(summary=slow), audit=RunLogs(summary=fast)))
+    assert verdict.test == "TEST04-A"
+    assert verdict.reasons == ("TEST04-B is faster: +20.00 % of TEST04-A's score",)
+    assert verdict.figures == {"TEST04-A score": "10", "TEST04-B score": "12"}
+    (text,) = verdict.files.values()
+    assert text.splitlines()[0] == "TEST04-A: speed against the run it is compared with"
+    back = judge("TEST04-A", VerdictInputs(performance=RunLogs(summary=fast), audit=RunLogs(summary=slow)))
+    assert back.passed
 
 
 @pytest.mark.parametrize(

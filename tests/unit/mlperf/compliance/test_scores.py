@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from msgspec.structs import replace
 
 from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
 from reconciler.mlperf.compliance.judging import judge
@@ -10,6 +13,7 @@ from reconciler.mlperf.compliance.scores import Scored, find_unfit, measure_dist
 from reconciler.mlperf.compliance.test01 import judge_test01
 from reconciler.mlperf.compliance.verdict import Part
 from reconciler.mlperf.loadgen.summary import parse_summary
+from reconciler.mlperf.log_files import BASELINE, COMPLIANCE
 
 RIGHT, WRONG = Part(figures={"samples": "9"}), Part(("2 answers differ",), {"samples": "7"})
 FAST, SLOW = Part(figures={"change": "0"}), Part(("12 % slower",), {"change": "-12"}, by_speed=True)
@@ -210,3 +214,55 @@ def test_runs_of_test04_that_cannot_be_compared_are_told_by_their_names(
 
     verdict = judge("TEST04-A", VerdictInputs(run(same), run(different)))
     assert list(verdict.reasons) == reasons
+
+
+def detail(**values: object) -> bytes:
+    logged = {"loadgen_version": "6.0", "effective_scenario": "Offline", "result_validity": "VALID", **values}
+    lines = (
+        {"key": key, "value": value, "metadata": {"is_error": False, "is_warning": False}}
+        for key, value in logged.items()
+    )
+    return "".join(f":::MLLOG {json.dumps(line)}\n" for line in lines).encode()
+
+
+def state(*accuracies: str) -> str:
+    return "".join(f"accuracy={accuracy}%, good=7, total=9\n" for accuracy in accuracies)
+
+
+SMALL, ONE_OF = {"most_accuracy_change": "0.5"}, {"most_accuracy_change": "0.5", "most_accuracy_change_acc": "2"}
+NONE_SAID = "the {} accuracy is not known or zero"
+
+
+@pytest.mark.parametrize(
+    ("baseline", "compliance", "limits", "reasons"),
+    [
+        pytest.param(state("70.0"), state("70.6"), {}, [], id="a percent"),
+        pytest.param(
+            state("70.0"), state("70.8"), {}, ["70.8 differs by 1.130 % from 70.0; 1 % allowed"], id="more than that"
+        ),
+        pytest.param(
+            state("70.0"), state("70.6"), SMALL, ["70.6 differs by 0.850 % from 70.0; 0.5 % allowed"], id="less allowed"
+        ),
+        pytest.param(state("70.0"), state("70.8"), ONE_OF, [], id="more allowed of this one"),
+        pytest.param(state("1.0", "70.0"), state("1.0", "70.1"), {}, [], id="the last one counts"),
+        pytest.param("", state("70.0"), {}, [NONE_SAID.format("baseline")], id="no baseline"),
+        pytest.param(state("70.0"), "nothing\n", {}, [NONE_SAID.format("compliance")], id="no accuracy"),
+    ],
+)
+def test_answers_that_differ_are_compared_by_what_the_scorer_said_of_both(
+    baseline: str, compliance: str, limits: dict[str, str], reasons: list[str]
+) -> None:
+    log = RunLogs(detail(result_samples_per_second=1000.0))
+    inputs = VerdictInputs(
+        audit=log,
+        performance=log,
+        metrics=("acc",),
+        limits=limits,
+        known_answers=WRONG,
+        reports={BASELINE: baseline, COMPLIANCE: compliance},
+    )
+    verdict = judge("TEST01", inputs)
+    assert list(verdict.reasons) == ([*WRONG.reasons, *(f"acc: {reason}" for reason in reasons)] if reasons else [])
+    assert list(verdict.notes) == ([] if reasons else [NOTE])
+    half = replace(inputs, reports={COMPLIANCE: compliance})
+    assert judge("TEST01", half).reasons == WRONG.reasons

@@ -51,6 +51,10 @@ def describe(*sets: dict[str, Any], **changes: Any) -> dict[str, Any]:
     }
 
 
+LACKING = node_set()
+LACKING["components"]["cpu"] = {"count_per_node": 2}
+
+
 def compute(document: dict[str, Any]) -> ProvisionedPower:
     return compute_power(document, _RULES, {}, {})
 
@@ -163,6 +167,39 @@ def test_a_descriptor_that_determines_no_power_is_refused(place: tuple[Any, ...]
     power = compute(document)
     assert power.kilowatts is None
     assert any(problem in found for found in power.problems), power.problems
+
+
+@pytest.mark.parametrize(
+    ("changes", "problems"),
+    [
+        pytest.param({}, [], id="honest"),
+        pytest.param(
+            {"provisioned_power_kw": 9.0}, ["provisioned_power_kw is 9.0, 9.45 follows from its parts"], id="lie"
+        ),
+        pytest.param({"provisioned_power_kw": 9.0, "system_desc_id": ""}, ["system_desc_id is missing"], id="problem"),
+        pytest.param(
+            {"provisioned_power_kw": 9.0, "node_sets": [LACKING]},
+            ["node_sets[0].cpu.tdp_per_unit is missing, and the rules have no figure for it"],
+            id="gap",
+        ),
+        pytest.param(
+            {
+                "computed": {"major_components_w": 6000},
+                "node_sets": [LACKING],
+                "declared_provisioned_power": sourced(9000),
+            },
+            [],
+            id="gap beneath a declared power",
+        ),
+        pytest.param(
+            {"computed": {"major_components_w": 6000}, "declared_provisioned_power": sourced(9000)},
+            ["computed.major_components_w is 6000, 6300.0 follows from its parts"],
+            id="lie beneath a declared power",
+        ),
+    ],
+)
+def test_stated_figures_are_compared_where_all_of_ours_are_whole(changes: dict[str, Any], problems: list[str]) -> None:
+    assert compute(describe(**changes)).problems == problems
 
 
 SET, PARTS = ("node_sets", 0), ("node_sets", 0, "components")

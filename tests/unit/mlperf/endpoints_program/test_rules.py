@@ -11,6 +11,7 @@ from reconciler.mlperf.endpoints_program.cohorts import Cohort, list_adoption_wi
 from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules, parse_endpoints_rules
 from reconciler.mlperf.rules.endpoints_ruleset import load_endpoints_ruleset
 from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.mlperf.rules.values import Metric
 
 _RULES = load_endpoints_rules()
 
@@ -53,9 +54,23 @@ def test_low_concurrency_takes_the_short_duration_whatever_its_region() -> None:
     assert _RULES.find_least_seconds("med_concurrency", 33, agentic=True) == 2400
 
 
+def test_accuracy_is_measured_at_a_point_less_where_an_agent_asks() -> None:
+    assert (_RULES.count_accuracy_points(agentic=False), _RULES.count_accuracy_points(agentic=True)) == (5, 4)
+
+
+def test_a_round_of_curves_is_found_by_its_name_and_measures_tokens() -> None:
+    ruleset = load_ruleset("endpoints-v1.0")
+    assert (ruleset.round, ruleset.layout) == ("endpoints-v1.0", "endpoints")
+    assert set(ruleset.benchmarks) == set(_RULES.benchmarks)
+    for rules in ruleset.benchmarks.values():
+        assert rules.metric("Offline") == Metric("system_tps", "tokens/s", 1)
+    with pytest.raises(ReconcilerError, match=r"v9\.0"):
+        load_ruleset("endpoints-v9.0")
+
+
 def test_a_shortened_rule_set_is_a_rehearsal_and_changes_nothing_else() -> None:
     short = _RULES.shorten(2)
-    assert short.rehearsal
+    assert (_RULES.rehearsal, short.rehearsal) == (False, True)
     assert short.find_least_seconds("high_concurrency", 500, agentic=True) == 2
     assert {name for name in short.rules if short.rules[name] != _RULES.rules[name]} == {
         "least_seconds",

@@ -107,6 +107,14 @@ def test_super_passes_in_which_nothing_is_streamed_are_ramp() -> None:
     assert find_window([replace(item, metrics={}) for item in passes], 0, _RULES).found is False
 
 
+@pytest.mark.parametrize("kept", ["sample.recv_first", "sample.recv_non_first", ""])
+def test_a_super_pass_of_answers_in_one_piece_has_no_pace(kept: str) -> None:
+    events = [e for e in make_events([10] * _SIZE) if "recv" not in e["event_type"] or e["event_type"] == kept]
+    (only,) = roll_up(parse_events(write_lines(events)), _SIZE)
+    assert only.metrics == {}
+    assert only.streamed == (_SIZE if kept == "sample.recv_first" else 0)
+
+
 def test_hundreds_of_super_passes_are_judged_too() -> None:
     window = find_window(make_passes([10] * 200), 0, _RULES)
     assert window.found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -81,3 +82,19 @@ def test_schedule_of_a_server_run_is_not_judged_by_a_figure_that_is_not_there(
     assert f'"{key}"'.encode() in data
     found = find_inconsistencies(parse_detail(data.replace(f'"{key}"'.encode(), b'"gone"')))
     assert not [item for item in found if "queries in" in item.derived]
+
+
+@pytest.mark.parametrize(("name", "judged"), [("single-stream-valid", True), ("multi-stream-valid", False)])
+def test_a_rate_without_loadgens_own_time_is_of_single_stream_alone(
+    loadgen_run: Callable[[str], Run], name: str, judged: bool
+) -> None:
+    """A MultiStream query has several samples, so that its mean latency says nothing of such a rate."""
+    key = "result_qps_without_loadgen_overhead"
+    data = loadgen_run(name).bytes("detail.txt")
+    head = next(line for line in data.splitlines(keepends=True) if b'"result_query_count"' in line)
+    log = parse_detail(
+        data.replace(f'"{key}"'.encode(), b'"gone"')
+        + re.sub(rb'"result_query_count", "value": \d+', f'"{key}", "value": 123456.0'.encode(), head)
+    )
+    assert log.get(key) == 123456
+    assert [item.line for item in find_inconsistencies(log) if item.key == key] == [log.number(key)] * judged

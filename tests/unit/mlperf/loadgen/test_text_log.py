@@ -119,6 +119,17 @@ def test_two_decimals_of_a_rate_are_enough() -> None:
     assert found.key == "result_qps_without_loadgen_overhead"
 
 
+@pytest.mark.parametrize(
+    ("said", "logged", "differs"), [("true", "true", False), ("true", "false", True), ("false", "true", True)]
+)
+def test_words_of_a_switch_are_compared_with_the_flags_of_the_detail_log(said: str, logged: str, differs: bool) -> None:
+    switch = "performance_issue_same : "
+    summary = parse_summary(_SUMMARY.replace(f"{switch}false", f"{switch}{said}").encode())
+    found = [name for name, _ in find_differing(summary, parse(_DETAIL.replace(f"{switch}false", f"{switch}{logged}")))]
+    assert found == ["performance_issue_same"] * differs
+    assert summary.get("performance_issue_same") == {"true": "1", "false": "0"}[said]
+
+
 def test_both_logs_are_compared_where_both_state_a_value() -> None:
     assert not list(find_differing(parse_summary(_SUMMARY.encode()), parse()))
     other = parse(_DETAIL.replace("min_duration (ms): 60000", "min_duration (ms): 6000"))

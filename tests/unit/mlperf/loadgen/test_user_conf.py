@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.loadgen.settings import Unit, find_settings, list_settings, name_loadgen_scenario
+from reconciler.mlperf.loadgen.settings import (
+    Unit,
+    find_settings,
+    list_ruled,
+    list_settings,
+    name_loadgen_scenario,
+)
 from reconciler.mlperf.loadgen.user_conf import (
     parse_user_conf,
     read_decimal,
@@ -287,3 +293,19 @@ def test_loadgen_scenario_maps_interactive_only() -> None:
         "Offline",
         "Server",
     ]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "own"),
+    [
+        ("SingleStream", {"target_latency_percentile"}),
+        ("MultiStream", {"target_latency_percentile", "samples_per_query"}),
+        ("Server", {"target_latency_percentile", "ttft_latency", "tpot_latency"}),
+        ("Interactive", {"target_latency_percentile", "ttft_latency", "tpot_latency"}),
+        ("Offline", set()),
+    ],
+)
+def test_what_the_round_fixes_for_a_scenario_is_asked_of_both_modes(scenario: str, own: set[str]) -> None:
+    everywhere = {"model_key", "qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed"}
+    everywhere |= {"use_token_latencies", "sample_concatenate_permutation"}
+    assert set(list_ruled(scenario)) == everywhere | own

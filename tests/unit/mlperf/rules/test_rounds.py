@@ -251,6 +251,18 @@ def test_a_benchmark_with_an_unknown_part_is_refused(part: str) -> None:
         parse_ruleset(document)
 
 
+@pytest.mark.parametrize(
+    "name", ["cell_documents", "compliance_tests", "most_file_bytes", "qsl_rng_seed", "sample_index_rng_seed"]
+)
+@pytest.mark.parametrize("of_benchmark", [False, True], ids=["round", "benchmark"])
+def test_what_holds_for_all_scenarios_is_refused_at_one_of_them(name: str, of_benchmark: bool) -> None:
+    document = _document()
+    rules = document["benchmarks"]["b"] if of_benchmark else document
+    rules["scenarios"] = {"Offline": {"min_duration": {"checker": 1}, name: {"checker": 1}}}
+    with pytest.raises(RoundFileError, match=rf"Offline\.{name}: it is the same for all scenarios"):
+        parse_ruleset(document)
+
+
 _BASE = """\
 round: v0.1
 layout: v6

@@ -193,3 +193,36 @@ def test_an_audit_that_cannot_be_read_is_refused_at_its_line(tmp_path: Path) -> 
     (text,) = complain(tmp_path)
     assert text.startswith(f"endpoints.audits {AUDIT}:2: ")
     assert text.endswith(", not a JSON object")
+
+
+TEST = "consistency_output_test"
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"test": TEST, "passed": True}, ""),
+        ({"test": TEST, "passed": False}, f":3: test {TEST}, passed false"),
+        ({"test": TEST, "passed": "true"}, f":3: test {TEST}, passed true"),
+        ({"test": TEST}, f": test {TEST}, passed nothing"),
+        ({"test": "other", "passed": True}, ":3: test other, passed true"),
+    ],
+    ids=["passed", "failed", "in words", "nothing", "of another test"],
+)
+def test_an_audit_says_that_its_own_test_is_passed(stated: dict[str, object], said: str, tmp_path: Path) -> None:
+    write(endpoints_tree(tmp_path) / AUDIT, json.dumps(stated, indent=1))
+    wanted = [f"endpoints.audits {AUDIT}{said}, not test {TEST}, passed true"] if said else []
+    assert [text for text in complain(tmp_path) if text.startswith("endpoints.audits")] == wanted
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["missing", "there"])
+def test_an_audit_that_the_round_asks_for_is_there(left: bool, tmp_path: Path) -> None:
+    """Of video; the tests of other benchmarks may be left out."""
+    cell = endpoints_tree(tmp_path)
+    assert complain(tmp_path) == []
+    video = cell.parent.rename(cell.parent.with_name("wan-2.2-t2v-a14b")) / cell.name
+    if left:
+        write(video / "audit/audit_output_caching_test.json", '{"test": "output_caching_test", "passed": true}')
+    found = [text for text in complain(tmp_path) if text.startswith("endpoints.audits")]
+    missing = "endpoints.audits audit/audit_output_caching_test.json: missing, not the result of TEST04"
+    assert found == ([] if left else [missing])

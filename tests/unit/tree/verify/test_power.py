@@ -418,6 +418,37 @@ def test_watts_that_were_edited_alone_are_denied_by_what_stands_beside_them(
     assert ("error", found) in said
 
 
+@pytest.mark.parametrize(
+    ("channels", "old", "new", "found"),
+    [
+        pytest.param(0, "", "", [], id="honest"),
+        pytest.param(2, "", "", [], id="honest channels"),
+        pytest.param(0, "0.210500", "0.021050", ["0.1 times what volts, amperes and power factor give"], id="own"),
+        pytest.param(2, "Watts,0.421", "Watts,0.0421", ["0.1 times the watts of the channels"], id="sum"),
+    ],
+)
+def test_a_single_sample_of_a_machine_that_takes_next_to_nothing_is_judged(
+    session: Path, channels: int, old: str, new: str, found: list[str]
+) -> None:
+    assert [text for _, text in measured(session, lambda text: weaken(text).replace(old, new), channels)] == found
+
+
+@pytest.mark.parametrize(("head", "found"), [("0.421", []), ("0.0421", ["0.1 times the watts of the channels"])])
+def test_channels_of_next_to_nothing_measured_something(session: Path, head: str, found: list[str]) -> None:
+    """Beside one that measured nothing."""
+
+    def edit(text: str) -> str:
+        return weaken(without_a_third_channel(text)).replace("Watts,0.421", f"Watts,{head}")
+
+    assert [text for _, text in measured(session, edit, channels=3)] == found
+
+
+def weaken(text: str) -> str:
+    """The first sample, of a thousandth of its power."""
+    one = text.splitlines(keepends=True)[0].replace("Watts,210.500000", "Watts,0.210500")
+    return one.replace("Watts,421.0", "Watts,0.421").replace("Amps,0.963", "Amps,0.000963")
+
+
 def test_samples_that_the_kit_added_up_of_several_analyzers_are_passed_over(session: Path) -> None:
     def several(text: str) -> str:
         return text.replace("Watts,210.5", "Watts,421.0").replace(",Mark,testing", ",Mark,testing,Analyzer1,Time,x")

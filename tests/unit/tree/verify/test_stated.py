@@ -151,3 +151,24 @@ def test_a_mean_is_held_to_each_figure_beside_it(tree: Path, text: str, mean: st
 
 def test_the_open_division_may_have_bounds_of_its_own(tree: Path) -> None:
     assert not find(tree, "TEST09", TEST09.format(mean="900.00", least="800"), division="open")
+
+
+@pytest.mark.parametrize(
+    ("mean", "least", "most", "believed"),
+    [
+        ("900.00", "900", "900", True),
+        ("900.00", "800", "899", False),
+        ("900.00", "901", "1000", False),
+        ("900.01", "800", "900", True),  # as it is rounded
+    ],
+)
+@pytest.mark.parametrize("ours", [False, True], ids=["the script's", "ours"])
+def test_a_mean_is_within_the_bounds_that_stand_beside_it(
+    tree: Path, mean: str, least: str, most: str, believed: bool, ours: bool
+) -> None:
+    text = (
+        f"mean tokens: {mean}\nshortest and longest: 1 and 9000\nbounds: {least} to {most}\nTEST PASS\n"
+        if ours
+        else TEST09.format(mean=mean, least=least).replace("1406.02", most)
+    )
+    assert bool(find(tree, "TEST09", text, division="open")) is not believed

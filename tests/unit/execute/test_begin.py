@@ -111,7 +111,7 @@ def begin_run(
     step, detail = find_step(kind, mode)
     (root / "repository/code").mkdir(parents=True)
     (root / "repository/code/run.py").write_text("print()\n")
-    known = replace(detail, settings=CellSettings(settings), locations={"benchmark.code": "digits"})  # type: ignore[type-var]
+    known = replace(detail, settings=CellSettings(settings), locations={"benchmark.code": "digits"})
     return start(root, step, known, {}, installed={system: installed})
 
 

@@ -87,7 +87,7 @@ def measure_chains(steps: Sequence[Step], needs: Mapping[Address, AbstractSet[Ad
     chains: dict[Address, float] = {}
     after: dict[Address, float] = {}
     for step in reversed(steps):
-        longest = max((after.get(address, 0.0) for address in list_made(step)), default=0.0)
+        longest = max(after.get(address, 0.0) for address in list_made(step))
         whole = longest + (_UNKNOWN if step.seconds is None else step.seconds)
         chains[step.change.address] = whole
         for address in needs[step.change.address]:

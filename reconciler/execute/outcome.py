@@ -64,9 +64,9 @@ class UnderWay(Struct, frozen=True):
     address: Address
     state: str
     note: str
-    nodes: tuple[str, ...] = ()
-    done: int = 0
-    expected: int = 0
+    nodes: tuple[str, ...]
+    done: int
+    expected: int
 
 
 Event = StepStarted | StepProgress | Message | Outcome

@@ -359,7 +359,7 @@ def test_a_job_that_a_pass_follows_is_told_once(recorded: Path) -> None:
     address = RunAddress(Cell.parse(CELL), "performance").address
     identity = f"99991231T000002.123456-{os.getpid()}"
     create(paths.attempts, Intent(identity, address, "0" * 64, 1, started="9999-12-31T00:00:02Z", inputs={}))
-    document = report_live(paths, (), [UnderWay(address, "running", "job 4711")])
+    document = report_live(paths, (), [UnderWay(address, "running", "job 4711", (), 0, 0)])
     assert [attempt["address"] for attempt in document["attempts"]] == [str(address)]
     assert document["jobs"] == []
 

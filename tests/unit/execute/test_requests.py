@@ -99,7 +99,7 @@ def test_what_a_spec_names_is_prepared_for_no_backend(tmp_path: Path, kind: Kind
 def test_a_run_is_given_its_own_inputs_and_what_computes_beside_it_its_own(tmp_path: Path) -> None:
     settings = {
         "engine.backend": "onnxruntime-cuda",
-        "hardware.mig": "1x 2g.20gb, 2x 1g.10gb",
+        "hardware.mig": "2x 2g.20gb, 1x 1g.10gb",
         "background": ["bert", "own"],
         "background.0.benchmark.code": "bert",
         "background.0.engine.backend": "tensorrt",
@@ -114,7 +114,7 @@ def test_a_run_is_given_its_own_inputs_and_what_computes_beside_it_its_own(tmp_p
     assert isinstance(request, RunRequest)
     assert request.inputs == places(attempt, "engine", "dataset")
     smallest = "1g.10gb"
-    assert request.slices == ("2g.20gb", smallest, smallest)
+    assert request.slices == ("2g.20gb", "2g.20gb", smallest)
     assert request.background == (
         BackgroundLoad(
             benchmark=Benchmark(name="bert", path=None),

@@ -79,7 +79,7 @@ OLD_SETTINGS = {
     "ruled.bars": [["acc", "76.01", None]],
     "ruled.bars_bind": True,
     "ruled.answers_compared": True,
-    "ruled.endpoints_limits": ["5", None, "7"],
+    "ruled.endpoints_limits": ["5", "6", "7"],
     "ruled.endpoints_audits": {"TEST06": "eos"},
     "ruled.endpoints_tokens": ["1.5", "2.5"],
     "ruled.endpoints_single": True,
@@ -109,7 +109,7 @@ def test_attempt_that_an_older_version_began_is_read_with_all_it_said(tmp_path: 
         AccuracyLogRule(1048576, 10240, 4096),
         (Bar("acc", Decimal("76.01")),),
         endpoints=EndpointsContext(
-            LatencyLimits(ttft=Decimal(5), latency=Decimal(7)),
+            LatencyLimits(ttft=Decimal(5), tpot=Decimal(6), latency=Decimal(7)),
             {"TEST06": "eos"},
             (Decimal("1.5"), Decimal("2.5")),
             single_score=True,

@@ -20,6 +20,7 @@ from reconciler.history import rerun
 from reconciler.history.rescore import rescore_runs
 from reconciler.history.snapshot import read_snapshot
 from reconciler.plan.plan import Step
+from reconciler.reconcile import PassReport
 from reconciler.record.codec import decode, summarize
 from reconciler.record.store import find_object, keep, write_record
 from reconciler.resource.inputs import Role
@@ -245,7 +246,7 @@ def test_rerun_bears_out_a_result_and_leaves_it_as_it_is(served: Path, reconcile
     code, found = claims(reconcile, "--rerun", "scenario=Server")
     proof, detail = found[REPEATED]
     assert (code, proof) == (0, "proven"), detail
-    assert "10%, as TEST01 allows" in detail
+    assert detail.endswith(" bears it out (10%, as TEST01 allows between two runs of a system)")
     assert sorted(p.name for p in (served / "state/records").rglob("*")) == before
     assert reconcile("status")[1] == status
     assert reconcile("plan")[0] == 0
@@ -492,3 +493,26 @@ def test_rerun_with_other_code_names_the_program_that_made_the_record(
     assert (status, proof) == (2, "missing")
     code = str(record.facts["harness.code"].value)
     assert f"harness.code was {code[:12]}, here it is {'0' * 12}; the record was made by {record.tool}" in detail
+
+
+def test_rerun_with_an_engine_that_was_built_again_says_so(
+    served: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the objects of the commit are not, and no build gives the same bytes. It is the same measurement."""
+    measured = rerun.run_pass
+
+    def built_again(*arguments: Any, **options: Any) -> PassReport:
+        report = measured(*arguments, **options)
+        return replace(report, outcomes=tuple(map(with_other_engine, report.outcomes)))
+
+    def with_other_engine(outcome: Outcome) -> Outcome:
+        if outcome.record is None:
+            return outcome
+        other = replace(outcome.record.facts["engine.digest"], value="0" * 64)
+        return replace(outcome, record=replace(outcome.record, facts={**outcome.record.facts, "engine.digest": other}))
+
+    monkeypatch.setattr(rerun, "run_pass", built_again)
+    status, found = claims(reconcile, "--rerun", "digits")
+    proof, detail = found[REPEATED]
+    assert (status, proof) == (0, "proven"), detail
+    assert detail.endswith("; the engine was built again; `reconcile pull` first to repeat with the same one")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -273,3 +273,50 @@ def test_a_run_without_a_completed_sample_is_ended_and_says_so(tmp_path: Path, m
     result = run_child(attempt, ProbeRequest(), Watch(lambda _: None, stall=0.2), executors(tmp_path))
     assert (result.done, result.problem_class) == (False, "resources")
     assert "no sample was completed for" in result.problem
+
+
+class Queue:
+    """It says of a job what the test says, one word at a time."""
+
+    def __init__(self, *words: Progressing) -> None:
+        self.words = iter(words)
+        self.harvested = False
+
+    def poll(self, handle: Handle, wait: float = 0.0) -> Progressing:
+        return next(self.words)
+
+    def harvest(self, handle: Handle) -> None:
+        self.harvested = True
+
+
+def test_a_job_that_waits_in_a_queue_has_done_nothing_and_says_what_it_waits_for(tmp_path: Path) -> None:
+    attempt, readings = an_attempt(tmp_path), list[Progress]()
+    Result(done=True, seconds=3.0).write(attempt.result)
+    waiting = (Progressing(State.QUEUED, note=f"job 7, {why}") for why in ("Priority", "Resources"))
+    queue = Queue(*waiting, Progressing(State.ENDED, 0))
+    handle = Handle("slurm", attempt.folder, "n")
+    result = follow_submission(cast(Any, queue), handle, attempt, Watch(readings.append, start=0.0))
+    assert (result.done, result.seconds, queue.harvested) == (True, 3.0, True)
+    assert [(r.stage, r.done, r.expected, r.idle, r.text) for r in readings] == [
+        ("queued", 0, 0, 0.0, "job 7, Priority"),
+        ("queued", 0, 0, 0.0, "job 7, Resources"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        pytest.param("a\nb\n", "a\nb", id="all of a short log"),
+        pytest.param("".join(f"{n}\n" for n in range(30)), "\n".join(map(str, range(10, 30))), id="twenty lines"),
+        pytest.param("x" * 8192, "x" * 8192, id="as much as is read"),
+        pytest.param("first" + "x" * 8192, "x" * 8192, id="the end of one long line"),
+        pytest.param("\u20ac" * 2731, "\ufffd" * 2 + "\u20ac" * 2730, id="a letter cut in two"),
+        pytest.param("", "", id="nothing"),
+    ],
+)
+def test_last_lines_are_few_and_short_whatever_a_child_prints(written: str, shown: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert read_last_lines(log) == ""
+    log.write_text(written, encoding="utf-8")
+    assert read_last_lines(log) == shown
+    assert read_last_lines(log, 1) == shown.rpartition("\n")[2]

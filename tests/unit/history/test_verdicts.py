@@ -17,6 +17,7 @@ from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Proof
 from reconciler.history.verdicts import verify_imported, verify_verdict
 from reconciler.mlperf.compliance.entries import Entry
+from reconciler.mlperf.compliance.test06 import judge_test06
 from reconciler.mlperf.compliance.test07 import judge_test07
 from reconciler.mlperf.compliance.test09 import judge_test09
 from reconciler.mlperf.compliance.verdict import AuditVerdict
@@ -31,6 +32,7 @@ SCORED = judge_test07("'exact_match': 65.1, of 4388 samples", Decimal("60.698"))
 LENGTHS = [struct.pack(f"<{count}i", *range(count)) for count in (3, 5)]
 COUNTED = judge_test09([Entry(n, data) for n, data in enumerate(LENGTHS)], Decimal("3.5"), Decimal("4.5"))
 LIMITS = {
+    "TEST06": {},
     "TEST07": {"limit.least_accuracy": "60.698"},
     "TEST09": {"limit.least_mean_tokens": "3.5", "limit.most_mean_tokens": "4.5"},
 }
@@ -159,6 +161,32 @@ def test_a_verdict_without_the_logs_of_its_run_is_missing(lost: str) -> None:
 def test_a_verdict_over_answers_that_are_not_here_is_attested() -> None:
     said = "TEST PASS, as recorded: the whole accuracy log of the audit run is not in this commit"
     assert record(COUNTED).verify(without=ACCURACY_LOG) == (Proof.ATTESTED, said)
+
+
+LONG = [struct.pack(f"<{count}q", *range(10, 10 + count)) for count in (3, 5)]
+
+
+def record_tokens(dtype: str) -> Case:
+    """TEST06 over answers of 64-bit tokens, read as this type."""
+    verdict = judge_test06([Entry(n, data, len(data) // 8) for n, data in enumerate(LONG)], "Offline", dtype=dtype)
+    lines = [
+        {"seq_id": n, "qsl_idx": n, "data": data.hex(), "token_count": len(data) // 8} for n, data in enumerate(LONG)
+    ]
+    return replace(record(verdict), run_files={DETAIL: "", SUMMARY: "", ACCURACY_LOG: json.dumps(lines)})
+
+
+def test_answers_are_read_again_as_the_verdict_says_that_it_read_them() -> None:
+    """Which default held then is in no input."""
+    case = record_tokens("int64")
+    assert case.verify() == (Proof.PROVEN, "TEST PASS, from its logs")
+    wrong = record_tokens("int32")
+    assert wrong.verify() == (Proof.PROVEN, "TEST FAIL, from its logs")
+    said = "recorded TEST PASS, the logs say sample 0 has 6 tokens, and 3 were reported"
+    for figures in ({}, {"dtype": "int16"}, {"compared as": "int64, first element"}):
+        proof, detail = state(figures=figures)(case).verify()
+        assert (proof, detail) == (Proof.CONTRADICTED, said.replace(" 6 ", " 12 ") if figures.get("dtype") else said)
+    first = state(figures={"accuracy.compared as": "int64, first element"})(case)
+    assert first.verify() == (Proof.PROVEN, "TEST PASS, from its logs")
 
 
 OUTPUT = "verify_output_len.txt"

@@ -17,7 +17,7 @@ from harness.contract import Benchmark, ProbeRequest, Result, RunRequest
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors import queued
-from reconciler.execute.executors.carrier import CarrierSilentError
+from reconciler.execute.executors.carrier import CarrierSilentError, Ticket
 from reconciler.execute.executors.executor import Handle, Progressing, State, Submission
 from reconciler.execute.executors.job_script import GONE, TWICE, make_script
 from reconciler.execute.executors.queued import QueuedExecutor
@@ -280,6 +280,26 @@ def test_nothing_is_sent_where_the_embargo_allows_it_not(lab: Lab) -> None:
     assert "embargo" in Result.read(attempt.result).problem
     assert lab.queue.submitted == []
     assert not lab.store.exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(StoreError("away", fix="wait"), "resources"), (ReconcilerError("forbidden", fix="wait"), "input")],
+    ids=["the store is away", "it may not be sent"],
+)
+def test_a_step_that_cannot_be_sent_has_failed_and_is_tried_again_only_where_that_helps(
+    lab: Lab, error: ReconcilerError, kind: str
+) -> None:
+    class Silent(StoreCarrier):
+        def send(self, *_: object) -> Ticket:
+            raise error
+
+    attempt = lab.begin()
+    executor, handle = lab.submit(attempt, Silent(lab.paths))
+    result = Result.read(attempt.result)
+    assert (result.done, result.problem, result.problem_class, result.fix) == (False, error.message, kind, "wait")
+    assert executor.poll(handle).state is State.ENDED
+    assert lab.queue.submitted == []
 
 
 def test_store_that_is_not_declared_is_named(lab: Lab) -> None:

@@ -922,6 +922,29 @@ LIES = (
         listed=True,
     ),
     Lie(
+        "no query over the latency, and VALID, where queries are handed over together",
+        "server-coalesced",
+        "result_overlatency_query_count",
+        (
+            *_VALID,
+            without("result_invalid_reason"),
+            setting("result_overlatency_query_count", "0"),
+            setting("early_stopping_result", '" * Run successful."'),
+        ),
+        listed=True,
+    ),
+    Lie(
+        "queries called coalesced, and ten times both rates",
+        "server-valid",
+        "result_scheduled_samples_per_sec",
+        (
+            setting("requested_server_coalesce_queries", "true"),
+            times("result_scheduled_samples_per_sec", 10),
+            times("result_completed_samples_per_sec", 10),
+        ),
+        listed=True,
+    ),
+    Lie(
         "half of the queries over the latency",
         "server-too-fast",
         "result_overlatency_query_count",

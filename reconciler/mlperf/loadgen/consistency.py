@@ -34,7 +34,8 @@ from reconciler.mlperf.loadgen.inconsistency import (
     show_value,
 )
 from reconciler.mlperf.loadgen.log import DetailLog
-from reconciler.mlperf.loadgen.origin import find_foreign_lines, find_unreadable_numbers
+from reconciler.mlperf.loadgen.notation import find_wrong_notation
+from reconciler.mlperf.loadgen.origin import find_foreign_lines
 from reconciler.mlperf.loadgen.ranks import find_wrong_ranks
 from reconciler.mlperf.loadgen.rates import find_wrong_rates
 from reconciler.mlperf.loadgen.samples import LOADED, summarize_loaded
@@ -149,6 +150,10 @@ def _logger_clock(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen's logger counts milliseconds from ``test_datetime``, which is local time, to each line: dates that were
     changed do not fit the count. Of 6,447 published runs none was off by more than these."""
     counted, dated = log.index.ended_at, _parse_date(str(log.get("test_datetime")).rstrip("Z"))
+    if dated is None and "test_datetime" in log.index and log.release >= _FIRST_KNOWN:
+        yield Inconsistency(
+            "test_datetime", str(log.get("test_datetime")), "LoadGen writes a date", log.number("test_datetime")
+        )
     try:
         began, ended = log.started, log.ended
     except LogError:
@@ -356,6 +361,7 @@ def _parse_date(value: Any) -> datetime | None:
 _ANY: tuple[Check, ...] = (
     _repeated_keys,
     _lacking_keys,
+    find_wrong_notation,
     _requested_settings,
     _clocks,
     _logger_clock,
@@ -366,7 +372,6 @@ _ANY: tuple[Check, ...] = (
     find_wrong_version,
 )
 _PERFORMANCE: tuple[Check, ...] = (
-    find_unreadable_numbers,
     _errors,
     _verdict,
     _conditions,

@@ -33,6 +33,7 @@ from reconciler.mlperf.loadgen.inconsistency import (
     read_number,
     show_value,
 )
+from reconciler.mlperf.loadgen.lacking import find_lacking_keys
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.notation import find_wrong_notation
 from reconciler.mlperf.loadgen.origin import find_foreign_lines
@@ -40,7 +41,7 @@ from reconciler.mlperf.loadgen.ranks import find_wrong_ranks
 from reconciler.mlperf.loadgen.rates import find_wrong_rates
 from reconciler.mlperf.loadgen.samples import LOADED, summarize_loaded
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
-from reconciler.mlperf.loadgen.token_latencies import find_wrong_tokens, list_token_keys
+from reconciler.mlperf.loadgen.token_latencies import find_wrong_tokens
 from reconciler.quantities import show_count
 
 _STARTING, _CLOSING = 5, 60  # seconds between LoadGen's clocks at the end of a run; an accuracy run writes its log then
@@ -60,21 +61,7 @@ _ONCE = (
     *("num_errors", "test_datetime", "sut_name", "qsl_name"),
 )
 _ONCE_TIMED = ("power_begin", "power_end", "loaded_qsl_set")
-# Keys of every run, of every performance run and of every one of a scenario, in each of 6,447 published logs.
 _FIRST_KNOWN = 4  # LoadGen's release
-_ALWAYS = ("test_datetime", "qsl_reported_total_count", "loaded_qsl_set", "power_begin", "power_end")
-_TIMED = (
-    *("generated_query_count", "generated_samples_per_query", "generated_query_duration", "result_query_count"),
-    *("result_min_duration_met", "result_min_queries_met", "early_stopping_met"),
-    *("result_min_latency_ns", "result_mean_latency_ns", "result_max_latency_ns"),
-    *("result_50.00_percentile_latency_ns", "result_90.00_percentile_latency_ns", "result_99.00_percentile_latency_ns"),
-)
-_OF_SCENARIO = {
-    "SingleStream": ("early_stopping_latency_ss", "result_qps_with_loadgen_overhead"),
-    "MultiStream": ("early_stopping_latency_ms", "early_stopping_result", "result_mean_query_latency_ns"),
-    "Server": ("result_perf_constraints_met", "result_overlatency_query_count", "result_scheduled_samples_per_sec"),
-    "Offline": ("result_samples_per_second",),
-}
 # Effective settings that LoadGen makes of several, and logs as requested under the same name, too.
 _DERIVED = frozenset(
     {
@@ -106,18 +93,6 @@ def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
         yield Inconsistency(
             entry.key, show_value(first), f"a second line says {show_value(entry)}", first.line, entry.line
         )
-
-
-def _lacking_keys(log: DetailLog) -> Iterator[Inconsistency]:
-    """What a line would have denied is not there: LoadGen logs these of every run, and results are derived of them."""
-    if log.release < _FIRST_KNOWN:
-        return
-    timed = log.mode == LOADGEN_MODE[PERFORMANCE]
-    tokens = list_token_keys(log) if timed else ()
-    text = () if not timed or log.get("requested_use_token_latencies") else ("early_stopping_result",)
-    for key in (*_ALWAYS, *((*_TIMED, *_OF_SCENARIO.get(log.scenario, ())) if timed else ()), *text, *tokens):
-        if key not in log.index:
-            yield Inconsistency(key, "absent", "LoadGen logs it of every such run", log.length)
 
 
 def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
@@ -360,7 +335,7 @@ def _parse_date(value: Any) -> datetime | None:
 
 _ANY: tuple[Check, ...] = (
     _repeated_keys,
-    _lacking_keys,
+    find_lacking_keys,
     find_wrong_notation,
     _requested_settings,
     _clocks,

@@ -58,8 +58,11 @@ class LogIndex(Mapping[str, LogLine]):
     ``rows``: those of the log but for ``batches``, whose keys others before them have. ``flagged``: the rows that
     LoadGen calls an error or a warning. ``first``: as ``get``, and faster. ``made``: what others make of the log.
     ``began_at``, ``ended_at``: milliseconds from the start of LoadGen's logger to its lines of power_begin and of
-    power_end; None where it wrote none. ``one_process``: all lines name the same one.
+    power_end; None where it wrote none. ``one_process``: all lines name the same one. ``structured``: they are objects,
+    as since v1.0.
     """
+
+    structured = True
 
     def __init__(
         self,

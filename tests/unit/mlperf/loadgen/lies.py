@@ -944,6 +944,43 @@ LIES = (
         ),
         listed=True,
     ),
+    # Lines without which comparisons had passed over others.
+    Lie("no version of LoadGen", "server-valid", "loadgen_version", (without("loadgen_version"),), listed=True),
+    Lie(
+        "a version of LoadGen that is none",
+        "server-valid",
+        "loadgen_version",
+        (setting("loadgen_version", '"of ours"'),),
+        listed=True,
+    ),
+    Lie(
+        "no share of the queries within the latency",
+        "server-valid",
+        "effective_target_latency_percentile",
+        (without("effective_target_latency_percentile"),),
+        listed=True,
+    ),
+    Lie(
+        "another minimum duration, and none that was requested",
+        "server-valid",
+        "requested_min_duration_ms",
+        (setting("effective_min_duration_ms", "600000"), without("requested_min_duration_ms")),
+        listed=True,
+    ),
+    Lie(
+        "no percentile of MultiStream's queries that denies an estimate",
+        "multi-stream-valid",
+        "result_99.90_percentile_per_query_latency_ns",
+        (without("result_99.90_percentile_per_query_latency_ns"),),
+        listed=True,
+    ),
+    Lie(
+        "no bound on the first token",
+        "server-tokens",
+        "requested_server_ttft_latency",
+        (without("requested_server_ttft_latency"),),
+        listed=True,
+    ),
     # Values that are none of the kind which LoadGen writes, so that comparisons had passed them over.
     Lie(
         "a count with a fraction, and VALID",

@@ -33,13 +33,15 @@ from reconciler.mlperf.loadgen.inconsistency import (
     read_number,
     show_value,
 )
+from reconciler.mlperf.loadgen.lacking import find_lacking_keys
 from reconciler.mlperf.loadgen.log import DetailLog
-from reconciler.mlperf.loadgen.origin import find_foreign_lines, find_unreadable_numbers
+from reconciler.mlperf.loadgen.notation import find_wrong_notation
+from reconciler.mlperf.loadgen.origin import find_foreign_lines
 from reconciler.mlperf.loadgen.ranks import find_wrong_ranks
 from reconciler.mlperf.loadgen.rates import find_wrong_rates
 from reconciler.mlperf.loadgen.samples import LOADED, summarize_loaded
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
-from reconciler.mlperf.loadgen.token_latencies import find_wrong_tokens, list_token_keys
+from reconciler.mlperf.loadgen.token_latencies import find_wrong_tokens
 from reconciler.quantities import show_count
 
 _STARTING, _CLOSING = 5, 60  # seconds between LoadGen's clocks at the end of a run; an accuracy run writes its log then
@@ -59,21 +61,7 @@ _ONCE = (
     *("num_errors", "test_datetime", "sut_name", "qsl_name"),
 )
 _ONCE_TIMED = ("power_begin", "power_end", "loaded_qsl_set")
-# Keys of every run, of every performance run and of every one of a scenario, in each of 6,447 published logs.
 _FIRST_KNOWN = 4  # LoadGen's release
-_ALWAYS = ("test_datetime", "qsl_reported_total_count", "loaded_qsl_set", "power_begin", "power_end")
-_TIMED = (
-    *("generated_query_count", "generated_samples_per_query", "generated_query_duration", "result_query_count"),
-    *("result_min_duration_met", "result_min_queries_met", "early_stopping_met"),
-    *("result_min_latency_ns", "result_mean_latency_ns", "result_max_latency_ns"),
-    *("result_50.00_percentile_latency_ns", "result_90.00_percentile_latency_ns", "result_99.00_percentile_latency_ns"),
-)
-_OF_SCENARIO = {
-    "SingleStream": ("early_stopping_latency_ss", "result_qps_with_loadgen_overhead"),
-    "MultiStream": ("early_stopping_latency_ms", "early_stopping_result", "result_mean_query_latency_ns"),
-    "Server": ("result_perf_constraints_met", "result_overlatency_query_count", "result_scheduled_samples_per_sec"),
-    "Offline": ("result_samples_per_second",),
-}
 # Effective settings that LoadGen makes of several, and logs as requested under the same name, too.
 _DERIVED = frozenset(
     {
@@ -107,18 +95,6 @@ def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
         )
 
 
-def _lacking_keys(log: DetailLog) -> Iterator[Inconsistency]:
-    """What a line would have denied is not there: LoadGen logs these of every run, and results are derived of them."""
-    if log.release < _FIRST_KNOWN:
-        return
-    timed = log.mode == LOADGEN_MODE[PERFORMANCE]
-    tokens = list_token_keys(log) if timed else ()
-    text = () if not timed or log.get("requested_use_token_latencies") else ("early_stopping_result",)
-    for key in (*_ALWAYS, *((*_TIMED, *_OF_SCENARIO.get(log.scenario, ())) if timed else ()), *text, *tokens):
-        if key not in log.index:
-            yield Inconsistency(key, "absent", "LoadGen logs it of every such run", log.length)
-
-
 def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen takes a setting as it was requested, but for those that it derives."""
     for key, requested in log.index.list_pairs("effective_", "requested_"):
@@ -149,6 +125,10 @@ def _logger_clock(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen's logger counts milliseconds from ``test_datetime``, which is local time, to each line: dates that were
     changed do not fit the count. Of 6,447 published runs none was off by more than these."""
     counted, dated = log.index.ended_at, _parse_date(str(log.get("test_datetime")).rstrip("Z"))
+    if dated is None and "test_datetime" in log.index and log.release >= _FIRST_KNOWN:
+        yield Inconsistency(
+            "test_datetime", str(log.get("test_datetime")), "LoadGen writes a date", log.number("test_datetime")
+        )
     try:
         began, ended = log.started, log.ended
     except LogError:
@@ -355,7 +335,8 @@ def _parse_date(value: Any) -> datetime | None:
 
 _ANY: tuple[Check, ...] = (
     _repeated_keys,
-    _lacking_keys,
+    find_lacking_keys,
+    find_wrong_notation,
     _requested_settings,
     _clocks,
     _logger_clock,
@@ -366,7 +347,6 @@ _ANY: tuple[Check, ...] = (
     find_wrong_version,
 )
 _PERFORMANCE: tuple[Check, ...] = (
-    find_unreadable_numbers,
     _errors,
     _verdict,
     _conditions,

@@ -16,6 +16,7 @@ from reconciler.mlperf.loadgen.log_line import NAMES, VALUES, ListLine, LogLine,
 
 Row = LogLine | ListLine | re.Match[bytes] | None  # None: a line that LoadGen's logger did not write
 ANY_KEY = re.compile(r".*", re.DOTALL)
+_MINUS = ord("-")
 _CLOCK = re.compile(rb', "time_ms": (\d{1,15}\.\d{1,9})')
 
 
@@ -59,8 +60,11 @@ class LogIndex(Mapping[str, LogLine]):
     ``rows``: those of the log but for ``batches``, whose keys others before them have. ``flagged``: the rows that
     LoadGen calls an error or a warning. ``first``: as ``get``, and faster. ``made``: what others make of the log.
     ``began_at``, ``ended_at``: milliseconds from the start of LoadGen's logger to its lines of power_begin and of
-    power_end; None where it wrote none. ``one_process``: all lines name the same one.
+    power_end; None where it wrote none. ``one_process``: all lines name the same one. ``structured``: they are objects,
+    as since v1.0.
     """
+
+    structured = True
 
     def __init__(
         self,
@@ -115,6 +119,17 @@ class LogIndex(Mapping[str, LogLine]):
         one, two = self._texts[at], self._texts[twin]
         return isinstance(one, re.Match) and isinstance(two, re.Match) and one.group(*VALUES) == two.group(*VALUES)
 
+    def list_unlike(self, groups: Mapping[str, tuple[int, ...]]) -> list[str]:
+        """Keys whose first line is no plain one with a value that one of these groups matches, below 0 none; but those
+        of no groups."""
+        found = []
+        for key, at in self._first.items():
+            if wanted := groups[key]:
+                row = self._texts[at]
+                if not isinstance(row, re.Match) or _begin_value(row, wanted) in (-1, _MINUS):
+                    found.append(key)
+        return found
+
     def repeated(self, beginnings: tuple[str, ...]) -> Iterator[LogLine]:
         """Lines with a key that begins so and that another line before them has."""
         return self._with_batches([at for key, at in self._order.others if key.startswith(beginnings)], beginnings)
@@ -164,6 +179,14 @@ class LogIndex(Mapping[str, LogLine]):
     def flagged(self) -> Iterator[LogLine]:
         """Lines that LoadGen calls an error or a warning."""
         return map(self._rows.read, self._flagged)
+
+
+def _begin_value(row: re.Match[bytes], groups: tuple[int, ...]) -> int:
+    """The first byte of a value; -1 where none of the groups matched it."""
+    for group in groups:
+        if (at := row.start(group)) >= 0:
+            return row.string[at]
+    return -1
 
 
 def _read_clock(row: Row) -> Decimal | None:

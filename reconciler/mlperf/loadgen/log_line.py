@@ -17,40 +17,63 @@ from reconciler.errors import LogError
 MARKER = b":::MLLOG"
 # A line as LoadGen itself writes it, with a plain value: it needs no JSON reader. Lists, escaped text and numbers of
 # hundreds of digits do. The process is that of a line which is neither error nor warning.
-_TEXT, _KEY = rb'"[^"\\\n]*+"', rb'"([^"\\\n]++)"'
-_STAMP = rb', "time_ms": [0-9]++\.[0-9]++, "namespace": ' + _TEXT + rb', "event_type": ' + _TEXT + rb', "metadata": \{'
-_SOURCE = rb'"file": ' + _TEXT + rb', "line_no": [0-9]++, "pid": '
+_TEXT, _KEY, _COUNT = rb'"[^"\\\n]*+"', rb'"([^"\\\n]++)"', rb"(?:0|[1-9][0-9]*+)"
+_STAMP = (
+    rb', "time_ms": '
+    + _COUNT
+    + rb'\.[0-9]++, "namespace": '
+    + _TEXT
+    + rb', "event_type": '
+    + _TEXT
+    + rb', "metadata": \{'
+)
+_SOURCE = rb'"file": ' + _TEXT + rb', "line_no": ' + _COUNT + rb', "pid": '
 _LINE = (
     rb':::MLLOG[^\S\n]*+\{"key": '
     + _KEY
     + rb', "value": (?:(true|false)|(-?+(?:0|[1-9][0-9]{0,99}+)(?![.eE0-9]))|'
-    + rb'(-?+(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,3}+)?+(?![0-9]))|"([^"\\\n]*+)")'
+    + rb'(-?+(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,2}+)?+(?![0-9]))|"([^"\\\n]*+)")'
     + _STAMP
     + rb'(?:"is_error": false, "is_warning": false, '
     + _SOURCE
-    + rb"([0-9]++)|"
-    rb'"is_error": (?:false|(true)), "is_warning": (?:false|(true)), ' + _SOURCE + rb"[0-9]++)"
-    rb', "tid": [0-9]++\}\}[^\S\n]*+(?:\n|\Z)'
+    + rb"("
+    + _COUNT
+    + rb")|"
+    rb'"is_error": (?:false|(true)), "is_warning": (?:false|(true)), '
+    + _SOURCE
+    + _COUNT
+    + rb'), "tid": '
+    + _COUNT
+    + rb"\}\}[^\S\n]*+(?:\n|\Z)"
 )
 _PLAIN = re.compile(_LINE)
 # The same but that keys, and texts which nobody reads, may hold a backslash or a line end, which is looked for
 # afterwards: matched in two thirds of the time.
 _NEARLY = re.compile(_LINE.replace(_TEXT, b'"[^"]*+"').replace(_KEY, b'"([^"]++)"'))
-VALUES, WRITER = (2, 3, 4, 5), 6  # the groups of a value, of the process; those behind match in an error or a warning
+VALUES = FLAG, INTEGER, DECIMAL, TEXT = 2, 3, 4, 5  # the groups of a value
+WRITER = 6  # and of the process; those behind match in an error or a warning
 # What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
 _LIST = re.compile(rb'\s*+(\{"key": "([^"\\]++)", "value": \[)')
 _ANY, _BEFORE_STAMP = re.compile(rb'\{"key": "([^"\\]++)", "value": '), b', "time_ms": '
-_LIST_END = re.compile(_STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE + rb'\d++, "tid": \d++\}\}')
+_LIST_END = re.compile(
+    _STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE + _COUNT + rb', "tid": ' + _COUNT + rb"\}\}"
+)
 # Behind a list of samples, and a line of a key that is filled in: as nearly plain ones, neither error nor warning. The
 # first has what all of them repeat, the process in no more digits than a system has.
 _REPEATED = (
     rb', "namespace": "[^"]*+", "event_type": "[^"]*+", "metadata": \{"is_error": false, "is_warning": false, "file": '
 )
-_BEHIND = rb', "time_ms": [0-9]++\.[0-9]++%b"[^"]*+", "line_no": [0-9]++, "pid": %b, "tid": [0-9]{1,20}+\}\}\n'
-BEHIND_LIST = _BEHIND % (b"(" + _REPEATED + b")", b"([0-9]{1,10}+)")
+_BEHIND = (
+    rb', "time_ms": '
+    + _COUNT
+    + rb'\.[0-9]++%b"[^"]*+", "line_no": '
+    + _COUNT
+    + rb', "pid": %b, "tid": (?:0|[1-9][0-9]{0,19}+)\}\}\n'
+)
+BEHIND_LIST = _BEHIND % (b"(" + _REPEATED + b")", b"(0|[1-9][0-9]{0,9}+)")
 LINE_OF_KEY = (
     rb':::MLLOG \{"key": "%b", "value": (?:true|false|"[^"]*+"|'
-    rb"-?+(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,3}+)?+)" + _BEHIND % (rb"\1", rb"\2")
+    rb"-?+(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,2}+)?+)" + _BEHIND % (rb"\1", rb"\2")
 )
 WRITER_OF_BATCH = 2
 _LARGEST_EXPONENT = 400  # beyond what LoadGen's doubles hold; an integer of a million digits would take minutes

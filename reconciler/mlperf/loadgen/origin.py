@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from decimal import Decimal
 
-from reconciler.mlperf.loadgen.inconsistency import Inconsistency, show_value
+from reconciler.mlperf.loadgen.inconsistency import Inconsistency
 from reconciler.mlperf.loadgen.log import DetailLog
 
 _RESULT = re.compile(r"result_.*", re.DOTALL)
-_QUERIES, _FIRST_PLAIN = "result_query_count", 3
 _STAMP = re.compile(
     rb'(?P<stamp>, "time_ms": (?P<time>[\d.]+), "namespace": "(?P<namespace>[^"\\]*+)",).*?'
     rb'(?P<source>"file": "(?P<file>[^"\\]*+)",)'
 )
 _WORDS = {"time": "ms of LoadGen's logger", "namespace": "as namespace", "file": "as LoadGen's source file"}
-_NUMBER = re.compile(r"result_(?:\S*_latency_ns|\S*_per_sec\w*|\S*_count|\S*_overhead)")
 
 
 def find_foreign_lines(log: DetailLog) -> Iterator[Inconsistency]:
@@ -54,15 +51,3 @@ def _compare(
         if found[name] != first[name]:
             stated, derived = (match[name].decode(errors="replace")[:40] for match in (found, first))
             yield Inconsistency(key, f"{stated} {words}", f"another of its results has {derived}", line, first_line)
-
-
-def find_unreadable_numbers(log: DetailLog) -> Iterator[Inconsistency]:
-    """A result in quotes, or one that no run has: who compares it finds nothing, and who prints it prints it. Releases
-    before 3 wrote the count of queries in quotes themselves."""
-    for key in log.index.choose(_NUMBER):
-        value = log.get(key)
-        if key == _QUERIES and log.release < _FIRST_PLAIN and isinstance(value, str) and value.isdecimal():
-            continue
-        if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value < 0:
-            entry = log.index[key]
-            yield Inconsistency(key, show_value(entry), "LoadGen writes a number of at least 0", entry.line)

@@ -30,7 +30,7 @@ _STREAMS = {"SingleStream": "percentile_latency_ns", "MultiStream": "percentile_
 
 def find_wrong_ranks(log: DetailLog) -> Iterator[Inconsistency]:
     queries = read_integer(log, "result_query_count")
-    if not queries or not 0 < queries <= _MOST or log.get("requested_server_coalesce_queries") is True:
+    if not queries or not 0 < queries <= _MOST:
         return
     yield from _over_latency(log, queries)
     entry = log.line("early_stopping_result")
@@ -41,7 +41,7 @@ def find_wrong_ranks(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _over_latency(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
-    """In Server a query has one sample."""
+    """In Server a query has one sample, also where LoadGen hands several over at once."""
     key = "result_overlatency_query_count"
     over, limit = read_integer(log, key), read_number(log, "effective_target_latency_ns")
     if log.scenario != "Server" or over is None or limit is None:

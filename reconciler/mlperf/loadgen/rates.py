@@ -81,7 +81,7 @@ def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
     count = read_number(log, "result_query_count")
     scheduled, completed = (read_number(log, f"result_{name}_samples_per_sec") for name in ("scheduled", "completed"))
     planned = read_number(log, "generated_query_duration")
-    if count is None or count < 2 or log.get("requested_server_coalesce_queries") is True:
+    if count is None or count < 2:
         return
     if scheduled and planned:
         derived = (count - 1) * SECOND / planned

@@ -47,6 +47,8 @@ def is_text_log(data: bytes) -> bool:
 class _TextIndex(LogIndex):
     """``length``: lines of the detail log. What stands behind them came from the summary, and has no line there."""
 
+    structured = False
+
     def __init__(self, rows: list[Any], length: int) -> None:
         flagged = [at for at, row in enumerate(rows) if row is not None and (row.error or row.warning)]
         super().__init__(rows, flagged=flagged)

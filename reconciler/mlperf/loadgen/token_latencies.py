@@ -24,6 +24,11 @@ _FIRST = (
     "result_first_token_mean_latency_ns",
 )
 _EACH = ("result_time_to_output_token_min", "result_time_to_output_token_max", "result_time_to_output_token_mean")
+_MEASURED = (
+    *("requested_server_ttft_latency", "requested_server_tpot_latency"),
+    *(f"result_first_token_{rank}_percentile_latency_ns" for rank in _PERCENTILES),
+    *(f"result_time_per_output_token_{rank}_percentile_ns" for rank in _PERCENTILES),
+)
 
 
 def list_token_keys(log: DetailLog) -> tuple[str, ...]:
@@ -31,7 +36,7 @@ def list_token_keys(log: DetailLog) -> tuple[str, ...]:
     if log.get("requested_use_token_latencies") is not True:
         return ()
     rate = _RATES.get(log.scenario)
-    found = () if log.scenario == "Offline" else (*_FIRST, *_EACH, "result_token_throughput")
+    found = () if log.scenario == "Offline" else (*_MEASURED, *_FIRST, *_EACH, "result_token_throughput")
     return (*found, rate) if rate else found
 
 

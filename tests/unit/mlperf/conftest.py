@@ -86,6 +86,12 @@ RUNS = {
         _COUNT + "*.*.min_duration = 300\n*.Server.target_qps = 2000\n*.Server.target_latency = 2\n",
         delay=0.001,
     ),
+    "server-coalesced": RunCase(
+        "Server",
+        _COUNT + "*.*.min_duration = 300\n*.Server.target_qps = 2000\n*.Server.target_latency = 1\n"
+        "*.Server.coalesce_queries = 1\n",
+        delay=0.001,
+    ),
     "server-too-few": RunCase(
         "Server",
         _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 200\n*.Server.target_qps = 2000\n"

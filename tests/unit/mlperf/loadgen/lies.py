@@ -56,12 +56,12 @@ def whole(key: str, factor: float) -> Edit:
 
 
 def times_another(key: str, other: str, factor: float) -> Edit:
-    """A number that many times as large as that of another key."""
+    """A whole number that many times as large as that of another key."""
 
     def edit(text: str) -> str:
         found = re.search(rf'"key": "{re.escape(other)}", "value": ([\d.e+-]+)', text)
         assert found is not None, f"no line of {other}"
-        return setting(key, f"{float(found[1]) * factor:.6g}")(text)
+        return setting(key, f"{float(found[1]) * factor:.0f}")(text)
 
     return edit
 
@@ -919,6 +919,151 @@ LIES = (
             setting("result_overlatency_query_count", "0"),
             setting("early_stopping_result", '" * Run successful."'),
         ),
+        listed=True,
+    ),
+    Lie(
+        "no query over the latency, and VALID, where queries are handed over together",
+        "server-coalesced",
+        "result_overlatency_query_count",
+        (
+            *_VALID,
+            without("result_invalid_reason"),
+            setting("result_overlatency_query_count", "0"),
+            setting("early_stopping_result", '" * Run successful."'),
+        ),
+        listed=True,
+    ),
+    Lie(
+        "queries called coalesced, and ten times both rates",
+        "server-valid",
+        "result_scheduled_samples_per_sec",
+        (
+            setting("requested_server_coalesce_queries", "true"),
+            times("result_scheduled_samples_per_sec", 10),
+            times("result_completed_samples_per_sec", 10),
+        ),
+        listed=True,
+    ),
+    # Lines without which comparisons had passed over others.
+    Lie("no version of LoadGen", "server-valid", "loadgen_version", (without("loadgen_version"),), listed=True),
+    Lie(
+        "a version of LoadGen that is none",
+        "server-valid",
+        "loadgen_version",
+        (setting("loadgen_version", '"of ours"'),),
+        listed=True,
+    ),
+    Lie(
+        "no share of the queries within the latency",
+        "server-valid",
+        "effective_target_latency_percentile",
+        (without("effective_target_latency_percentile"),),
+        listed=True,
+    ),
+    Lie(
+        "another minimum duration, and none that was requested",
+        "server-valid",
+        "requested_min_duration_ms",
+        (setting("effective_min_duration_ms", "600000"), without("requested_min_duration_ms")),
+        listed=True,
+    ),
+    Lie(
+        "no percentile of MultiStream's queries that denies an estimate",
+        "multi-stream-valid",
+        "result_99.90_percentile_per_query_latency_ns",
+        (without("result_99.90_percentile_per_query_latency_ns"),),
+        listed=True,
+    ),
+    Lie(
+        "no bound on the first token",
+        "server-tokens",
+        "requested_server_ttft_latency",
+        (without("requested_server_ttft_latency"),),
+        listed=True,
+    ),
+    # Values that are none of the kind which LoadGen writes, so that comparisons had passed them over.
+    Lie(
+        "a count with a fraction, and VALID",
+        "server-too-fast",
+        "result_query_count",
+        (
+            *_VALID,
+            without("result_invalid_reason"),
+            _substitute("result_query_count", r'("key": "result_query_count", "value": \d+)', lambda it: f"{it[1]}.0"),
+            setting("result_overlatency_query_count", "0.0"),
+            setting("early_stopping_result", '" * Run successful."'),
+        ),
+        listed=True,
+    ),
+    Lie(
+        "a share of the queries in quotes, requested too",
+        "server-valid",
+        "effective_target_latency_percentile",
+        (
+            setting("requested_server_target_latency_percentile", '"0.5"'),
+            setting("effective_target_latency_percentile", '"0.5"'),
+        ),
+        listed=True,
+    ),
+    Lie(
+        "a minimum duration in other digits, requested too",
+        "server-valid",
+        "effective_min_duration_ms",
+        (setting("requested_min_duration_ms", "6e5"), setting("effective_min_duration_ms", "6e5")),
+        listed=True,
+    ),
+    Lie(
+        "no value of a condition",
+        "server-valid",
+        "early_stopping_met",
+        (setting("early_stopping_met", "null"),),
+        listed=True,
+    ),
+    Lie(
+        "a condition as a number",
+        "server-valid",
+        "result_min_duration_met",
+        (setting("result_min_duration_met", "0"),),
+        listed=True,
+    ),
+    Lie(
+        "one sample again and again, called 1",
+        "server-valid",
+        "effective_performance_issue_same",
+        (setting("requested_performance_issue_same", "1"), setting("effective_performance_issue_same", "1")),
+        listed=True,
+    ),
+    Lie(
+        "errors with a fraction", "single-stream-max-count", "num_errors", (setting("num_errors", "1.5"),), listed=True
+    ),
+    Lie(
+        "a library below zero",
+        "server-valid",
+        "qsl_reported_total_count",
+        (setting("qsl_reported_total_count", "-1"),),
+        listed=True,
+    ),
+    Lie(
+        "a beginning that is no time",
+        "offline-valid",
+        "power_begin",
+        (setting("power_begin", '"unknown"'),),
+        listed=True,
+    ),
+    Lie("a beginning that is a number", "offline-valid", "power_begin", (setting("power_begin", "1"),), listed=True),
+    Lie("a test of no date", "offline-valid", "test_datetime", (setting("test_datetime", '"unknown"'),), listed=True),
+    Lie(
+        "an end on a line that is not LoadGen's",
+        "offline-valid",
+        "power_end",
+        (_substitute("power_end", '"key": "power_end", "value"', lambda _: '"key":  "power_end", "value"'),),
+        listed=True,
+    ),
+    Lie(
+        "an end without the time of LoadGen's logger",
+        "offline-valid",
+        "power_end",
+        (within("power_end", "time_ms", "1234567890123456.5"),),
         listed=True,
     ),
     Lie(

@@ -85,6 +85,20 @@ def test_lines_are_counted_and_found_whatever_their_ends(ending: bytes) -> None:
         assert [entry.line for entry in log.errors] == [6]
 
 
+@pytest.mark.parametrize("value", ["1", '"text"', "[1,2,3]", '"a \\"b\\""', "null"])
+@pytest.mark.parametrize("error", ["true", "false"])
+@pytest.mark.parametrize("part", ['"time_ms": ', '"line_no": ', '"pid": ', '"tid": '])
+def test_digits_that_no_json_has_are_broken_on_every_line(value: str, error: str, part: str) -> None:
+    with pytest.raises(LogError, match=r"log:2: broken log entry"):
+        parse_detail(line("1") + line(value, error).replace(part.encode(), part.encode() + b"0"), "log")
+
+
+@pytest.mark.parametrize("tail", ["", " "], ids=["as LoadGen writes it", "otherwise"])
+def test_a_number_that_no_double_comes_near_to_is_broken_on_every_line(tail: str) -> None:
+    with pytest.raises(LogError, match="a number is out of range"):
+        parse_detail(line("1e999").replace(b'"time_ms":', f'"time_ms":{tail}'.encode()))
+
+
 SOURCES = '{"/a.cc": "01ab", "/caf\u00e9": ["x", 1.5]}'
 ODD = st.sampled_from(
     ["", '"', "\\", "{", "}", ", ", '"time_ms": ', ', "time_ms": 1.5', ', "value": 3', "\\u12", "1e999", "\x01", "NaN"]

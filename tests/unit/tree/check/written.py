@@ -13,6 +13,7 @@ from tests.unit.tree.check.made import AUDITS, MEASUREMENTS, ROUND, SUBMITTER, S
 
 SEEDS = load_ruleset(ROUND).seeds()
 TOKENS = {
+    "loadgen_version": "3.1 @ 0123456789",  # of later releases every line is asked for
     "effective_scenario": "Server",
     "effective_test_mode": "PerformanceOnly",
     "effective_samples_per_query": 1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 
 from msgspec import Struct, field
 
@@ -19,6 +20,9 @@ class KeyOrder(Struct, frozen=True):
     first: dict[str, int]
     others: Placed
     _chosen: dict[re.Pattern[str], Placed] = field(default_factory=dict)
+    _grouped: dict[Callable[[str], tuple[int, ...]], tuple[tuple[str, int, tuple[int, ...]], ...]] = field(
+        default_factory=dict
+    )
     _pairs: dict[tuple[str, str], tuple[tuple[str, int, str, int], ...]] = field(default_factory=dict)
 
     def choose(self, shape: re.Pattern[str]) -> Placed:
@@ -26,6 +30,13 @@ class KeyOrder(Struct, frozen=True):
         if shape not in self._chosen:
             self._chosen[shape] = tuple((key, at) for key, at in self.first.items() if shape.fullmatch(key))
         return self._chosen[shape]
+
+    def group(self, find: Callable[[str], tuple[int, ...]]) -> tuple[tuple[str, int, tuple[int, ...]], ...]:
+        """The first row of each key for which something is found, with that."""
+        if find not in self._grouped:
+            found = ((key, at, find(key)) for key, at in self.first.items())
+            self._grouped[find] = tuple(item for item in found if item[2])
+        return self._grouped[find]
 
     def pair(self, beginning: str, other: str) -> tuple[tuple[str, int, str, int], ...]:
         """Keys that begin so, each with the one that begins with ``other`` instead, and their first rows."""

@@ -64,9 +64,8 @@ _TIMED_OF_SCENARIO = {
 def find_lacking_keys(log: DetailLog) -> Iterator[Inconsistency]:
     yield from _find_lacking_version(log)
     if log.release >= _FIRST_KNOWN:
-        for key in _list_keys(log):
-            if key not in log.index:
-                yield Inconsistency(key, "absent", "LoadGen logs it of every such run", log.length)
+        for key in log.index.list_absent(_list_keys(log)):
+            yield Inconsistency(key, "absent", "LoadGen logs it of every such run", log.length)
 
 
 def _find_lacking_version(log: DetailLog) -> Iterator[Inconsistency]:

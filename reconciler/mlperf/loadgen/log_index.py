@@ -119,16 +119,15 @@ class LogIndex(Mapping[str, LogLine]):
         one, two = self._texts[at], self._texts[twin]
         return isinstance(one, re.Match) and isinstance(two, re.Match) and one.group(*VALUES) == two.group(*VALUES)
 
-    def list_unlike(self, groups: Mapping[str, tuple[int, ...]]) -> list[str]:
-        """Keys whose first line is no plain one with a value that one of these groups matches, below 0 none; but those
+    def list_absent(self, keys: Iterable[str]) -> list[str]:
+        first = self._first
+        return [key for key in keys if key not in first]
+
+    def list_unlike(self, find_groups: Callable[[str], tuple[int, ...]]) -> list[str]:
+        """Keys whose first line is no plain one with a value that one of their groups matches, below 0 none; but those
         of no groups."""
-        found = []
-        for key, at in self._first.items():
-            if wanted := groups[key]:
-                row = self._texts[at]
-                if not isinstance(row, re.Match) or _begin_value(row, wanted) in (-1, _MINUS):
-                    found.append(key)
-        return found
+        texts = self._texts
+        return [key for key, at, groups in self._order.group(find_groups) if not _is_like(texts[at], groups)]
 
     def repeated(self, beginnings: tuple[str, ...]) -> Iterator[LogLine]:
         """Lines with a key that begins so and that another line before them has."""
@@ -181,12 +180,12 @@ class LogIndex(Mapping[str, LogLine]):
         return map(self._rows.read, self._flagged)
 
 
-def _begin_value(row: re.Match[bytes], groups: tuple[int, ...]) -> int:
-    """The first byte of a value; -1 where none of the groups matched it."""
-    for group in groups:
-        if (at := row.start(group)) >= 0:
-            return row.string[at]
-    return -1
+def _is_like(row: Row, groups: tuple[int, ...]) -> bool:
+    if isinstance(row, re.Match):
+        for group in groups:
+            if (at := row.start(group)) >= 0:
+                return row.string[at] != _MINUS
+    return False
 
 
 def _read_clock(row: Row) -> Decimal | None:

@@ -45,33 +45,23 @@ _KINDS = (
     (_WHOLE, r"early_stopping_latency_[sm]s"),
 )
 _SHAPES = tuple((kind, re.compile(shape, re.ASCII)) for kind, shape in _KINDS)
-_MOST_KEYS = 4096
 _FIRST_KNOWN = 4  # LoadGen's release: of earlier ones numbers among the results are judged
 _RESULT, _QUERIES, _FIRST_PLAIN = "result_", "result_query_count", 3  # before 3 their count was in quotes
 _CLOCKS = ("power_begin", "power_end")
-
-
-class _GroupsOfKeys(dict[str, tuple[int, ...]]):
-    """None of a key that may have any value. A round's logs have the same few hundred."""
-
-    def __missing__(self, key: str) -> tuple[int, ...]:
-        if len(self) >= _MOST_KEYS:
-            self.clear()
-        kind = _find_kind(key)
-        groups = self[key] = kind.groups if kind else ()
-        return groups
-
-
-_GROUPS = _GroupsOfKeys()
 
 
 def _find_kind(key: str) -> _Kind | None:
     return next((kind for kind, shape in _SHAPES if shape.fullmatch(key)), None)
 
 
+def _find_groups(key: str) -> tuple[int, ...]:
+    kind = _find_kind(key)
+    return kind.groups if kind else ()
+
+
 def find_wrong_notation(log: DetailLog) -> Iterator[Inconsistency]:
     judged = _judge if log.release >= _FIRST_KNOWN else _judge_older
-    unlike = log.index.list_unlike(_GROUPS)
+    unlike = log.index.list_unlike(_find_groups)
     for key in unlike:
         kind, entry = _find_kind(key), log.index[key]
         words = judged(log, key, kind, entry.value) if kind else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from reconciler.escaping import escape_line, escape_markdown, quote_code
 from reconciler.quantities import show_count
@@ -19,7 +19,8 @@ _COLUMNS = (
     *("other", "cause", "fix", "sources", "origin"),
 )
 # A spreadsheet takes a cell that begins so for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four are full-width
+_LONGEST_NAME = 100  # of a file; disks take 255 bytes with what is added
 
 
 def render_findings_csv(report: TreeReport, by: str = "submitter") -> str:
@@ -51,7 +52,7 @@ def render_objections(report: TreeReport, by: str = "") -> Mapping[str, str]:
     for group in group_by_cause(report.findings, report.facts):
         if group.severity is not Severity.NOTE and group.submitter and group.submitter != by:
             groups.setdefault(group.submitter, []).append(group)
-    names = {name: _file_name(name) for name in groups}
+    names = _name_files(groups)
     return {f"{names[name]}.md": _objection(name, report, groups[name], by) for name in sorted(groups)}
 
 
@@ -101,5 +102,18 @@ def _item(finding: TreeFinding) -> list[str]:
     return lines
 
 
+def _name_files(submitters: Iterable[str]) -> dict[str, str]:
+    """Each its own, also where a disk takes upper and lower case for the same: nobody's name hides what is objected to
+    another. Whose name is one of a file keeps it."""
+    files: dict[str, str] = {}
+    taken: set[str] = set()
+    for submitter in sorted(submitters, key=lambda name: (_file_name(name) != name, name)):
+        stem = _file_name(submitter)
+        names = (stem, *(f"{stem}-{number}" for number in range(2, len(taken) + 3)))
+        files[submitter] = next(name for name in names if name.casefold() not in taken)
+        taken.add(files[submitter].casefold())
+    return files
+
+
 def _file_name(submitter: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", submitter).strip(".") or "submitter"
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", submitter).strip(".")[:_LONGEST_NAME] or "submitter"

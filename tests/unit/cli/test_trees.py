@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -179,3 +180,16 @@ def test_a_rendered_rehearsal_says_so_and_nothing_else_is_found(
     found = json.loads(capsys.readouterr().out)["findings"]
     assert {(item["rule"], item["severity"]) for item in found} == {("measurements.rehearsal", "warning")}
     assert "**Rehearsal**" in next(Path(".reconcile/tree").rglob("Offline/README.md")).read_text()
+
+
+def test_objections_to_one_submitter_hide_those_to_no_other(tree: Path, tmp_path: Path) -> None:
+    contradict(tree)
+    own = tree / "open/Acme"
+    others = ["A b", "A|b", "A_b", "a_B", "\u8054\u60f3", "\u6d6a\u6f6e", "x" * 255]
+    for name in others:
+        shutil.copytree(own, tree / "open" / name)
+    assert main(["verify-tree", str(tree), f"--objections={tmp_path}/drafts"]) == 2
+    texts = {path.name: path.read_text() for path in (tmp_path / "drafts").iterdir()}
+    assert len({name.casefold() for name in texts}) == len(others) + 1
+    assert {text.splitlines()[0].replace("\\", "") for text in texts.values()} == {f"# {n}" for n in ("Acme", *others)}
+    assert texts["A_b.md"].startswith("# A\\_b\n")

@@ -127,6 +127,14 @@ def test_hash_of_a_real_log_is_that_of_the_original(loadgen_run: Callable[[str],
     assert truncate_log(log, RULE).startswith(b'[\n{ "seq_id" : 0')
 
 
+METRICS = ["acc", "vbench_score", "CLIP_SCORE", "mAP", "TOKENS_PER_SAMPLE"]
+COCO = (
+    " Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = {}\n"
+    " Average Precision  (AP) @[ IoU=0.50:0.95 | area= small | maxDets=100 ] = 0.01\n"
+)
+COUNTED = "{{'rouge1': 44.7, 'gen_len': 26540021, 'gen_num': 24576, 'gen_tok_len': 6739838, 'tokens_per_sample': {}}}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "samples", "why"),
     [
@@ -139,13 +147,13 @@ def test_hash_of_a_real_log_is_that_of_the_original(loadgen_run: Callable[[str],
         ("accuracy=100%, good=0, total=0\n", 16, "0 of 0 cannot be"),
         ("accuracy=100.000%, good=99, total=99\n", 16, "it counts 99 samples, and the run answered 16"),
         ("accuracy=76.5.1%, good=76, total=100\n", 100, "76 of 100 are 76.000%"),
+        (COCO.format("0.37283") + "mAP=39.9%\n", 0, "mAP 39.9, and COCO's table says 37.283"),
+        (COCO.format("0.373") + "mAP=37.5%\n", 0, "mAP 37.5, and COCO's table says 37.3"),
+        (COUNTED.format("300.1"), 0, "TOKENS_PER_SAMPLE 300.1, and 6739838 tokens of 24576 samples are 274.24"),
     ],
 )
 def test_an_accuracy_that_no_scorer_can_have_found(text: str, samples: int, why: str) -> None:
-    found = [
-        str(item)
-        for item in find_impossible(text, parse_accuracy(text, ["acc", "vbench_score", "CLIP_SCORE"]), samples)
-    ]
+    found = [str(item) for item in find_impossible(text, parse_accuracy(text, METRICS), samples)]
     assert any(why in item for item in found), found
 
 
@@ -157,6 +165,13 @@ def test_an_accuracy_that_no_scorer_can_have_found(text: str, samples: int, why:
         ("accuracy=93.750%, good=15, total=16\naccuracy=93.8%\n", "acc", 16),
         ("AUC=80.295%, accuracy=97.6%, good=1000, total=1024, queries=10\n", "AUC", 10),  # it counts pairs
         ("Accuracy: mean = 0.86170, kidney = 0.9\n", "DICE", 43),
+        (COCO.format("0.37283") + "mAP=37.283%\n", "mAP", 0),
+        (COCO.format("0.373") + "mAP=37.283%\n", "mAP", 0),
+        (COCO.format("0.1") + COCO.format("0.37283") + "mAP=37.283%\n", "mAP", 0),
+        (COCO.format("-1.000") + "mAP=37.283%\n", "mAP", 0),
+        (COUNTED.format("274.2"), "TOKENS_PER_SAMPLE", 0),
+        (COUNTED.format("274.2").replace("24576", "0"), "TOKENS_PER_SAMPLE", 0),
+        (COUNTED.format("np.float64(274.2)").replace("24576", "np.int64(24576)"), "TOKENS_PER_SAMPLE", 0),
     ],
 )
 def test_an_accuracy_that_a_scorer_found(text: str, metric: str, samples: int) -> None:

@@ -109,6 +109,12 @@ CAUSES: tuple[Cause, ...] = (
         "the verification repeated on the published logs",
     ),
     Cause(
+        "empty-test",
+        "a compliance test is called passed, and logged no answers",
+        _TEST,
+        "the test repeated so that it logs answers, and its verification",
+    ),
+    Cause(
         "verdict-without-figures",
         "the verdict of a compliance test does not say what it compared",
         _TEST,
@@ -221,6 +227,7 @@ _OF_RULES: Mapping[str, str] = {
     "accuracy.samples": "accuracy-of-another-run",
     "compliance.answers": "denied-verdict",
     "compliance.counts": "verdict-of-other-runs",
+    "compliance.empty": "empty-test",
     "compliance.figures": "verdict-without-figures",
     "compliance.passes": "denied-verdict",
     "compliance.scores": "verdict-of-other-runs",

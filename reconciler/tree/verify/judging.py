@@ -15,7 +15,7 @@ from reconciler.mlperf.compliance.published import Judged, Published, judge_file
 from reconciler.mlperf.compliance.verdict import FAIL, PASS
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog
-from reconciler.mlperf.log_files import ACCURACY_TEXT
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT
 from reconciler.mlperf.rules.values import TestRules
 from reconciler.tree.check.demands import Complaints
 from reconciler.tree.findings import Complaint, Place, Severity
@@ -25,6 +25,7 @@ from reconciler.tree.reading.recent import HeldAnswers
 from reconciler.tree.reading.view import CellView
 
 T = TypeVar("T")
+_EMPTY = 64  # bytes of a log that holds no answer
 _SMALL = 8 << 20  # bytes of answers that are held while a test is judged
 
 
@@ -50,8 +51,29 @@ def find_disagreements(view: CellView) -> Complaints:
     """A verify file that says another thing than its logs do. Where a log is truncated or absent, nobody can say."""
     for test, folder in view.files.tests.items():
         for item in judge_files(_published(view, test, folder)):
-            if item.said is not item.found and item.sure:
+            if item.said is not item.found and item.sure and not _is_of_nothing(item):
                 yield _complaint(test, view.files.text(folder, item.file), item)
+
+
+def find_empty_tests(view: CellView) -> Complaints:
+    """TEST06's script finds nothing wrong with no answers: who published them need not have known."""
+    for test, folder in view.files.tests.items():
+        whole = view.files.whole_answers(folder / "accuracy")
+        short = whole is not None and len(whole.data) <= _EMPTY
+        for item in judge_files(_published(view, test, folder)) if short else ():
+            if _is_of_nothing(item):
+                yield Complaint(
+                    Place(view.files.text(folder, item.file).file),
+                    f"a pass of {test} over no answers",
+                    "those to the samples that the test logs",
+                    cause="the test's log of answers was left empty, with which the script finds nothing wrong",
+                    fix=f"repeat {test} so that its answers are logged, and run the verification on them",
+                    other=Place(f"{folder.shown}/accuracy/{ACCURACY_LOG}"),
+                )
+
+
+def _is_of_nothing(item: Judged) -> bool:
+    return item.said and item.again.figures.get("answers") == "0"
 
 
 def _complaint(test: str, read: Read[str], item: Judged) -> Complaint:

@@ -18,7 +18,7 @@ from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import find_at, number
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.tree.verify.judging import find_disagreements
+from reconciler.tree.verify.judging import find_disagreements, find_empty_tests
 
 # As the official scripts and as our own verdicts write it.
 _SCORE = re.compile(
@@ -220,6 +220,7 @@ WARNING = Severity.WARNING
 VERDICT_RULES = (
     (Rule("compliance.scores", "a verdict over other runs", (OURS,), WARNING), verify_scores),
     (Rule("compliance.passes", "a verdict that its logs deny", ("compliance scripts", OURS)), find_disagreements),
+    (Rule("compliance.empty", "a pass over no answers", ("compliance scripts", OURS), WARNING), find_empty_tests),
     (
         Rule("compliance.figures", "a verdict without its figures", ("compliance scripts", OURS), WARNING),
         verify_figures,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.tree.causes import find_cause
 from reconciler.tree.findings import Place, Severity, TreeFinding
 from reconciler.tree.verify.engine import verify_tree
 from tests.unit.tree.check.made import detail, set_log, write
@@ -140,6 +141,19 @@ def test_tokens_are_counted_again(tree: Path) -> None:
     write(log, json.dumps(answers))
     (finding,) = denied(tree)
     assert "sample 1 has 3 tokens, and 4 were reported" in finding.complaint.wanted
+
+
+@pytest.mark.parametrize("answers", ["[\n]\n", "[]"])
+def test_a_pass_over_no_answers_is_a_warning_for_it_is_what_the_script_prints(tree: Path, answers: str) -> None:
+    cell = f"{TOP}/llama2-70b-99.9/Offline"
+    shutil.copytree(tree / CELL, tree / cell, ignore=shutil.ignore_patterns("TEST*"))
+    text = "First token check pass: Skipped\nEOS check pass: True\nSample length check pass: True\n"
+    write(tree / cell / "TEST06/verify_accuracy.txt", text + "TEST06 verification complete\n")
+    write(tree / cell / "TEST06/accuracy/mlperf_log_accuracy.json", answers)
+    assert denied(tree) == []
+    (finding,) = (item for item in verify_tree(tree).findings if item.rule.id == "compliance.empty")
+    assert finding.severity is Severity.WARNING
+    assert find_cause(finding).id == "empty-test"
 
 
 def test_the_two_runs_of_an_older_test_are_compared(tree: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.mlperf.loadgen.early_stopping import compute_allowed_over, compute_least_queries
+from reconciler.mlperf.loadgen.inconsistency import read_integer, read_number
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.resource.canonical import show_decimal
 
@@ -74,11 +75,11 @@ def _margins(log: DetailLog) -> Iterator[Margin]:
 def _queries(log: DetailLog) -> Iterator[Margin]:
     met = bool(log.get("result_min_queries_met", True))
     if log.scenario == "Offline":
-        issued, least = log.get("generated_samples_per_query"), log.requested("min_query_count")
+        issued, least = read_integer(log, "generated_samples_per_query"), log.requested("min_query_count")
         if issued is not None and least is not None:
             yield _at_least("samples", Decimal(issued), Decimal(least), "samples", met)
         return
-    issued, least = log.get("result_query_count"), log.effective("min_query_count")
+    issued, least = read_integer(log, "result_query_count"), log.effective("min_query_count")
     if issued is not None and least is not None:
         yield _at_least("queries", Decimal(issued), Decimal(least), "queries", met)
 
@@ -96,14 +97,14 @@ def _latencies(log: DetailLog) -> Iterator[Margin]:
     else:
         pairs = (("latency", f"result_{rank}_percentile_latency_ns", log.effective("target_latency_ns")),)
     for name, key, limit in pairs:
-        measured = log.get(key)
+        measured = read_number(log, key)
         if measured is not None and limit is not None:
             spent, most = Decimal(measured) / _MILLISECOND, Decimal(limit) / _MILLISECOND
             yield _at_most(f"p{show_measured(read_percentile(log))} {name}", spent, most, "ms")
 
 
 def _early_stopping(log: DetailLog) -> Iterator[Margin]:
-    queries = log.get("result_query_count")
+    queries = read_integer(log, "result_query_count")
     if queries is None or log.scenario == "Offline":
         return
     met = bool(log.get("early_stopping_met", True))
@@ -112,7 +113,7 @@ def _early_stopping(log: DetailLog) -> Iterator[Margin]:
         least = compute_least_queries(1, read_percentile(log))
         yield _at_least("early stopping", Decimal(queries), Decimal(least), "queries", met)
         return
-    over = log.get("result_overlatency_query_count")
+    over = read_integer(log, "result_overlatency_query_count")
     if over is None or log.requested("use_token_latencies"):
         return
     allowed = compute_allowed_over(queries, read_percentile(log))

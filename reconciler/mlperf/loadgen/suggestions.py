@@ -12,6 +12,7 @@ from fractions import Fraction
 from msgspec import Struct
 
 from reconciler.mlperf.loadgen.early_stopping import compute_least_queries, compute_queries_at_rate
+from reconciler.mlperf.loadgen.inconsistency import read_integer
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.margins import Margin, read_percentile, show_measured, show_seconds
 from reconciler.resource.canonical import show_decimal
@@ -74,7 +75,7 @@ def _server(log: DetailLog, found: Sequence[Margin], valid: bool) -> Suggestion 
 
 def _more_queries(log: DetailLog) -> Suggestion | None:
     """The latency holds but too few queries ran to prove it: early stopping needs n(t) of them."""
-    queries, over = log.get("result_query_count", 0), log.get("result_overlatency_query_count", 0)
+    queries, over = (read_integer(log, f"result_{name}query_count") or 0 for name in ("", "overlatency_"))
     if log.get("early_stopping_met", True) or not queries:
         return None
     needed = compute_queries_at_rate(Fraction(over, queries), read_percentile(log), _MOST_QUERIES)

@@ -1192,7 +1192,7 @@ LIES = (
         "a rate with LoadGen's own time beyond what its latencies allow",
         "single-stream-valid",
         "result_qps_with_loadgen_overhead",
-        (times("result_qps_with_loadgen_overhead", 10),),
+        (times("result_qps_with_loadgen_overhead", 1_000),),  # a busy machine makes the real one far less than it could
         listed=True,
     ),
     Lie(

@@ -26,7 +26,7 @@ def add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
 def add_backend(block: Block, system: Mapping[str, Value]) -> None:
     """What computes such a benchmark on processors, and on GPUs of NVIDIA, where it comes with an answer."""
     facts, accelerator = _find_facts(block), system.get("hardware.accelerator")
-    if facts is None or "engine.backend" in block:
+    if facts is None:
         return
     word = str(accelerator.value).lower() if accelerator else "none"
     backend = facts.backends.get("cpu" if word in NO_HARDWARE else "nvidia" if word.startswith("nvidia") else "")

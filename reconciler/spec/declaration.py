@@ -386,7 +386,7 @@ class Declaring:
             setting = block[COMMAND][0]
             block["engine.backend"] = (LayeredSetting(Value("command", setting.value.origin), setting.path),)
         system = self._systems.get(cell.system)
-        if system and "infer_from" not in block:
+        if system and "engine.backend" not in block and "infer_from" not in block:
             add_backend(block, system.settings)
         add_types(block)
         self.problems += check_benchmark_settings(block)

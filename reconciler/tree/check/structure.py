@@ -69,23 +69,30 @@ def check_source(files: SubmitterFiles) -> Complaints:
         return
     if files.place.layout != LEGACY:
         return
-    for benchmark in sorted({name for system in files.place.systems() for name in files.place.benchmarks(system)}):
+    for benchmark in sorted(_list_entered(files)):
         if not any(_holds_code(files.place.path / top, benchmark) for top in tops):
             place = Place(f"{files.place.shown}/{tops[0]}/{benchmark}")
             yield Complaint(place, "missing", "the code of this benchmark, which has results")
 
 
+def _list_entered(files: SubmitterFiles) -> set[str]:
+    """The benchmarks with results."""
+    return {name for system in files.place.systems() for name in files.place.benchmarks(system)}
+
+
 def _holds_code(top: Path, benchmark: str) -> bool:
     path = top / benchmark
-    named = read_file(path, benchmark, decode_text).value if is_there(str(path)) and not is_folder(path) else None
-    return is_there(str(path)) if named is None else is_folder(top / named.strip())
+    if is_folder(path) or not is_there(str(path)):
+        return is_folder(path)
+    named = read_file(path, benchmark, decode_text).value
+    return named is None or is_folder(top / named.strip())
 
 
 def check_code(files: SubmitterFiles) -> Complaints:
     """Of a benchmark with results. Code may also be elsewhere in public, at a commit or release that its document
     names. Rounds up to v5.1 accepted documents alone."""
     mild = soften(files, "source_code")
-    entered = {name for system in files.place.systems() for name in files.place.benchmarks(system)}
+    entered = _list_entered(files)
     for top in ("src", "code"):
         for name in sorted(entered & set(list_folders(files.place.path / top))):
             folder = files.place.path / top / name

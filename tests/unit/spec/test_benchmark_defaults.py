@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from harness.contract import BACKENDS
+from reconciler.errors import SpecError
 from reconciler.mlperf.benchmark_facts import load_benchmark_facts
 from reconciler.spec.declared import Declared
-from reconciler.spec.loading import load
+from tests.unit.spec.writing import declare
 
 _SPEC = """apiVersion: mlperf-reconciler/v1
 kind: Submission
@@ -23,12 +22,9 @@ spec:
 """
 
 
-def declare(folder: Path, name: str, hardware: str = "", more: str = "") -> Declared:
+def declare_one(name: str, hardware: str = "", more: str = "") -> Declared:
     text = _SPEC.replace("NAME", name).replace("HARDWARE", hardware and f", hardware: {{{hardware}}}")
-    path = folder / "specs" / "one.yaml"
-    path.parent.mkdir()
-    path.write_text(text.replace("MORE", more and f", {more}"))
-    return load([path], folder, {})
+    return declare(text.replace("MORE", more and f", {more}"))
 
 
 @pytest.mark.parametrize(
@@ -43,9 +39,9 @@ def declare(folder: Path, name: str, hardware: str = "", more: str = "") -> Decl
     ],
 )
 def test_what_computes_a_benchmark_follows_from_the_system_where_the_spec_does_not_say(
-    tmp_path: Path, name: str, hardware: str, more: str, backend: str
+    name: str, hardware: str, more: str, backend: str
 ) -> None:
-    (cell,) = declare(tmp_path, name, hardware, more).cells
+    (cell,) = declare_one(name, hardware, more).cells
     assert cell.settings["engine.backend"].value == backend
     assert (cell.settings["engine.backend"].origin.file == f"benchmark {load_code(name)}") is ("engine" not in more)
 
@@ -62,9 +58,9 @@ def load_code(name: str) -> str:
         ("llama3.1-8b", ""),
     ],
 )
-def test_where_nothing_is_known_to_compute_it_the_spec_has_to_say(tmp_path: Path, name: str, hardware: str) -> None:
-    with pytest.raises(Exception, match="no backend is chosen for this cell"):
-        declare(tmp_path, name, hardware)
+def test_where_nothing_is_known_to_compute_it_the_spec_has_to_say(name: str, hardware: str) -> None:
+    with pytest.raises(SpecError, match="no backend is chosen for this cell"):
+        declare_one(name, hardware)
 
 
 def test_backends_that_come_with_benchmarks_exist() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from reconciler.errors import SpecError
 from reconciler.mlperf.benchmark_facts import load_benchmark_facts
-from reconciler.spec.loading import load
+from tests.unit.spec.writing import declare
 
 _SPEC = """apiVersion: mlperf-reconciler/v1
 kind: Submission
@@ -25,11 +23,8 @@ spec:
 """
 
 
-def declare(folder: Path, settings: str, name: str = "resnet50") -> None:
-    path = folder / "specs" / "one.yaml"
-    path.parent.mkdir()
-    path.write_text(_SPEC.replace("NAME", name).replace("SETTINGS", settings))
-    load([path], folder, {})
+def declare_one(settings: str, name: str = "resnet50") -> None:
+    declare(_SPEC.replace("NAME", name).replace("SETTINGS", settings))
 
 
 @pytest.mark.parametrize(
@@ -44,12 +39,10 @@ def declare(folder: Path, settings: str, name: str = "resnet50") -> None:
         ("model: {settings: {quantize_residuals: 'no'}}", "expected true or false, not 'no'", "true' or false"),
     ],
 )
-def test_a_setting_that_the_benchmark_does_not_read_is_told(
-    tmp_path: Path, settings: str, message: str, fix: str
-) -> None:
+def test_a_setting_that_the_benchmark_does_not_read_is_told(settings: str, message: str, fix: str) -> None:
     """It would change a key and nothing else, or fail after other steps have taken their hours."""
     with pytest.raises(SpecError) as caught:
-        declare(tmp_path, settings)
+        declare_one(settings)
     (problem,) = caught.value.problems
     assert (problem.line, problem.path.startswith("spec.benchmarks.resnet50.")) == (11, True)
     assert message in problem.message
@@ -66,8 +59,8 @@ def test_a_setting_that_the_benchmark_does_not_read_is_told(
         ("digits", "as: resnet\n      model: {settings: {epochs: 3, anything: 1}}"),
     ],
 )
-def test_what_a_benchmark_reads_may_be_written(tmp_path: Path, name: str, settings: str) -> None:
-    declare(tmp_path, settings, name)
+def test_what_a_benchmark_reads_may_be_written(name: str, settings: str) -> None:
+    declare_one(settings, name)
 
 
 def test_every_benchmark_that_runs_here_says_what_its_dataset_and_model_are_made_with() -> None:

@@ -39,8 +39,9 @@ from reconciler.result_formats.format import KeptFile
 from reconciler.result_formats.table import find_format
 from reconciler.storage_errors import refuse_storage_error
 
-INTERRUPTED = frozenset({"preempted", "node-failure", "requeued", "lost"})  # by a queue: no fault of the step
-TRANSIENT = frozenset({"resources", CLOCK}) | INTERRUPTED
+# By a queue, or by the machine's clock: no fault of the step, which is tried again without an attempt of its own.
+INTERRUPTED = frozenset({"preempted", "node-failure", "requeued", "lost", CLOCK})
+TRANSIENT = frozenset({"resources"}) | INTERRUPTED
 
 
 # Called while a step waits and before it begins (False), and several times a second while it is under way (True). What

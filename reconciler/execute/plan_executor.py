@@ -32,13 +32,14 @@ from reconciler.resource.records import REHEARSAL, Summary
 from reconciler.resource.settings import STATE_SET
 from reconciler.storage_errors import convert_storage_errors
 
-RETRIES = 3  # of a step that a queue ended, where the spec does not say how many
+RETRIES = 3  # of a step that was interrupted, where the spec does not say how many
 NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"
 
 
 class PlanExecutor(Struct, dict=True):
     """One walk. ``used``: the record that satisfies each address, kept up to date; ``failures`` and ``made``: key →
-    failed and successful attempts in this pass; ``interrupted``: those that a queue ended, which count apart.
+    failed and successful attempts in this pass; ``interrupted``: those that a queue or the machine's clock ended, which
+    count apart.
 
     ``store`` makes an attempt permanent and gives its summary.
     ``busy``: a timed run may share the machine, and its record says so. ``servers``: key → the step that starts it,

@@ -1,4 +1,4 @@
-"""A log that is what was asked for but for its dates: the clock of the machine was set while the run was on."""
+"""A log that is what was asked for but for the machine's clock, which was set or ran at another speed meanwhile."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from reconciler.result_formats.format import Verdict
 
 CLOCK = "clock"  # the class of the problem: of the machine, which may be over the next time
 _SETTLE = "let time synchronisation settle before runs, or slew the clock where it steps it"
+_REPEATED = "the run is repeated a few times, then by the next pass"
+# How LoadGen begins its complaint of a run whose duration differs between the two, by more than a hundredth.
+_DIFFERING = "PerfClock and system_clock differ"
 
 
 def judge_dates(log: DetailLog, differing: list[str], moved: float) -> Verdict:
@@ -20,8 +23,17 @@ def judge_dates(log: DetailLog, differing: list[str], moved: float) -> Verdict:
         return Verdict(values, problem, "contradiction", fix)
     way = "forward" if moved > 0 else "back"
     said = f"the machine's clock was set {way} by {abs(moved):.6g} s while the run was on, as time synchronisation does"
-    fix = f"{_SETTLE}; the run is repeated while `attempts` last, then by the next pass"
-    return Verdict(values, f"{said}: {_tell(log)}; {'; '.join(differing)}", CLOCK, fix)
+    return Verdict(values, f"{said}: {_tell(log)}; {'; '.join(differing)}", CLOCK, f"{_SETTLE}; {_REPEATED}")
+
+
+def judge_speeds(log: DetailLog) -> Verdict | None:
+    """Of a log whose only errors are that LoadGen saw the machine's two clocks go apart; None of others."""
+    errors = [(entry.line, " ".join(str(entry.value).split())) for entry in log.errors]
+    if not errors or not all(text.startswith(_DIFFERING) for _, text in errors):
+        return None
+    said = "; ".join(f"{text} (line {line})" for line, text in errors)
+    problem = f"the machine's clock was set, or its speed changed, while the run was on: LoadGen says {said}"
+    return Verdict({"contradictions": [text for _, text in errors]}, problem, CLOCK, f"{_SETTLE}; {_REPEATED}")
 
 
 def _tell(log: DetailLog) -> str:

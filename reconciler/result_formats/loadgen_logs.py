@@ -38,7 +38,7 @@ from reconciler.mlperf.rules.values import AccuracyLogRule
 from reconciler.quantities import parse_decimal
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
-from reconciler.result_formats.clocks import judge_dates
+from reconciler.result_formats.clocks import judge_dates, judge_speeds
 from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.result_formats.log_set import find_excess_time, find_foreign_files
 from reconciler.storage_errors import refuse_storage_error
@@ -105,6 +105,8 @@ def judge_run(run: RunFiles) -> Verdict:
         checked = "what the command does" if run.by_command else "LoadGen's version and the round"
         fix = f"the logs are kept; check {checked}, then run again"
         return Verdict({"contradictions": differing}, problem, "contradiction", fix)
+    if log.complete and (apart := judge_speeds(log)):
+        return apart
     if run.mode == ACCURACY:
         problem = "; ".join(judge_accuracy(log).reasons)
         return Verdict(run.said, problem, "backend" if problem else "", "see the child's log" if problem else "")

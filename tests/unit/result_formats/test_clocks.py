@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,3 +85,48 @@ def test_a_clock_excuses_nothing_but_dates(run: Run, tmp_path: Path) -> None:
     verdict = judge(run, tmp_path, AHEAD, times("result_qps_without_loadgen_overhead", 2), clock_set=30.0)
     assert verdict.problem_class == "contradiction"
     assert "did not run what was asked" in verdict.problem
+
+
+def complain(*texts: str) -> Edit:
+    """ERROR lines before the last one, as LoadGen writes and counts them."""
+
+    def edit(detail: str) -> str:
+        counted = re.sub('("key": "num_errors", "value": )0', rf"\g<1>{len(texts)}", detail)
+        assert counted != detail
+        *before, last = counted.splitlines(keepends=True)
+        error = last.replace('"is_error": false', '"is_error": true')
+        lines = [
+            re.sub('"key": "[^"]*", "value": [^,]*', f'"key": "error_runtime", "value": "{text}"', error, count=1)
+            for text in texts
+        ]
+        return "".join([*before, *lines, last])
+
+    return edit
+
+
+APART = "PerfClock and system_clock differ by more than 1%! pc_sc_ratio: 0.947368"
+
+
+@pytest.mark.parametrize("mode", ["performance", "accuracy"])
+def test_clocks_that_went_apart_are_the_cause_and_may_be_over_the_next_time(
+    mode: str, run: Run, tmp_path: Path
+) -> None:
+    verdict = judge(run, tmp_path, complain(APART), mode=mode)
+    line = run.bytes("detail.txt").count(b"\n")
+    assert f"while the run was on: LoadGen says {APART} (line {line})" in verdict.problem
+    assert "the run is repeated" in verdict.fix
+    assert verdict.problem_class in TRANSIENT
+
+
+def test_another_error_beside_it_is_not_excused(run: Run, tmp_path: Path) -> None:
+    verdict = judge(run, tmp_path, complain(APART, "Multiple completions of one query"))
+    assert (verdict.problem, verdict.values["validity"]) == ("", "INVALID")
+    assert "and 1 more" in verdict.values["reasons"][-1]
+
+
+def test_a_log_that_breaks_off_is_not_taken_for_one_of_a_changed_clock(run: Run, tmp_path: Path) -> None:
+    def cut(detail: str) -> str:
+        lines = complain(APART)(detail).splitlines(keepends=True)
+        return "".join(line for line in lines if '"result_validity"' not in line)
+
+    assert judge(run, tmp_path, cut).problem_class not in TRANSIENT

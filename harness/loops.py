@@ -8,38 +8,30 @@ and a batch is as full as there is work.
 
 from __future__ import annotations
 
-import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any, cast
 
 import numpy as np
 
 from harness.backends import LoadPlan, Outputs, Session, Tensor, Token
-from harness.errors import HarnessError
-from harness.pool import Pool
+from harness.loop_coordinator import LoopCoordinator
+from harness.loop_workers import LoopWorkers, compute_on_call
+from harness.pool import BatchRoom
 from harness.qsl import Arrays, Rows, take_rows
-from harness.row_batches import Asked, Finish, RowBatches, RunningSample, Steps
+from harness.row_batches import RowBatches
+from harness.running_sample import Finish, RunningSample, Steps
 
 Loop = Callable[[Arrays], Steps]
 Parts = Mapping[str, Sequence[Tensor]]
 """Name of a part of a model -> its outputs, for a backend without engines. Empty where the model is one."""
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """How a sample ended: with one of both."""
-
-    answer: np.ndarray | None = None
-    error: BaseException | None = None
+_AHEAD = 1024  # samples of an Offline query that wait to be begun, at most
 
 
 class LoopSession:
-    """A session whose batches are single samples. One thread sees to all of them, and completes them; what a loop
-    computes between two questions is computed there too, or by ``step_threads`` threads."""
+    """A session whose batches are single samples. The threads that see to them complete them, too."""
 
     batch_size = 1
     sizes: Sequence[int] = ()
@@ -54,19 +46,24 @@ class LoopSession:
         at_once: int = 0,
         step_threads: int = 0,
     ) -> None:
-        """``at_once``: samples under way at most; 0 for as many as could fill every batch in flight."""
+        """``at_once``: samples under way at most; 0 for as many as could fill every batch in flight. ``step_threads``:
+        how many compute what a loop computes itself, where one thread would hold the engine up."""
         self._plan, self._loop = plan, loop
-        self._events: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         plans = {part: _choose_part(plan, part, outputs) for part, outputs in (parts or {}).items()} or {"": plan}
+        coordinator = LoopCoordinator(step_threads)
         self._engines = {
-            part: RowBatches(load, own, self._events, self._resume, self._fail) for part, own in plans.items()
+            part: RowBatches(_open(load, own, coordinator, part), plan.depth) for part, own in plans.items()
         }
         limit = at_once or max(engine.size * engine.pools for engine in self._engines.values())
-        self._room: Pool[None] = Pool()
-        self._room.fill([None] * limit)
+        waiting = 0
+        self._driver: LoopCoordinator | LoopWorkers = coordinator
+        if compute_on_call(self._engines) and step_threads <= plan.streams:
+            self._driver = LoopWorkers(self._engines, plan.streams, limit)
+            waiting = _AHEAD if plan.scenario == "Offline" else 0
+        else:
+            coordinator.open(self._engines)
+        self._room = BatchRoom(limit + waiting, limit - 1 + waiting // 2)
         self._samples: Mapping[str, Any] = {}
-        self._thread: threading.Thread | None = None
-        self._steps = ThreadPoolExecutor(step_threads, "steps") if step_threads else None
         first = next(iter(self._engines.values())).engine
         # The engine may add to its own until it is closed.
         self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": limit}, cast(dict[str, Any], first.notes))
@@ -79,7 +76,6 @@ class LoopSession:
         done: SimpleQueue[tuple[np.ndarray | None, BaseException | None]] = SimpleQueue()
         positions = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
         for row in positions:
-            self._room.get()
             self._begin(row, lambda answer, error: done.put((answer, error)))
         answers = []
         for _ in positions:  # of one sample at a time: ``batch_size`` is 1
@@ -90,8 +86,6 @@ class LoopSession:
         return answers
 
     def submit(self, rows: Rows, token: Token) -> None:
-        self._room.get()
-
         def finish(answer: np.ndarray | None, error: BaseException | None) -> None:
             if error is not None or answer is None:
                 self._plan.failed(token, error or RuntimeError("a loop ended without an answer"))
@@ -109,78 +103,23 @@ class LoopSession:
             engine.engine.drain()
 
     def close(self) -> None:
-        if self._thread is not None:
-            self._events.put(None)
-            self._thread.join()
-        if self._steps is not None:
-            self._steps.shutdown()
+        self._driver.close()
         for engine in self._engines.values():
             engine.engine.close()
 
-    # From here on everything runs on the session's own thread.
-
     def _begin(self, row: int, finish: Finish) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="loops", daemon=True)
-            self._thread.start()
+        def end(answer: np.ndarray | None, error: BaseException | None) -> None:
+            finish(answer, error)
+            self._room.give_back()
+
+        self._room.take()
         sample = {name: array[row] for name, array in self._samples.items()}
-        self._events.put(lambda: self._advance(RunningSample(self._loop(sample), finish), None))
-
-    def _serve(self) -> None:
-        while (event := self._events.get()) is not None:
-            event()
-            for engine in self._engines.values():
-                engine.fill()
-
-    def _resume(self, running: RunningSample) -> None:
-        self._advance(running, running.outputs)
-
-    def _fail(self, running: RunningSample, error: BaseException) -> None:
-        self._end(running, None, error)
-
-    def _advance(self, running: RunningSample, outputs: Outputs | None) -> None:
-        """To the next rows that it asks for, or to its end."""
-        if self._steps is None:
-            self._go_on(running, _step(running, outputs))
-        else:
-            stepping = self._steps.submit(_step, running, outputs)
-            stepping.add_done_callback(lambda done: self._events.put(lambda: self._go_on(running, done.result())))
-
-    def _go_on(self, running: RunningSample, asked: Asked | _End) -> None:
-        if isinstance(asked, _End):
-            self._end(running, asked.answer, asked.error)
-            return
-        try:
-            engine, inputs = self._find_engine(asked)
-            rows = {len(array) for array in inputs.values()}
-            if len(rows) != 1 or 0 in rows:
-                raise HarnessError(f"a loop asked for inputs of {sorted(rows)} rows", "input", "correct loop()")
-        except Exception as error:
-            self._end(running, None, error)
-        else:
-            running.ask(inputs, rows.pop())
-            engine.add(running)
-
-    def _find_engine(self, asked: Asked) -> tuple[RowBatches, Arrays]:
-        part, inputs = asked if isinstance(asked, tuple) else ("", asked)
-        if part not in self._engines:
-            known = ", ".join(name for name in self._engines if name) or "its only one, which has no name"
-            raise HarnessError(f"a loop asked for the part {part!r} of its model", "input", f"ask for {known}")
-        return self._engines[part], inputs
-
-    def _end(self, running: RunningSample, answer: np.ndarray | None, error: BaseException | None) -> None:
-        running.finish(answer, error)
-        self._room.put(None)
+        self._driver.begin(RunningSample(self._loop(sample), end))
 
 
-def _step(running: RunningSample, outputs: Outputs | None) -> Asked | _End:
-    """What the loop itself computes, on any thread."""
-    try:
-        return running.steps.send(outputs) if outputs is not None else next(running.steps)
-    except StopIteration as end:
-        return _End(answer=np.ascontiguousarray(end.value))
-    except Exception as error:
-        return _End(error=error)
+def _open(load: Callable[[LoadPlan], Session], plan: LoadPlan, coordinator: LoopCoordinator, part: str) -> Session:
+    in_flight = coordinator.expect(part)
+    return load(replace(plan, completed=in_flight.arrived, failed=in_flight.lost))
 
 
 def _choose_part(plan: LoadPlan, part: str, outputs: Sequence[Tensor]) -> LoadPlan:

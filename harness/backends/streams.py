@@ -68,6 +68,15 @@ class StreamSession(ABC):
     def compute(self, rows: Rows) -> Outputs:
         return self._run(0, rows)
 
+    def compute_on(self, stream: int, rows: Rows) -> Outputs:
+        """A batch on the thread that calls, which has begun this stream: for who has threads of its own."""
+        return self._run(stream, rows)
+
+    def begin_stream(self, stream: int) -> None:
+        place = self._places[stream]
+        stay_beside(place.node, place.processors)
+        self._begin(stream)
+
     def submit(self, rows: Rows, token: Token) -> None:
         if not self._threads:
             self._start_threads()
@@ -106,9 +115,7 @@ class StreamSession(ABC):
             thread.start()
 
     def _serve(self, stream: int) -> None:
-        place = self._places[stream]
-        stay_beside(place.node, place.processors)
-        self._begin(stream)
+        self.begin_stream(stream)
         while (item := self._work.get()) is not None:
             rows, token = item
             try:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.backends import Outputs
 from harness.benchmarks.rnnt.features import FEATURES, compute_features
 from harness.qsl import Arrays
-from harness.row_batches import Asked, Steps
+from harness.running_sample import Asked, Steps
 
 LETTERS = " abcdefghijklmnopqrstuvwxyz'"
 BLANK = len(LETTERS)

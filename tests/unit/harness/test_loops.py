@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from harness.backends import LoadPlan, Outputs, Session, Token
 from harness.loops import LoopSession
 from harness.qsl import Arrays, Ragged, Rows, SampleLibrary, count_rows, take_rows
-from harness.row_batches import Asked
+from harness.running_sample import Asked
 
 BATCH = 4
 
@@ -64,6 +65,35 @@ class Doubling:
                 self._plan.completed(token, self.compute(rows))
 
 
+class Calling(Doubling):
+    """Computes on whichever thread calls."""
+
+    def __init__(self, plan: LoadPlan) -> None:
+        super().__init__(plan, in_place=True)
+        self.streams = plan.streams
+        self.callers: dict[int, int] = {}
+
+    def begin_stream(self, stream: int) -> None:
+        self.callers[threading.get_ident()] = stream
+
+    def compute_on(self, stream: int, rows: Rows) -> Outputs:
+        assert self.callers[threading.get_ident()] == stream
+        assert isinstance(rows, slice)
+        assert stream * BATCH <= rows.start < rows.stop <= (stream + 1) * BATCH
+        self.batches.append(count_rows(rows))
+        if (self._placed[rows] == 13).any():
+            raise ValueError("unlucky")
+        return self.compute(rows)
+
+
+ENGINES: Mapping[str, Callable[[LoadPlan], Doubling]] = {
+    "in place": partial(Doubling, in_place=True),
+    "copying": partial(Doubling, in_place=False),
+    "on call": Calling,
+}
+every_engine = pytest.mark.parametrize("kind", ENGINES)
+
+
 class Told:
     def __init__(self) -> None:
         self.answers: dict[int, list[float]] = {}
@@ -89,12 +119,12 @@ def double_twice(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
 
 
 def load(
-    told: Told, *, in_place: bool, streams: int = 2, at_once: int = 0, step_threads: int = 0
+    told: Told, kind: str, *, streams: int = 2, at_once: int = 0, step_threads: int = 0
 ) -> tuple[LoopSession, Doubling]:
     inner: list[Doubling] = []
 
     def make(plan: LoadPlan) -> Session:
-        inner.append(Doubling(plan, in_place=in_place))
+        inner.append(ENGINES[kind](plan))
         return inner[0]
 
     plan = make_plan(told, streams=streams)
@@ -108,8 +138,9 @@ def make_plan(told: Told, *, streams: int) -> LoadPlan:
     )  # fmt: skip
 
 
-def test_what_the_engine_tells_until_it_is_closed_is_told() -> None:
-    session, inner = load(Told(), in_place=True)
+@pytest.mark.parametrize("kind", ["in place", "on call"])
+def test_what_the_engine_tells_until_it_is_closed_is_told(kind: str) -> None:
+    session, inner = load(Told(), kind)
     session.place({"x": samples(3)})
     session.compute(slice(0, 1))
     session.close()
@@ -121,7 +152,8 @@ def samples(count: int) -> Ragged:
     return Ragged([np.arange(1 + row % 7, dtype=np.float64) + 100 * row for row in range(count)])
 
 
-def test_samples_compute_side_by_side_between_two_questions() -> None:
+@every_engine
+def test_samples_compute_side_by_side_between_two_questions(kind: str) -> None:
     """Each waits for the other in its own part of the loop."""
     told, both = Told(), threading.Barrier(2)
 
@@ -133,7 +165,7 @@ def test_samples_compute_side_by_side_between_two_questions() -> None:
         return found[0]
 
     plan = make_plan(told, streams=2)
-    session = LoopSession(lambda plan: Doubling(plan, in_place=True), plan, meet, at_once=2, step_threads=2)
+    session = LoopSession(ENGINES[kind], plan, meet, at_once=2, step_threads=2)
     session.place({"x": samples(4)})
     for row in range(4):
         session.submit(slice(row, row + 1), [row])
@@ -143,13 +175,13 @@ def test_samples_compute_side_by_side_between_two_questions() -> None:
     assert told.failures == {3: "odd"}
 
 
-@pytest.mark.parametrize("in_place", [True, False])
+@every_engine
 @pytest.mark.parametrize(("at_once", "step_threads"), [(0, 0), (1, 0), (3, 0), (0, 3), (3, 3)])
 def test_each_sample_gets_its_own_answer_whatever_shares_its_batches(
-    in_place: bool, at_once: int, step_threads: int
+    kind: str, at_once: int, step_threads: int
 ) -> None:
     told, count = Told(), 60
-    session, inner = load(told, in_place=in_place, at_once=at_once, step_threads=step_threads)
+    session, inner = load(told, kind, at_once=at_once, step_threads=step_threads)
     session.place({"x": samples(count)})
     for row in range(count):
         session.submit(slice(row, row + 1), [row])
@@ -161,17 +193,67 @@ def test_each_sample_gets_its_own_answer_whatever_shares_its_batches(
     session.close()
 
 
-def test_compute_gives_the_answer_on_the_calling_thread() -> None:
-    session, _ = load(Told(), in_place=True)
+@every_engine
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_no_more_samples_are_under_way_than_there_may_be(kind: str, at_once: int) -> None:
+    told, lock = Told(), threading.Lock()
+    under_way: set[float] = set()
+    most = []
+
+    def go(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
+        name = float(sample["x"][0])
+        with lock:
+            under_way.add(name)
+            most.append(len(under_way))
+        (found,) = yield {"x": sample["x"][:, None]}
+        (found,) = yield {"x": found[:1]}
+        with lock:
+            under_way.remove(name)
+        return found[0]
+
+    plan = make_plan(told, streams=2)
+    session = LoopSession(ENGINES[kind], plan, go, at_once=at_once)
+    session.place({"x": samples(40)})
+    for row in range(40):
+        session.submit(slice(row, row + 1), [row])
+    session.drain()
+    session.close()
+    assert told.answers == {row: [400.0 * row] for row in range(40)}
+    assert max(most) <= at_once
+
+
+def test_an_engine_that_minds_zeros_computes_samples_all_the_same() -> None:
+    """Where it computes on call it is first given a batch of zeros."""
+
+    class Minding(Calling):
+        def compute(self, rows: Rows) -> Outputs:
+            if not self._placed[rows].all():
+                raise ValueError("zeros")
+            return super().compute(rows)
+
+    told = Told()
+    session = LoopSession(Minding, make_plan(told, streams=2), double_twice)
+    session.place({"x": Ragged([np.array([1.0, 2]), np.array([3.0])])})
+    for row in range(2):
+        session.submit(slice(row, row + 1), [row])
+    session.drain()
+    session.close()
+    assert told.answers == {0: [4, 8], 1: [12]}
+
+
+@every_engine
+def test_compute_gives_the_answer_on_the_calling_thread(kind: str) -> None:
+    session, _ = load(Told(), kind)
     session.place({"x": samples(8)})
     (answer,) = session.compute(slice(6, 7))
     assert answer.tolist() == (samples(8)[6] * 4).tolist()
     session.close()
 
 
-def test_a_failed_batch_fails_its_samples_once_and_no_others() -> None:
+@every_engine
+def test_a_failed_batch_fails_its_samples_once_and_no_others(kind: str) -> None:
     told = Told()
-    session, _ = load(told, in_place=True, at_once=1)
+    session, _ = load(told, kind, at_once=1)
     session.place({"x": Ragged([np.array([1.0, 2]), np.array([13.0] * 9), np.array([6.5]), np.array([3.0])])})
     for row in range(4):
         session.submit(slice(row, row + 1), [row])
@@ -183,9 +265,10 @@ def test_a_failed_batch_fails_its_samples_once_and_no_others() -> None:
     session.close()
 
 
-def test_a_loop_that_raises_or_asks_for_nothing_fails_its_sample() -> None:
+@every_engine
+def test_a_loop_that_raises_or_asks_for_nothing_fails_its_sample(kind: str) -> None:
     told = Told()
-    session, _ = load(told, in_place=True)
+    session, _ = load(told, kind)
     session.place({"x": Ragged([np.zeros(0), np.ones(1)])})
     for row in range(2):
         session.submit(slice(row, row + 1), [row])
@@ -212,12 +295,13 @@ def test_rows_of_an_array_are_taken_in_their_order() -> None:
     assert take_rows(np.arange(5), np.array([3, 1])).tolist() == [3, 1]
 
 
-def test_parts_of_a_model_have_an_engine_each_and_samples_go_from_one_to_the_other(tmp_path: Path) -> None:
+@every_engine
+def test_parts_of_a_model_have_an_engine_each_and_samples_go_from_one_to_the_other(kind: str, tmp_path: Path) -> None:
     told, count, made = Told(), 30, {}
 
     def make(plan: LoadPlan) -> Session:
         assert plan.engine is not None
-        made[plan.engine.name] = Doubling(plan, in_place=True)
+        made[plan.engine.name] = ENGINES[kind](plan)
         return made[plan.engine.name]
 
     def go(sample: Arrays) -> Generator[Asked, Outputs, np.ndarray]:

@@ -14,7 +14,7 @@ import pytest
 from harness.backends import Outputs
 from harness.contract import Benchmark, BuildRequest, Counter
 from harness.errors import HarnessError
-from harness.row_batches import Asked, Steps
+from harness.running_sample import Asked, Steps
 from tests.shared import need
 
 need("onnxruntime")

@@ -7,9 +7,9 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
-from harness.backends import Outputs
+from harness.backends import Outputs, Session
 from harness.qsl import Rows
 from harness.row_batches import Engines, RowBatches, Share, ask_next
 from harness.running_sample import LoopEnd, RunningSample
@@ -130,11 +130,9 @@ def _warm_up(rows: RowBatches) -> None:
         rows.engine.compute(slice(0, rows.size))
 
 
-def compute_on_call(engines: Engines) -> bool:
-    """Whether all of them do."""
-    return all(rows.in_place and isinstance(rows.engine, CallableEngine) for rows in engines.values())
+def computes_on_call(engine: Session) -> bool:
+    return isinstance(engine, CallableEngine) and bool(getattr(engine, "reads_in_place", False))
 
 
 def _callable(rows: RowBatches) -> CallableEngine:
-    assert isinstance(rows.engine, CallableEngine)
-    return rows.engine
+    return cast(CallableEngine, rows.engine)

@@ -18,7 +18,7 @@ import numpy as np
 
 from harness.backends import LoadPlan, Outputs, Session, Tensor, Token
 from harness.loop_coordinator import LoopCoordinator
-from harness.loop_workers import LoopWorkers, compute_on_call
+from harness.loop_workers import LoopWorkers, computes_on_call
 from harness.pool import BatchRoom
 from harness.qsl import Arrays, Rows, take_rows
 from harness.row_batches import RowBatches
@@ -46,23 +46,24 @@ class LoopSession:
         at_once: int = 0,
         step_threads: int = 0,
     ) -> None:
-        """``at_once``: samples under way at most; 0 for as many as could fill every batch in flight. ``step_threads``:
+        """``at_once``: samples under way at most; 0 for as many as keep every batch full. ``step_threads``:
         how many compute what a loop computes itself, where one thread would hold the engine up."""
         self._plan, self._loop = plan, loop
         plans = {part: _choose_part(plan, part, outputs) for part, outputs in (parts or {}).items()} or {"": plan}
         coordinator = LoopCoordinator(step_threads)
-        self._engines = {
-            part: RowBatches(_open(load, own, coordinator, part), plan.depth) for part, own in plans.items()
-        }
-        limit = at_once or max(engine.size * engine.pools for engine in self._engines.values())
-        waiting = 0
+        opened = {part: _open(load, own, coordinator, part) for part, own in plans.items()}
+        on_call = step_threads <= plan.streams and all(map(computes_on_call, opened.values()))
+        pools = plan.streams if on_call else plan.depth
+        self._engines = {part: RowBatches(engine, pools) for part, engine in opened.items()}
+        filling = max(engine.size * engine.pools for engine in self._engines.values())
+        limit = at_once or filling * (2 if on_call else 1)
+        ahead = _AHEAD if on_call and plan.scenario == "Offline" else 0
+        self._room = BatchRoom(limit + ahead, limit - 1 + ahead // 2)
         self._driver: LoopCoordinator | LoopWorkers = coordinator
-        if compute_on_call(self._engines) and step_threads <= plan.streams:
+        if on_call:
             self._driver = LoopWorkers(self._engines, plan.streams, limit)
-            waiting = _AHEAD if plan.scenario == "Offline" else 0
         else:
             coordinator.open(self._engines)
-        self._room = BatchRoom(limit + waiting, limit - 1 + waiting // 2)
         self._samples: Mapping[str, Any] = {}
         first = next(iter(self._engines.values())).engine
         # The engine may add to its own until it is closed.

@@ -102,8 +102,18 @@ class StreamSession(ABC):
     def _run_all(self, stream: int, rows: Rows) -> Outputs:
         if count_rows(rows) <= self.batch_size:
             return self._run(stream, rows)
-        computed = [self._run(stream, batch) for batch in split_rows(rows, self.batch_size)]
-        return [np.concatenate(parts) for parts in zip(*computed, strict=True)]
+        # Copied as they come: a library that has its memory back at once computes the next batch in the same.
+        whole: list[np.ndarray] = []
+        at = 0
+        for batch in split_rows(rows, self.batch_size):
+            parts = self._run(stream, batch)
+            if not whole:
+                whole = [np.empty((count_rows(rows), *part.shape[1:]), part.dtype) for part in parts]
+            after = at + count_rows(batch)
+            for array, part in zip(whole, parts, strict=True):
+                array[at:after] = part
+            at = after
+        return whole
 
     def _begin(self, stream: int) -> None:  # noqa: B027 - most have nothing to do
         """On the thread of each stream, before its first batch."""

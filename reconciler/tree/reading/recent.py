@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from functools import cached_property
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from reconciler.errors import LogError
+from reconciler.kept_property import kept_property
 from reconciler.mlperf.compliance.entries import Entry, read_held_entries
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.log_files import is_truncated, log_hash
@@ -54,11 +54,11 @@ class HeldAnswers(Struct, frozen=True, dict=True):
 
     data: bytes
 
-    @cached_property
+    @kept_property
     def truncated(self) -> bool:
         return is_truncated(self.data)
 
-    @cached_property
+    @kept_property
     def hash(self) -> str:
         return log_hash(self.data)
 
@@ -74,11 +74,11 @@ class HeldAnswers(Struct, frozen=True, dict=True):
     def _plain(self) -> bytes:
         return self.data.replace(b"\r\n", b"\n") if b"\r" in self.data else self.data
 
-    @cached_property
+    @kept_property
     def _long_hash(self) -> str:
         return log_hash(self._plain.replace(b"\n", b"\r\n"))
 
-    @cached_property
+    @kept_property
     def entries(self) -> tuple[Entry, ...]:
         """None of a log that is not as LoadGen writes one: whoever reads it line by line says why."""
         try:

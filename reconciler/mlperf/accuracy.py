@@ -13,6 +13,8 @@ from reconciler.mlperf.rules.values import Bar
 
 _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
+_HASH_BEGINS = "hash="
+_HASH_IN_TEXT = re.compile(r"(?<![^\r\n])hash=([A-Za-z0-9_]++)[^\S\r\n]*+(?![^\r\n])")  # one that is a line
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
 # NumPy 2 writes its scalars into a printed dict as np.float64(80.2); the official checkers do not read that.
@@ -122,16 +124,28 @@ def parse_accuracy(text: str, metrics: Iterable[str], file: str = "accuracy.txt"
 def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measured, ...]], str, int]:
     """What the named metrics are, the hash and its line."""
     found: dict[str, list[Measured]] = {name: [] for name in names}
-    stated: list[tuple[str, int]] = []
-    for number, line in enumerate(_lines(text), start=1):
-        for name in names:
+    there = [name for name in names if _WORDS.get(name, "") in text]
+    for number, line in enumerate(_lines(text) if there else (), start=1):
+        for name in there:
             if _WORDS.get(name, "") in line and (match := METRIC_LINES[name].match(line)):
                 found[name].append(Measured(Decimal(match["value"]), number, bool(match.groupdict().get("numpy"))))
-        if line.startswith("hash=") and (match := _HASH.match(line)):
-            stated.append((match[1], number))
     # Some files name the log by another digest first.
+    stated = _list_hashes(text)
     digest, digest_line = next((item for item in stated if is_digest(item[0])), stated[0] if stated else ("", 0))
     return {name: tuple(values) for name, values in found.items()}, digest, digest_line
+
+
+def _list_hashes(text: str) -> list[tuple[str, int]]:
+    """Each with its line: those without are counted, and not looked at."""
+    stated, line, counted, at = list[tuple[str, int]](), 1, 0, text.find(_HASH_BEGINS)
+    returns = at >= 0 and "\r" in text
+    while at >= 0:
+        if found := _HASH_IN_TEXT.match(text, at):
+            line += len(_NEWLINE.findall(text, counted, at)) if returns else text.count("\n", counted, at)
+            stated.append((found[1], line))
+            counted = at
+        at = text.find(_HASH_BEGINS, at + 1)
+    return stated
 
 
 def is_digest(text: str) -> bool:

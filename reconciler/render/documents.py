@@ -16,6 +16,7 @@ from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell
 
 VERSION = 1
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 Document = dict[str, Any]
 
@@ -27,6 +28,8 @@ def render_document(kind: str, **parts: Any) -> dict[str, Any]:
 
 def convert_plain_value(value: Any) -> Any:
     """Values of ours as JSON: addresses, cells and origins as the text people know, structs field by field."""
+    if type(value) in _PLAIN:  # no class of them is an enumeration
+        return value
     if isinstance(value, (Address, Cell, Origin, Path)):
         return str(value)
     if isinstance(value, Enum):
@@ -41,7 +44,7 @@ def convert_plain_value(value: Any) -> Any:
         return sorted(map(convert_plain_value, value))
     if isinstance(value, (list, tuple)):
         return [convert_plain_value(item) for item in value]
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+    return value if isinstance(value, (str, int, float)) else str(value)
 
 
 def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None) -> list[dict[str, Any]]:

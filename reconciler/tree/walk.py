@@ -34,7 +34,8 @@ class LevelRules(Struct, frozen=True):
 
 
 class TreeWalk(Struct):
-    """Holds one cell's logs at a time. ``remember`` is called with each cell once its rules have been applied."""
+    """Holds one cell's logs at a time. ``total``: how many cells there are, for ``progress`` alone. ``remember`` is
+    called with each cell once its rules have been applied."""
 
     rules: LevelRules
     total: int

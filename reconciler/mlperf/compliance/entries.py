@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from binascii import unhexlify
 from collections.abc import Iterable, Iterator
@@ -53,14 +54,14 @@ class _Logged(msgspec.Struct):
     token_data: str | None = None
 
 
-class _Flat(_Logged, forbid_unknown_fields=True, gc=False):
-    """One with the names of LoadGen alone, whose values hold no other values."""
-
-    seq_id: int = 0
-
-
 _LOGGED = msgspec.json.Decoder(_Logged)
-_ALL = msgspec.json.Decoder(list[_Flat])
+# What stands before the data of each answer, and behind it, as LoadGen writes them.
+_COUNT = rb"(0|[1-9][0-9]{0,17}+)"
+_BEFORE = rb'\n\{ "seq_id" : %b, "qsl_idx" : %b, "data" : "' % (_COUNT.replace(b"(", b"(?:", 1), _COUNT)
+_FIRST = re.compile(rb"\[" + _BEFORE)
+_BEHIND = re.compile(
+    rb'"(?:, "token_data" : "([0-9A-Fa-f]*+)")?+(?:, "token_count" : %b)?+ \}(?:,%b|\n\]\n?\Z)' % (_COUNT, _BEFORE)
+)
 
 
 def measure(dtype: str) -> int:
@@ -81,28 +82,37 @@ def _count(data: bytes, dtype: str) -> int:
 
 def read_held_entries(data: bytes, file: str = ACCURACY_LOG) -> Iterable[Entry]:
     """As ``read_entries``, of a whole log in memory: at once where it is as LoadGen writes it."""
-    if b"\r" not in data:
-        try:
-            found = _ALL.decode(data)
-            if _begin_lines(found, data):
-                return [Entry(e.qsl_idx, unhexlify(e.data), e.token_count, _read_token(e)) for e in found]
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            pass
-    return read_entries(data.splitlines(), file)
+    try:
+        found = _read_plain(data)
+    except ValueError:  # digits that are none
+        found = []
+    return found or read_entries(data.splitlines(), file)
 
 
-def _begin_lines(entries: list[_Flat], data: bytes) -> bool:
-    """Whether each has a line, and the list of them begins and ends with one. None holds another."""
-    at = 1 if data.startswith(b"[") else -1
-    for _ in entries:
-        if not data.startswith(b"\n{", at):
-            return False
-        at = data.find(b"\n", at + 1)
-    return at > 0 and data[at:].removesuffix(b"\n") == b"\n]"
-
-
-def _read_token(found: _Logged) -> bytes | None:
-    return None if found.token_data is None else unhexlify(found.token_data)
+def _read_plain(data: bytes) -> list[Entry]:
+    """The answers have megabytes, of which none is copied before it is decoded. [] where a byte is not as LoadGen
+    writes it."""
+    entries, whole = list[Entry](), memoryview(data)
+    found = _FIRST.match(data)
+    index = found[1] if found else b""
+    while found:
+        begin, end = found.end(), data.find(b'"', found.end())
+        found = _BEHIND.match(data, end) if end >= 0 else None
+        if found is None:
+            return []
+        first, count, following = found.groups()
+        entries.append(
+            Entry(
+                int(index),
+                unhexlify(whole[begin:end]),
+                None if count is None else int(count),
+                None if first is None else unhexlify(first),
+            )
+        )
+        if following is None:
+            break
+        index = following
+    return entries
 
 
 def read_entries(lines: Iterable[bytes], file: str = ACCURACY_LOG) -> Iterator[Entry]:

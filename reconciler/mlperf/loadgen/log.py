@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from reconciler.errors import LogError
+from reconciler.kept_property import kept_property
 from reconciler.mlperf.loadgen.log_batches import SampleBatches, list_batch_keys, match_batches
 from reconciler.mlperf.loadgen.log_index import LogIndex, Row
 from reconciler.mlperf.loadgen.log_line import MARKER, WRITER, ListLine, LogLine, find_list, match_lines, parse_line
@@ -70,7 +71,7 @@ class DetailLog(Struct, frozen=True, dict=True):
         found: T = made[make]
         return found
 
-    @functools.cached_property
+    @kept_property
     def lines(self) -> tuple[LogLine, ...]:
         """Every entry, in the order of the log."""
         return tuple(self.index.lines())
@@ -79,7 +80,7 @@ class DetailLog(Struct, frozen=True, dict=True):
         """Every line of a key."""
         return tuple(self.index.all_of(key))
 
-    @functools.cached_property
+    @kept_property
     def _flagged(self) -> tuple[LogLine, ...]:
         return tuple(self.index.flagged())
 
@@ -91,23 +92,23 @@ class DetailLog(Struct, frozen=True, dict=True):
     def warnings(self) -> tuple[LogLine, ...]:
         return tuple(entry for entry in self._flagged if entry.warning)
 
-    @functools.cached_property
+    @kept_property
     def version(self) -> str:
         """LoadGen's release and revision, as in "6.0.17 @ d6147c7eb7"; empty when not logged."""
         return str(self.get("loadgen_version", ""))
 
-    @functools.cached_property
+    @kept_property
     def release(self) -> int:
         """The first number of LoadGen's release; 0 for those before 2, which call themselves ".5a1"."""
         first = self.version.partition(".")[0]
         return int(first[:_DIGITS]) if first.isdecimal() and first.isascii() else 0
 
-    @functools.cached_property
+    @kept_property
     def scenario(self) -> str:
         """LoadGen's scenario: Server for Interactive."""
         return str(self.effective("scenario", ""))
 
-    @functools.cached_property
+    @kept_property
     def mode(self) -> str:
         """PerformanceOnly, AccuracyOnly, SubmissionRun or FindPeakPerformance."""
         return str(self.effective("test_mode", ""))
@@ -132,19 +133,19 @@ class DetailLog(Struct, frozen=True, dict=True):
         """The warning that LoadGen took settings from an audit.config: a compliance run, or a file left behind."""
         return next((e for e in self.warnings if isinstance(e.value, str) and e.value.startswith(AUDIT_TEXT)), None)
 
-    @functools.cached_property
+    @kept_property
     def complete(self) -> bool:
         """Whether the run came to its end: LoadGen logs power_end last, and results after it in performance runs."""
         if self.mode == "AccuracyOnly":
             return "power_end" in self.index
         return "result_validity" in self.index
 
-    @functools.cached_property
+    @kept_property
     def started(self) -> datetime | None:
         """power_begin, which is UTC (test_datetime is local time with a misleading Z)."""
         return self._time("power_begin")
 
-    @functools.cached_property
+    @kept_property
     def ended(self) -> datetime | None:
         return self._time("power_end")
 

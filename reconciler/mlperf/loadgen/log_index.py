@@ -33,12 +33,13 @@ class _Rows(Struct):
 
     def read(self, at: int) -> LogLine:
         row = self.rows[at]
-        if not isinstance(row, LogLine):
-            assert row is not None
-            number = self.number(at)
-            row = row.make_line(number) if isinstance(row, ListLine) else read_plain(row, number)
-            self.rows[at] = row
-        return row
+        if isinstance(row, LogLine):
+            return row
+        assert row is not None
+        number = at + 1 if at < self.above else at + 1 + self.skipped
+        line = read_plain(row, number) if isinstance(row, re.Match) else row.make_line(number)
+        self.rows[at] = line
+        return line
 
 
 class _FirstLines(dict[str, LogLine | None]):

@@ -188,16 +188,19 @@ def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, s
     """Name in the summary and key in the detail log of each value that both state and that is not the same."""
     for name, key in _TEXT.items():
         # A name may end in a byte of its own, which JSON has no room for.
-        said, logged = summary.get(name).rstrip("\0"), _value(log, key)
-        if said and isinstance(logged, str) and said != logged.strip().rstrip("\0"):
+        said = summary.get(name).rstrip("\0")
+        logged = _value(log, key) if said else None
+        if isinstance(logged, str) and said != logged.strip().rstrip("\0"):
             yield name, key
     for name, key in _FLAGS.items():
-        said, logged = summary.get(name).lower(), _value(log, key)
-        if said in ("yes", "no") and isinstance(logged, bool) and (said == "yes") is not logged:
+        said = summary.get(name).lower()
+        logged = _value(log, key) if said in ("yes", "no") else None
+        if isinstance(logged, bool) and (said == "yes") is not logged:
             yield name, key
     for name, key in _SWITCHES.items():
-        said, logged = summary.get(name), _value(log, key)
-        if said and isinstance(logged, bool) and said != str(int(logged)):
+        said = summary.get(name)
+        logged = _value(log, key) if said else None
+        if isinstance(logged, bool) and said != str(int(logged)):
             yield name, key
     numbers = _NUMBERS_OF_QUERIES if log.scenario == "MultiStream" else _NUMBERS
     stated = summary.values

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.loadgen.settings import Setting, Unit, find_settings, name_loadgen_scenario
@@ -128,11 +128,13 @@ class ConfProblem(Struct, frozen=True):
 
 
 class UserConf(Struct, frozen=True):
-    """``values`` maps a full name (model.scenario.key) to its last line."""
+    """``values`` maps a full name (model.scenario.key) to its last line. ``made``: what others make of them, once for
+    all files that say the same."""
 
     file: str
     values: Mapping[str, ConfValue]
     problems: tuple[ConfProblem, ...]
+    made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     @property
     def rejected(self) -> bool:
@@ -158,7 +160,7 @@ def parse_user_conf(data: bytes, file: str = "user.conf") -> UserConf:
 
 
 @functools.lru_cache(maxsize=8)  # a submitter's cells mostly have one mlperf.conf, and share many a user.conf
-def _parse_conf(data: bytes) -> tuple[Mapping[str, ConfValue], tuple[ConfProblem, ...]]:
+def _parse_conf(data: bytes) -> tuple[Mapping[str, ConfValue], tuple[ConfProblem, ...], dict[tuple[Any, ...], Any]]:
     values: dict[str, ConfValue] = {}
     problems: list[ConfProblem] = []
     for number, line in enumerate(data.split(b"\n"), start=1):
@@ -167,7 +169,7 @@ def _parse_conf(data: bytes) -> tuple[Mapping[str, ConfValue], tuple[ConfProblem
         problem = _read_line(tokens, number, values)
         if problem is not None:
             problems.append(problem)
-    return values, tuple(problems)
+    return values, tuple(problems), {}
 
 
 def _read_line(tokens: list[str], number: int, values: dict[str, ConfValue]) -> ConfProblem | None:

@@ -10,7 +10,6 @@ from reconciler.tree.check.presence import BENCHMARK_RULES
 from reconciler.tree.check.structure import ROOT_RULES, SUBMITTER_RULES
 from reconciler.tree.check.systems import SYSTEM_RULES
 from reconciler.tree.closed_folders import report_closed_folders
-from reconciler.tree.curve.check import check_endpoints
 from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.facts import read_facts
 from reconciler.tree.findings import Facts, Rule, TreeFinding, TreeReport
@@ -51,6 +50,8 @@ def check_tree(
     """
     with collect_closed_folders() as closed:
         if is_endpoints_submission(path):
+            from reconciler.tree.curve.check import check_endpoints
+
             return check_endpoints(path)
         return _check(survey_tree(path, round_name, original), path, closed, origin or (lambda _: ""), progress)
 
@@ -61,7 +62,7 @@ def _check(
     facts: list[Facts] = []
     walk = TreeWalk(
         LevelRules(check_cell, ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES),
-        sum(item.total for item in surveys),
+        sum(item.total for item in surveys) if progress is not None else 0,
         lambda view: facts.append(read_facts(view)),
         origin,
         progress,

@@ -30,7 +30,15 @@ from reconciler.tree.curve.layout import (
 )
 from reconciler.tree.layout import is_portable
 from reconciler.tree.reading.closed import list_if_open
-from reconciler.tree.reading.files import TEXT_LIMIT, Read, UnreadableError, list_folders, read_bytes, read_file
+from reconciler.tree.reading.files import (
+    TEXT_LIMIT,
+    Read,
+    UnreadableError,
+    join_path,
+    list_folders,
+    read_bytes,
+    read_file,
+)
 
 
 class PointFolder(Struct, frozen=True, dict=True):
@@ -208,7 +216,7 @@ _DEPTH = 2
 def find_submissions(path: Path) -> tuple[SubmissionFolder, ...]:
     """Every Endpoints submission at or up to two folders below a path: a results repository, an organisation, or one
     submission. ReconcilerError where there is none."""
-    found = tuple(_below(path, "", _DEPTH))
+    found = tuple(_below(str(path), "", _DEPTH))
     if not found:
         raise ReconcilerError(
             f"{path} is not an Endpoints submission: there is no {RESULTS}/ with points r<N> in it",
@@ -219,23 +227,23 @@ def find_submissions(path: Path) -> tuple[SubmissionFolder, ...]:
 
 def is_endpoints_submission(path: Path) -> bool:
     """Whether a path holds points of MLPerf Endpoints rather than a tree of MLPerf Inference."""
-    return path.is_dir() and any(_below(path, "", _DEPTH))
+    return path.is_dir() and any(_below(str(path), "", _DEPTH))
 
 
-def _below(path: Path, shown: str, depth: int) -> Iterator[SubmissionFolder]:
+def _below(path: str, shown: str, depth: int) -> Iterator[SubmissionFolder]:
     names = list_folders(path) if depth == _DEPTH else list_if_open(list_folders, path)
-    if RESULTS in names and _has_points(path / RESULTS):
-        yield SubmissionFolder(path, shown, path.resolve().parent.name)
+    if RESULTS in names and _has_points(join_path(path, RESULTS)):
+        yield SubmissionFolder(Path(path), shown, Path(path).resolve().parent.name)
         return
     for name in names:
         if depth and not name.startswith(".") and name not in DIVISIONS:
-            yield from _below(path / name, f"{shown}{name}/", depth - 1)
+            yield from _below(join_path(path, name), f"{shown}{name}/", depth - 1)
 
 
-def _has_points(results: Path) -> bool:
+def _has_points(results: str) -> bool:
     for system in list_if_open(list_folders, results):
-        for model in list_if_open(list_folders, results / system):
-            names = list_if_open(list_folders, results / system / model)
+        for model in list_if_open(list_folders, join_path(results, system)):
+            names = list_if_open(list_folders, join_path(join_path(results, system), model))
             if any(parse_point_name(name) is not None for name in names):
                 return True
     return False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from reconciler.kept_property import kept_property
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
@@ -76,7 +76,7 @@ class RunFolder(Struct, frozen=True, dict=True):
     name: str
     folder: Folder
 
-    @cached_property
+    @kept_property
     def detail(self) -> Read[DetailLog]:
         return self._detail[0]
 
@@ -85,13 +85,16 @@ class RunFolder(Struct, frozen=True, dict=True):
         """What tells the detail log from others (``digest_log``), "" where it is absent, empty or no file."""
         return self._detail[1]
 
-    @cached_property
+    @kept_property
     def _detail(self) -> tuple[Read[DetailLog], str]:
         """Parsed and digested at one reading: a tree's logs have hundreds of megabytes."""
         digest = ""
 
         def parse(data: bytes, shown: str) -> DetailLog:
             nonlocal digest
+            if (known := RECENT.find(data, shown)) is not None:
+                log, digest = known
+                return log
             digest = digest_log(data) if data else ""
             if is_text_log(data):
                 return parse_text_log(data, self.summary.value, shown)
@@ -99,7 +102,7 @@ class RunFolder(Struct, frozen=True, dict=True):
 
         return self._read(DETAIL, parse), digest
 
-    @cached_property
+    @kept_property
     def summary(self) -> Read[SummaryLog]:
         return self._read(SUMMARY, parse_summary)
 
@@ -118,27 +121,27 @@ class CellFiles(Struct, frozen=True, dict=True):
         rest = f"{area}/{cell.system}/{cell.benchmark}/{self.place.folder}"
         return Folder(f"{top.path}/{rest}", f"{top.shown}/{rest}")
 
-    @cached_property
+    @kept_property
     def _kept(self) -> dict[str, tuple[bytes | None, int]]:
         return {}
 
-    @cached_property
+    @kept_property
     def _answers(self) -> dict[str, HeldAnswers]:
         return {}
 
-    @cached_property
+    @kept_property
     def _texts(self) -> dict[str, Read[str]]:
         return {}
 
-    @cached_property
+    @kept_property
     def results(self) -> Folder:
         return self._folder("results")
 
-    @cached_property
+    @kept_property
     def measurements_folder(self) -> Folder:
         return self._folder("measurements") if self.legacy else self.results
 
-    @cached_property
+    @kept_property
     def compliance_folder(self) -> Folder:
         return self._folder("compliance") if self.legacy else self.results
 
@@ -146,43 +149,43 @@ class CellFiles(Struct, frozen=True, dict=True):
     def legacy(self) -> bool:
         return self.submitter.layout == LEGACY
 
-    @cached_property
+    @kept_property
     def performance(self) -> RunFolder:
         return RunFolder("performance", self.results / "performance" / "run_1")
 
-    @cached_property
+    @kept_property
     def accuracy(self) -> RunFolder:
         return RunFolder("accuracy", self.results / "accuracy")
 
-    @cached_property
+    @kept_property
     def tests(self) -> Mapping[str, Folder]:
         """The compliance tests that have a folder."""
         names = (name for name in self.compliance_folder.folders() if _TEST.fullmatch(name))
         return {name: self.compliance_folder / name for name in names}
 
-    @cached_property
+    @kept_property
     def test_runs(self) -> Mapping[str, RunFolder]:
         return {name: RunFolder(name, folder / "performance" / "run_1") for name, folder in self.tests.items()}
 
-    @cached_property
+    @kept_property
     def format(self) -> ResultFormat:
         """That of the results it shows."""
         return find_shown_format(self.results.has)
 
-    @cached_property
+    @kept_property
     def user_conf(self) -> Read[UserConf]:
         return self._read(self.measurements_folder, USER_CONF, parse_user_conf)
 
-    @cached_property
+    @kept_property
     def mlperf_conf(self) -> Read[UserConf]:
         """A copy of LoadGen's built-in configuration, which older rounds asked for."""
         return self._read(self.measurements_folder, BUILT_IN_CONF, parse_user_conf)
 
-    @cached_property
+    @kept_property
     def measurements(self) -> Read[ResultDocument]:
         return self._read(self.measurements_folder, self.measurements_name or MEASUREMENTS, parse_json_object)
 
-    @cached_property
+    @kept_property
     def measurements_name(self) -> str:
         """Legacy: the first file named system*_scenario.json or system*.json, as the checker chooses; "" for none."""
         if not self.legacy:
@@ -195,17 +198,17 @@ class CellFiles(Struct, frozen=True, dict=True):
     def accuracy_text(self) -> Read[str]:
         return self.text(self.accuracy.folder, ACCURACY_TEXT)
 
-    @cached_property
+    @kept_property
     def config(self) -> Read[ResultDocument]:
         """config.yaml of the endpoints harness."""
         name = "config.yml" if self.results.has("config.yml") and not self.results.has("config.yaml") else "config.yaml"
         return self._read(self.results, name, parse_yaml_mapping)
 
-    @cached_property
+    @kept_property
     def result_summary(self) -> Read[ResultDocument]:
         return self._read(self.results / "performance", "result_summary.json", parse_json_object)
 
-    @cached_property
+    @kept_property
     def accuracy_results(self) -> Read[ResultDocument]:
         return self._read(self.results / "accuracy", "accuracy_results.json", parse_json_object)
 

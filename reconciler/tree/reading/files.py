@@ -121,6 +121,11 @@ def decode_text(data: bytes, _: str) -> str:
     return data.decode("utf-8", "replace")
 
 
+def join_path(path: str, name: str) -> str:
+    """As Path does, in a tenth of its time: thousands of folders are searched for a tree."""
+    return name if path == "." else f"{path.removesuffix('/')}/{name}"
+
+
 def list_folders(path: Path | str) -> tuple[str, ...]:
     """The names of the folders in a folder, sorted; none when it is not a folder or cannot be read."""
     if (held := find_held()) is not None:

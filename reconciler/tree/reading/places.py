@@ -11,7 +11,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.mlperf.documents import parse_json_object
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell
 from reconciler.tree.reading.closed import list_if_open, read_if_open
-from reconciler.tree.reading.files import is_folder, list_files, list_folders, read_file
+from reconciler.tree.reading.files import is_folder, join_path, list_files, list_folders, read_file
 
 V6, LEGACY = "v6", "legacy"
 _DEPTH = 3  # how far below a path its trees are searched
@@ -81,7 +81,7 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
     """
     if not is_folder(path):
         raise ReconcilerError(f"{path}: no such folder", fix="name the root of a submission tree, or a part of it")
-    below = tuple(_below(path, "", _DEPTH))
+    below = tuple(_below(str(path), "", _DEPTH))
     if below:
         return below
     found = _around(path.resolve()) or _lone_submitter(path.resolve())
@@ -93,15 +93,15 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
     return (found,)
 
 
-def _below(path: Path, shown: str, depth: int) -> Iterator[RootPlace]:
+def _below(path: str, shown: str, depth: int) -> Iterator[RootPlace]:
     names = list_folders(path) if depth == _DEPTH else list_if_open(list_folders, path)
     divisions = [name for name in names if name in DIVISIONS]
-    if divisions and any(_is_division(path / name) for name in divisions):
-        yield RootPlace(path, shown, tuple(_submitters(path, shown, divisions)))
+    if divisions and any(_is_division(Path(path, name)) for name in divisions):
+        yield RootPlace(Path(path), shown, tuple(_submitters(Path(path), shown, divisions)))
         return
     for name in names:
         if depth and not name.startswith("."):
-            yield from _below(path / name, f"{shown}{name}/", depth - 1)
+            yield from _below(join_path(path, name), f"{shown}{name}/", depth - 1)
 
 
 def _submitters(path: Path, shown: str, divisions: list[str]) -> Iterator[SubmitterPlace]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from functools import cached_property
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from reconciler.errors import LogError
+from reconciler.kept_property import kept_property
 from reconciler.mlperf.compliance.entries import Entry, read_held_entries
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.log_files import is_truncated, log_hash
 
 _HELD = 16 << 20  # bytes of logs: those of a few scenarios
 _END = 32 << 10  # bytes
-_TOLD = 256  # bytes at both ends of a log of answers that tell it from most others
+_TOLD = 256  # bytes at both ends of a log that tell it from most others
 
 
 def digest_log(data: bytes) -> str:
@@ -30,22 +30,29 @@ def digest_log(data: bytes) -> str:
     return total.hexdigest()
 
 
+Key = tuple[int, bytes]
+
+
 class RecentLogs(Struct):
-    """By digest, the least lately made first. A log that could not be parsed is not kept: its error names its file."""
+    """By their length and ends, the least lately made first, each with its digest. A log that could not be parsed is
+    not kept: its error names its file."""
 
     held: int = 0
-    _logs: dict[str, tuple[DetailLog, bytes]] = field(default_factory=dict)
+    _logs: dict[Key, tuple[DetailLog, str, bytes]] = field(default_factory=dict)
+
+    def find(self, data: bytes, file: str) -> tuple[DetailLog, str] | None:
+        """With its digest; None where it was not read lately."""
+        log, digest, text = self._logs.get(_tell(data), (None, "", b""))
+        return (replace(log, file=file), digest) if log is not None and text == data else None
 
     def parse(self, data: bytes, digest: str, file: str) -> DetailLog:
         """LogError as ``parse_detail``."""
-        known, text = self._logs.get(digest, (None, b""))
-        if known is not None and text == data:
-            return replace(known, file=file)
-        log = parse_detail(data, file)
-        self.held += len(data) - len(text)
-        self._logs[digest] = (log, data)
+        log, key = parse_detail(data, file), _tell(data)
+        known = self._logs.get(key)
+        self.held += len(data) - (len(known[2]) if known is not None else 0)
+        self._logs[key] = (log, digest, data)
         while self.held > _HELD:
-            self.held -= len(self._logs.pop(next(iter(self._logs)))[1])
+            self.held -= len(self._logs.pop(next(iter(self._logs)))[2])
         return log
 
 
@@ -54,11 +61,11 @@ class HeldAnswers(Struct, frozen=True, dict=True):
 
     data: bytes
 
-    @cached_property
+    @kept_property
     def truncated(self) -> bool:
         return is_truncated(self.data)
 
-    @cached_property
+    @kept_property
     def hash(self) -> str:
         return log_hash(self.data)
 
@@ -74,11 +81,11 @@ class HeldAnswers(Struct, frozen=True, dict=True):
     def _plain(self) -> bytes:
         return self.data.replace(b"\r\n", b"\n") if b"\r" in self.data else self.data
 
-    @cached_property
+    @kept_property
     def _long_hash(self) -> str:
         return log_hash(self._plain.replace(b"\n", b"\r\n"))
 
-    @cached_property
+    @kept_property
     def entries(self) -> tuple[Entry, ...]:
         """None of a log that is not as LoadGen writes one: whoever reads it line by line says why."""
         try:
@@ -91,10 +98,10 @@ class RecentAnswers(Struct):
     """By their length and ends, the least lately made first."""
 
     held: int = 0
-    _logs: dict[tuple[int, bytes], HeldAnswers] = field(default_factory=dict)
+    _logs: dict[Key, HeldAnswers] = field(default_factory=dict)
 
     def find(self, data: bytes) -> HeldAnswers:
-        key = (len(data), data[:_TOLD] + data[-_TOLD:])
+        key = _tell(data)
         known = self._logs.get(key)
         if known is not None and known.data == data:
             return known
@@ -103,6 +110,10 @@ class RecentAnswers(Struct):
         while self.held > _HELD:
             self.held -= len(self._logs.pop(next(iter(self._logs))).data)
         return found
+
+
+def _tell(data: bytes) -> Key:
+    return len(data), data[:_TOLD] + data[-_TOLD:]
 
 
 RECENT = RecentLogs()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from reconciler.kept_property import kept_property
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
@@ -61,7 +61,7 @@ class CellView(Struct, frozen=True, dict=True):
         for name in ("performance", "accuracy", "test_views", "_made"):
             vars(self).pop(name, None)
 
-    @cached_property
+    @kept_property
     def _made(self) -> dict[Callable[[CellView], Any], Any]:
         return {}
 
@@ -71,20 +71,20 @@ class CellView(Struct, frozen=True, dict=True):
         read = self.files.measurements.value
         return read is not None and str(read.get(REHEARSAL)).lower() == "true"
 
-    @cached_property
+    @kept_property
     def tests(self) -> tuple[str, ...]:
         """The compliance tests that this cell needs."""
         return self.rules.compliance_tests if self.rules and self.binds("compliance_tests") else ()
 
-    @cached_property
+    @kept_property
     def performance(self) -> RunView | None:
         return self._run(self.files.performance)
 
-    @cached_property
+    @kept_property
     def accuracy(self) -> RunView | None:
         return self._run(self.files.accuracy)
 
-    @cached_property
+    @kept_property
     def test_views(self) -> dict[str, RunView]:
         """Compliance runs whose detail log can be read, by test."""
         found = {name: self._run(run) for name, run in self.files.test_runs.items()}

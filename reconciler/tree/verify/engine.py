@@ -13,7 +13,6 @@ from reconciler.files import hash_bytes
 from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.tree.closed_folders import report_closed_folders
-from reconciler.tree.curve.check import verify_endpoints
 from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.facts import read_facts
 from reconciler.tree.findings import Facts, Gap, Rule, TreeFinding, TreeReport
@@ -70,6 +69,8 @@ def verify_tree(
     """
     with collect_closed_folders() as closed:
         if is_endpoints_submission(path):
+            from reconciler.tree.curve.check import verify_endpoints
+
             return verify_endpoints(path)
         return _verify(survey_tree(path, round_name, original), path, closed, progress)
 
@@ -77,7 +78,9 @@ def verify_tree(
 def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress: Progress | None) -> TreeReport:
     memory = _Memory()
     rules = LevelRules(verify_cell, system=SYSTEM_CONTRADICTIONS, benchmark=BENCHMARK_CONTRADICTIONS)
-    walk = TreeWalk(rules, sum(item.total for item in surveys), memory.add, progress=progress)
+    walk = TreeWalk(
+        rules, sum(item.total for item in surveys) if progress is not None else 0, memory.add, progress=progress
+    )
     with pause_collector():
         found = [finding for item in surveys for finding in walk.find(item)]
     pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)

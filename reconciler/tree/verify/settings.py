@@ -33,6 +33,13 @@ class ConfReading(Struct, frozen=True):
 
 def read_settings(conf: UserConf, model: str, scenario: str) -> ConfReading:
     """``scenario``: the one that ran. Values that no number of LoadGen's can hold are left out."""
+    known: ConfReading | None = conf.made.get((read_settings, model, scenario))
+    if known is None:
+        known = conf.made[read_settings, model, scenario] = _read_settings(conf, model, scenario)
+    return known
+
+
+def _read_settings(conf: UserConf, model: str, scenario: str) -> ConfReading:
     found: dict[str, ConfSetting] = {}
     for key in find_settings(scenario):
         line = conf.effective(model, scenario, key.conf_key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from decimal import Decimal
 
@@ -118,6 +119,18 @@ def test_with_hash_gives_one_hash_line_however_often(text: str) -> None:
     assert add_hash(once, "a1b2") == once
     assert parse_accuracy(once, []).hash == "a1b2"
     assert once.count("\nhash=a1b2\n") + once.startswith("hash=a1b2\n") == 1
+
+
+HASH_PIECES = st.sampled_from(["hash=", "ab1", "hash=ab1", "\n", "\r", "\r\n", " ", "\t", "\x0b", "\u2028", "é", "_"])
+
+
+@given(st.lists(HASH_PIECES, max_size=20).map("".join))
+def test_the_first_hash_is_that_of_the_first_line_that_is_one(text: str) -> None:
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    hashes = ((re.fullmatch(r"hash=([A-Za-z0-9_]+)\s*", line), at) for at, line in enumerate(lines, start=1))
+    report = parse_accuracy(text, ())
+    shown = next(((found[1], at) for found, at in hashes if found), ("", 0))
+    assert (report.hash, report.hash_line) == shown
 
 
 def test_hash_of_a_real_log_is_that_of_the_original(loadgen_run: Callable[[str], Run]) -> None:

@@ -65,3 +65,10 @@ def test_answers_of_a_run_that_tells_nothing_of_what_it_issued_are_judged_by_the
 def test_every_sample_that_is_named_counts_wherever_it_stands(text: bytes) -> None:
     wrong = list(find_wrong_answers([b'{ "seq_id" : 2, "qsl_idx" : 0, "data" : "00" },\n', text], accuracy_run(4, 3)))
     assert not [line for line in wrong if "answers 2" in line or "expected those" in line]
+
+
+def test_what_is_cut_by_the_end_of_a_line_is_not_read_on_in_the_next() -> None:
+    log = accuracy_run(4, None)
+    assert list(find_wrong_answers([*answers(0, 1, 2, 3), b'"qsl_idx" :', b'9, "seq_id" : ', b"9"], log)) == []
+    (wrong,) = find_wrong_answers([*answers(0, 1, 2, 3), b'"data" : "00', b'"'], log)
+    assert wrong == "answers: mlperf_log_accuracy.json has 1 whose data is not whole bytes in hexadecimal"

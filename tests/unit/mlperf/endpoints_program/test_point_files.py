@@ -294,7 +294,12 @@ WHOLE = "a whole number of at least"
         ("accuracy", [], SCORED, "it holds a list, not an object"),
         ("accuracy", {}, SCORED, "it has no score"),
         ("accuracy", {"accuracy_scores": 7}, SCORED, "accuracy_scores is neither a list nor an object"),
-        ("accuracy", {"accuracy_scores": [7, {"dataset_name": "q", "score": 1}]}, SCORED, "an entry has no dataset_name"),
+        (
+            "accuracy",
+            {"accuracy_scores": [7, {"dataset_name": "q", "score": 1}]},
+            SCORED,
+            "an entry has no dataset_name",
+        ),
         (
             "accuracy",
             {"accuracy_scores": [{"dataset_name": " ", "score": 1}, {"dataset_name": "q", "score": 1}]},

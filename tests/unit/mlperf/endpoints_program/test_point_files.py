@@ -1,4 +1,4 @@
-"""The whole point that files of the client state: of some that say all that they can, and of some that say the least."""
+"""The whole point that files of the client state: of files that say all that they can, and that say the least."""
 
 from __future__ import annotations
 
@@ -369,6 +369,36 @@ def test_a_score_is_one_number_or_several_by_name(entry: object, scores: dict[st
     assert found.scores == {name: Decimal(value) for name, value in scores.items()}
 
 
+def test_what_stands_beside_a_metric_is_none() -> None:
+    about = ["dataset_name", "num_samples", "status", "extractor", "ground_truth_column", "n_repeats", "complete"]
+    about += ["unit_samples", "total_samples", "num_repeats", "duration_s", "dataset_type", "response_counts"]
+    about += ["osl_tokenize_s", "output_sequence_lengths", "breakdown"]
+    (found,) = parse_scores(json.dumps({"q": {**dict.fromkeys(about, 5), "metric": 7}}).encode())
+    assert found.scores == {"metric": Decimal(7)}
+
+
+@pytest.mark.parametrize(
+    ("there", "problem"),
+    [
+        ("result_summary.json", ("config-file-present", "config.yaml: it is not there")),
+        ("config.yaml", ("result-summary-present", "result_summary.json: it is not there")),
+    ],
+)
+def test_a_file_that_is_not_there_is_told_by_its_rule(there: str, problem: tuple[str, str]) -> None:
+    content = {"config.yaml": LEAST_CONFIG, "result_summary.json": LEAST_SUMMARY}[there]
+    with pytest.raises(UnreadablePointError) as caught:
+        parse_point({there: json.dumps(content).encode()})
+    assert [(told.rule, str(told)) for told in caught.value.problems] == [problem]
+
+
+def test_the_words_of_a_reader_are_told_up_to_a_length() -> None:
+    files = {"config.yaml": b"{[" + b"x" * 400, "result_summary.json": json.dumps(LEAST_SUMMARY).encode()}
+    with pytest.raises(UnreadablePointError) as caught:
+        parse_point(files)
+    (told,) = caught.value.problems
+    assert (told.rule, len(told.text) <= 200, " ".join(told.text.split())) == ("config-file-present", True, told.text)
+
+
 def test_scores_that_are_none_are_refused_by_themselves() -> None:
     with pytest.raises(UnreadablePointError) as caught:
         parse_scores(b"{")
@@ -400,4 +430,4 @@ def test_a_file_that_cannot_be_read_is_told_with_its_reason(tmp_path: Path) -> N
         read_point(tmp_path)
     (told,) = caught.value.problems
     assert (told.rule, told.file) == (FOUND, "config.yaml")
-    assert told.text in ("Is a directory", "not a regular file")
+    assert told.text == "Is a directory"

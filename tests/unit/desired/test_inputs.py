@@ -460,7 +460,7 @@ def test_places_of_a_run_are_those_that_are_declared() -> None:
         "benchmark__path": "mine.py",
     }
     run = Address(Kind.RUN, "open/box/digits/Server/performance")
-    always = {"benchmark.code": "digits", "backend": "onnxruntime"}
-    bare, full = (compiled(declare(**more)).detail(run).locations for more in ({}, {**declared, "system__name": "box"}))
+    always = {"benchmark.code": "digits", "backend": "onnxruntime", "system": "box"}
+    bare, full = (compiled(declare(**more)).detail(run).locations for more in ({}, declared))
     assert bare == always
-    assert full == {**always, **{name.replace("__", "."): at for name, at in declared.items()}, "system": "box"}
+    assert full == {**always, **{name.replace("__", "."): at for name, at in declared.items()}}

@@ -491,7 +491,6 @@ def test_a_queue_whose_library_is_absent_says_what_to_install(
     answers.write_text("")
     monkeypatch.setitem(sys.modules, "reconciler.execute.executors.slurm_submission", None)
     attempt = begin(tmp_path / "attempts")
-    executor = QueuedExecutor("slurm", RepositoryPaths(tmp_path), SlurmQueue())
-    with pytest.raises(ReconcilerError) as caught:
-        executor.submit(Submission(attempt, ProbeRequest(), attempt.result))
-    assert (caught.value.message, caught.value.fix) == ("submitit is not installed here", installing("slurm"))
+    slurm(tmp_path).submit(Submission(attempt, ProbeRequest(), attempt.result))
+    result = Result.read(attempt.result)
+    assert (result.done, result.problem, result.fix) == (False, "submitit is not installed here", installing("slurm"))

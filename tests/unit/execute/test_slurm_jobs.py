@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from harness.contract import ProbeRequest, Result, RunRequest, WaitingAttempt, installing
-from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors.executor import Handle, State, Submission, write_handle
 from reconciler.execute.executors.job_script import must_be_alone

@@ -65,3 +65,11 @@ def test_answers_of_a_run_that_tells_nothing_of_what_it_issued_are_judged_by_the
 def test_every_sample_that_is_named_counts_wherever_it_stands(text: bytes) -> None:
     wrong = list(find_wrong_answers([b'{ "seq_id" : 2, "qsl_idx" : 0, "data" : "00" },\n', text], accuracy_run(4, 3)))
     assert not [line for line in wrong if "answers 2" in line or "expected those" in line]
+
+
+@pytest.mark.parametrize(("size", "read"), [(1 << 16, True), ((1 << 16) + 1, False)])
+def test_data_of_long_answers_are_left_to_those_who_score_them(size: int, read: bool) -> None:
+    """Half a byte too few."""
+    part = b'{ "seq_id" : 0, "qsl_idx" : 0, "data" : "000" },\n'.ljust(size)
+    found = list(find_wrong_answers([part], accuracy_run(1, None)))
+    assert len(found) == read, found

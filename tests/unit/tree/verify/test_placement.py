@@ -143,3 +143,12 @@ def test_a_submitter_with_a_dot_in_front_is_judged(tree: Path) -> None:
     assert {facts.submitter for facts in verify_tree(tree).facts} == {submitter.name}
     submitter.rename(tree / "closed/.hidden")
     assert {facts.submitter for facts in verify_tree(tree).facts} == {".hidden"}
+
+
+def test_an_accuracy_run_of_another_scenario_is_named_at_its_line(tree: Path) -> None:
+    copy(f"../SingleStream/{ACCURACY}", ACCURACY, tree)
+    found = [f for f in verify_tree(tree, round_name="v6.1").findings if f.rule.id == "placement.accuracy"]
+    (place,) = [f.complaint.place for f in found if f.cell.endswith("/Offline")]
+    assert place.file == f"{CELL}/{ACCURACY}/{DETAIL}"
+    line = (tree / place.file).read_text().splitlines()[place.line - 1]
+    assert '"key": "effective_scenario", "value": "SingleStream"' in line

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions, read_logged_settings
+from reconciler.mlperf.loadgen.compare import (
+    Asked,
+    Contradiction,
+    find_contradictions,
+    find_unasked,
+    read_logged_settings,
+)
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.loadgen.user_conf import parse_user_conf
 from reconciler.mlperf.rules.rounds import load_ruleset
@@ -205,3 +211,13 @@ def test_digits_that_loadgen_does_not_log_come_from_a_conf_that_agrees(conf: str
     data = "".join(f':::MLLOG {{"key": "{key}", "value": {value}}}\n' for key, value in lines.items())
     found = read_logged_settings(parse_detail(data.encode()), parse_user_conf(conf.encode()) if conf else None, model)
     assert found == {"target_qps": rate, "min_duration": 0, "min_query_count": 7}
+
+
+@pytest.mark.parametrize("scenario", ["", "Batch"])
+def test_of_a_scenario_that_nobody_knows_no_bound_is_known(loadgen_run: Runs, scenario: str) -> None:
+    data = loadgen_run("offline-valid").bytes("detail.txt")
+    log = parse_detail(
+        data.replace(b'"effective_max_duration_ms", "value": 0', b'"effective_max_duration_ms", "value": 9')
+    )
+    assert [item.field for item in find_unasked(log, Asked("Offline", "performance"))] == ["max_duration"]
+    assert list(find_unasked(log, Asked(scenario, "performance"))) == []

@@ -152,3 +152,8 @@ def test_an_accuracy_run_of_another_scenario_is_named_at_its_line(tree: Path) ->
     assert place.file == f"{CELL}/{ACCURACY}/{DETAIL}"
     line = (tree / place.file).read_text().splitlines()[place.line - 1]
     assert '"key": "effective_scenario", "value": "SingleStream"' in line
+
+
+def test_an_accuracy_run_that_names_no_scenario_is_named(tree: Path) -> None:
+    say(ACCURACY, "effective_scenario", '""', tree)
+    assert ("accuracy", "a run of nothing", "a run of Offline", "") in place(tree)

@@ -220,7 +220,7 @@ def test_each_concurrency_is_of_one_region_and_may_cover_one_band_more() -> None
 @pytest.mark.parametrize(
     ("c_max", "c_min", "message", "fix"),
     [
-        (32, 1, "the maximum concurrency is 32", "at least 33"),
+        (32, 1, "max_supported_concurrency is 32; three regions need at least 33", "declare what the system supports"),
         (256, 0, "the lowest concurrency is 0", "measure a point between 1 and 32"),
         (256, 33, "the lowest concurrency is 33", "measure a point between 1 and 32"),
     ],
@@ -256,9 +256,9 @@ def test_what_a_curve_lacks_is_told_with_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("c_max", "count", "c_min", "points"),
     [
-        (33, 0, 1, (1, 2, 3, 5, 8, 16, 33)),
-        (256, 0, 1, (1, 4, 9, 18, 37, 97, 256)),
-        (1024, 8, 32, ()),
+        (33, 0, 1, (1, 2, 3, 5, 7, 15, 33)),
+        (256, 0, 1, (1, 2, 4, 8, 18, 68, 256)),
+        (1024, 8, 32, (32, 37, 53, 75, 144, 277, 533, 1024)),
     ],
 )
 def test_points_are_placed_at_the_middles_and_in_the_widest_gaps(

@@ -157,3 +157,10 @@ def test_an_accuracy_run_of_another_scenario_is_named_at_its_line(tree: Path) ->
 def test_an_accuracy_run_that_names_no_scenario_is_named(tree: Path) -> None:
     say(ACCURACY, "effective_scenario", '""', tree)
     assert ("accuracy", "a run of nothing", "a run of Offline", "") in place(tree)
+
+
+def test_results_of_a_benchmark_that_the_round_does_not_have_are_verified_without_its_rules(tree: Path) -> None:
+    (tree / CELL).parent.rename((tree / CELL).parents[1] / "mine")
+    for look in (check_tree, verify_tree):
+        found = look(tree, round_name="v6.1").findings
+        assert not [str(f.complaint) for f in found if f.rule.id == "internal.rule"]

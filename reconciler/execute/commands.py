@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.contract import SOURCE_NOTE, CommandRequest
+from reconciler.codec import encode_canonical
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.request_parts import select_slices
 from reconciler.files import RepositoryPaths, hash_bytes, hash_file, replace
@@ -96,7 +96,7 @@ def write_client_config(attempt: Attempt, root: Path, values: Mapping[str, str])
         key_variable=settings.text("endpoint.api_key_env"),
     )
     config = {"name": str(attempt.intent.address.cell).replace("/", "-"), **build_client_config(asked, places)}
-    replace(attempt.user_conf, json.dumps(config, indent=1).encode())
+    replace(attempt.user_conf, encode_canonical(config))
 
 
 def make_command_score(

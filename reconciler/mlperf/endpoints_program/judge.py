@@ -178,13 +178,12 @@ def _place(point: MeasuredPoint, _: CurveRules, regions: Regions) -> Iterator[Po
 def _span(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator[PointFinding]:
     """Over the issue time of the steady-state window where there is one, else over the whole run."""
     least = find_least_seconds(point, rules, regions)
-    window = point.window
-    spanned = window.seconds if window is not None and window.seconds is not None else point.seconds
-    basis = "the steady-state window" if spanned is not point.seconds and window is not None else "the run"
+    spanned = point.window.seconds if point.window is not None else None
     if point.seconds < least:
         yield _invalid("point-duration", f"the run took {point.seconds:.1f} s, its region needs {least} s")
-    elif spanned < least:
-        yield _warning("point-duration", f"{basis} spans {spanned:.1f} s, its region needs {least} s")
+    elif spanned is not None and spanned < least:
+        text = f"the steady-state window spans {spanned:.1f} s, its region needs {least} s"
+        yield _warning("point-duration", text)
 
 
 def _steadiness(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator[PointFinding]:

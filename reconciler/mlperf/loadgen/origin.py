@@ -34,7 +34,7 @@ def find_foreign_lines(log: DetailLog) -> Iterator[Inconsistency]:
 
 def _find_other_process(log: DetailLog) -> Iterator[Inconsistency]:
     texts = log.index.list_texts()
-    writer = _read_process(texts[0][2]) if texts else ""
+    writer = _read_process(texts[0][2])
     for key, line, text in texts:
         if (process := _read_process(text)) != writer:
             yield Inconsistency(key, f"written by process {process}", f"process {writer} wrote the log", line)

@@ -96,8 +96,8 @@ def _join_files(name: str, read: Callable[[str], bytes], files: dict[str, bytes]
     try:
         own = _load(files[name])
     except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise RoundFileError("", f"not YAML: {error.problem}", at=f"{name}.yaml:{line}") from error
+        at = f"{name}.yaml:{error.problem_mark.line + 1}"
+        raise RoundFileError("", f"not YAML: {error.problem}", at=at) from error
     if not isinstance(own, Mapping) or "extends" not in own:
         return own  # whatever it is, its form is checked
     base = _join_files(own["extends"], read, files)

@@ -429,3 +429,38 @@ def test_a_benchmark_of_ones_own_is_not_synthetic() -> None:
     desired = compiled(declare("Offline", benchmark__code="benchmarks/mine.py"))
     address = Address(Kind.RUN, "open/box/digits/Offline/performance")
     assert desired.detail(address).marks == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "backend", "marks"),
+    [
+        ({}, "onnxruntime", ()),
+        ({}, "null", ("synthetic",)),
+        ({"rehearsal": Value(True)}, "onnxruntime", ("rehearsal",)),
+        ({"trial": "trial"}, "onnxruntime", ("trial",)),
+        ({"trial": "quick"}, "onnxruntime", ("trial", "quick")),
+        ({"rehearsal": Value(True), "trial": "quick"}, "null", ("rehearsal", "synthetic", "trial", "quick")),
+    ],
+)
+def test_a_record_is_marked_by_what_it_must_never_be_taken_for(
+    changes: dict[str, object], backend: str, marks: tuple[str, ...]
+) -> None:
+    desired = compiled(replace(declare(engine__backend=backend), **changes))
+    for mode in ("performance", "accuracy"):
+        assert desired.detail(Address(Kind.RUN, f"open/box/digits/Server/{mode}")).marks == marks
+
+
+def test_places_of_a_run_are_those_that_are_declared() -> None:
+    declared = {
+        "model__path": "m.onnx",
+        "dataset__path": "images",
+        "model__looked_for": "scratch/m",
+        "dataset__looked_for": "scratch/d",
+        "dataset__prepared": "scratch/p",
+        "benchmark__path": "mine.py",
+    }
+    run = Address(Kind.RUN, "open/box/digits/Server/performance")
+    always = {"benchmark.code": "digits", "backend": "onnxruntime", "system": "box"}
+    bare, full = (compiled(declare(**more)).detail(run).locations for more in ({}, declared))
+    assert bare == always
+    assert full == {**always, **{name.replace("__", "."): at for name, at in declared.items()}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from reconciler.desired.requirements import find_missing_cells, list_needed_pins
+from reconciler.desired.requirements import find_missing_cells, list_needed_pins, list_notes
 from reconciler.desired.state import Pins
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Input, Origin, Value
@@ -119,3 +119,13 @@ def test_a_pin_whose_place_is_not_known_is_of_the_last_record() -> None:
     pins = Pins({pin: "0d8e", other: None}, {})
     assert pins.inputs({"model": pin, "version": other}) == [Input("model", "0d8e", Origin("record"))]
     assert Pins({pin: "0d8e"}, {pin: "m.onnx"}).inputs({"model": pin})[0].origin == Origin("m.onnx")
+
+
+def test_variables_that_are_not_set_are_told_with_the_place_that_names_them() -> None:
+    declared = replace(declare(), unset={"DATA": Origin("specs/a.yaml", 7), "MODELS": Origin("specs/b.yaml", 9)})
+    assert list_notes(declare(), RULES) == ()
+    assert list_notes(declared, RULES) == tuple(
+        f"{place}: the environment variable {name} is not set; what is below it counts as not on this machine "
+        f"(export {name}=/path/to/it)"
+        for place, name in (("specs/a.yaml:7", "DATA"), ("specs/b.yaml:9", "MODELS"))
+    )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from reconciler.diff.run_selection import POLICIES, choose_by_policy, find_differing_evidence, select_runs, select_valid
 from reconciler.resource.kinds import Address, Kind
@@ -105,3 +107,26 @@ def test_pair_is_publishable_whenever_any_pair_is(
 
 def test_valid_leaves_out_what_loadgen_calls_invalid() -> None:
     assert select_valid([run(1, "1"), run(2, "2", validity="INVALID")]) == (run(1, "1"),)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "policy", "lower", "chosen"),
+    [
+        (["0.5", None], "best", False, 0),
+        (["0.5", "fast"], "best", False, 0),
+        (["0.5", None], "best", True, 1),
+        (["0.5", "-0.5", None], "median", False, 2),
+        (["0.5", "-0.5", "fast"], "median", False, 2),
+        (["1", "1"], "best", False, 1),  # of equals the newer one
+        (["1", "1"], "best", True, 0),
+        (["1", "2", "3", "4"], "median", False, 1),
+        (["1", "2", "3", "4"], "median", True, 2),
+        (["4", "3", "2"], "latest", False, 2),
+    ],
+)
+def test_a_run_without_a_number_counts_as_zero(
+    metrics: list[str | None], policy: str, lower: bool, chosen: int
+) -> None:
+    found = [run(n, metric or "") for n, metric in enumerate(metrics)]
+    found = [each if metric else replace(each, metric=None) for each, metric in zip(found, metrics, strict=True)]
+    assert choose_by_policy(found, policy, lower_is_better=lower) == found[chosen]

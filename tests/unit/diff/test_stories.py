@@ -48,14 +48,14 @@ def edited(change: Callable[[Summary], Summary | None], *wishes: Wish, then: Ite
     return tell
 
 
-def artifacts(presence: ArtifactPresence, *kinds: Kind, then: Wish = NET) -> Story:
+def artifacts(presence: ArtifactPresence, *kinds: Kind, then: Wish = NET, forced: Iterable[Address] = ()) -> Story:
     def tell(world: World) -> tuple[Desired, Observed, frozenset[Address]]:
         world.settle(desire([NET]))
         held = [s for s in world.summaries if s.address.kind in kinds]
         return (
             desire([then]),
             Observed(artifacts={("objects", a.sha256): presence for s in held for a in s.artifacts}),
-            frozenset(),
+            frozenset(forced),
         )
 
     return tell
@@ -124,6 +124,10 @@ STORIES: dict[str, Story] = {
     "an engine is missing": artifacts(ArtifactPresence.MISSING, Kind.ENGINE),
     "an engine is damaged": artifacts(ArtifactPresence.CORRUPT, Kind.ENGINE),
     "an engine is missing for a due run": artifacts(ArtifactPresence.MISSING, Kind.ENGINE, then=replace(NET, target=2)),
+    "an engine is missing that is forced": artifacts(ArtifactPresence.MISSING, Kind.ENGINE, forced=[ENGINE]),
+    "an engine and its model are missing for a due run, and the engine is forced": artifacts(
+        ArtifactPresence.MISSING, Kind.MODEL, Kind.ENGINE, then=replace(NET, target=2), forced=[ENGINE]
+    ),
     "all is missing for a due run": artifacts(
         ArtifactPresence.MISSING, Kind.DATASET, Kind.MODEL, Kind.ENGINE, then=replace(NET, target=2)
     ),

@@ -14,11 +14,12 @@ from reconciler.diff.change import Work
 from reconciler.execute.attempt import Attempt, Intent
 from reconciler.execute.outcome import Event, Status
 from reconciler.execute.perform import Finished, derive_outcome
-from reconciler.execute.plan_executor import PlanExecutor
+from reconciler.execute.plan_executor import PlanExecutor, compute_minimum_seconds, is_timed
 from reconciler.execute.service import Services
 from reconciler.plan.plan import Step
 from reconciler.reconcile import PassReport
 from reconciler.record.codec import summarize
+from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, Record, Summary
 from reconciler.resource.settings import CellSettings
@@ -208,3 +209,23 @@ def test_a_server_that_did_not_start_gives_its_machine_back_at_once(ended: Ended
         services=cast(Any, server),
     )
     assert (walk.start(step).status is Status.DONE, server.stopped) == (lives, 0 if lives else 1)
+
+
+@pytest.mark.parametrize(
+    ("address", "timed"),
+    [
+        (Address(Kind.RUN, "open/box/net/Offline/performance"), True),
+        (Address(Kind.RUN, "open/box/net/Offline/accuracy"), False),
+        (Address(Kind.COMPLIANCE_TEST, "open/box/net/Offline/TEST01"), True),
+        (Address(Kind.VERDICT, "open/box/net/Offline/TEST01"), False),
+        (Address(Kind.ENGINE, "open/box/net/Offline"), False),
+    ],
+    ids=str,
+)
+def test_what_is_timed_lasts_as_long_as_was_asked_at_least(address: Address, timed: bool) -> None:
+    step, desired = plan_engine({})
+    detail = desired.detail(step.change.address)
+    asked = replace(detail, inputs=(Input("min_duration", 1500),))
+    assert is_timed(address) is timed
+    assert compute_minimum_seconds(address, asked) == (1.5 if timed else 0.0)
+    assert compute_minimum_seconds(address, replace(detail, inputs=())) == 0.0

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.contract import ProbeRequest, Result, RunRequest, WaitingAttempt
+from harness.contract import ProbeRequest, Result, RunRequest, WaitingAttempt, installing
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors.executor import Handle, State, Submission, write_handle
 from reconciler.execute.executors.job_script import must_be_alone
@@ -481,3 +482,14 @@ def test_what_slurm_refuses_has_failed_with_its_words(tmp_path: Path, answers: P
     result = Result.read(attempt.result)
     assert (result.done, result.problem_class) == (False, "input")
     assert "Invalid partition name specified" in result.problem
+
+
+def test_a_queue_whose_library_is_absent_says_what_to_install(
+    tmp_path: Path, answers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers.write_text("")
+    monkeypatch.setitem(sys.modules, "reconciler.execute.executors.slurm_submission", None)
+    attempt = begin(tmp_path / "attempts")
+    slurm(tmp_path).submit(Submission(attempt, ProbeRequest(), attempt.result))
+    result = Result.read(attempt.result)
+    assert (result.done, result.problem, result.fix) == (False, "submitit is not installed here", installing("slurm"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from reconciler.diff.claims import Proof
 from reconciler.history.logs import Logs
 from reconciler.mlperf.log_files import log_hash
@@ -42,3 +44,16 @@ def test_a_log_is_what_its_name_says_or_is_not_believed() -> None:
     asked = [Artifact("", digest, 0, "logs") for digest in (good, lost, other)]
     assert logs.read(asked) == {good: b"good"}
     assert logs.checked == {good: Proof.PROVEN, lost: Proof.MISSING, other: Proof.CONTRADICTED}
+
+
+@pytest.mark.parametrize("count", [0, 1, 64, 65, 130])
+def test_each_of_many_logs_is_checked_once(count: int) -> None:
+    contents = [f"log {number}".encode() for number in range(count)]
+    names = {log_hash(data): f"blob {number}" for number, data in enumerate(contents)}
+    reader = Reader(dict(zip(names.values(), contents, strict=True)))
+    logs = Logs(names, reader)  # type: ignore[arg-type]
+    logs.check([*names, *names])
+    assert sorted(reader.asked) == sorted(names.values())
+    assert logs.checked.keys() == names.keys()
+    logs.check(names)
+    assert len(reader.asked) == count

@@ -19,7 +19,12 @@ CELL = Cell("open", "box", "net", "Offline")
 
 
 def commit(
-    root: Path, inputs: Mapping[str, str], second: int, driver: str = "1", spec: Mapping[str, str] | None = None
+    root: Path,
+    inputs: Mapping[str, str],
+    second: int,
+    driver: str = "1",
+    spec: Mapping[str, str] | None = None,
+    upstream: Mapping[str, str] | None = None,
 ) -> None:
     """A performance run that was made from these inputs."""
     record = Record(
@@ -34,6 +39,7 @@ def commit(
         facts={"driver": RecordedFact(driver, Role.EVIDENCE), "note": RecordedFact(str(second), Role.NOTE)},
         values={"validity": "VALID", "metric": {"value": "10", "unit": "samples/s"}},
         spec=spec or {},
+        upstream=upstream or {},
     )
     write_record(RepositoryPaths(root), record)
     git(root, "add", "--all")
@@ -118,3 +124,12 @@ def test_a_value_is_told_by_the_line_of_the_spec_that_it_was_made_from(tmp_path:
     ((cause,),) = [step.causes for step in read_record_history(tmp_path, "HEAD").steps(CELL)]
     assert cause.by is not None
     assert (cause.by.subject, cause.where) == ("First", "specs/a.yaml:1")
+
+
+@pytest.mark.parametrize(("before", "after"), [("engine", "model"), ("model", "engine")])
+def test_what_a_run_was_made_from_is_no_cause_by_itself(before: str, after: str, tmp_path: Path) -> None:
+    """Its key changes with its own inputs, which are told."""
+    git(tmp_path, "init", "--quiet")
+    commit(tmp_path, {before: "1" * 64, "precision": "fp32"}, 1, upstream={before: "Engine/0"})
+    commit(tmp_path, {after: "2" * 64, "precision": "int8"}, 2, upstream={after: "Model/0"})
+    assert list_changes(read_record_history(tmp_path, "HEAD")) == [[("precision", "fp32", "int8", "specs/a.yaml:2")]]

@@ -436,3 +436,38 @@ def test_a_dataset_without_a_score_is_none() -> None:
 def test_what_is_no_object_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_json_object(data)
+
+
+@pytest.mark.parametrize(
+    ("stated", "version"),
+    [
+        ({}, ""),
+        ({"version": None, "git_sha": None}, ""),
+        ({"version": "0.1.0", "git_sha": None}, "0.1.0"),
+        ({"version": None, "git_sha": "abc"}, "abc"),
+        ({"version": "0.1.0", "git_sha": "abc"}, "0.1.0 abc"),
+    ],
+)
+def test_a_record_names_the_harness_as_far_as_it_names_itself(stated: dict[str, Any], version: str) -> None:
+    summary = document(n_samples_issued=12, duration_ns=2 * 10**9, **stated)
+    metric = Metric("result_samples_per_second", "samples/s")
+    assert measure_performance(summary, metric, LatencyLimits(), 0) == {
+        "validity": "VALID",
+        "reasons": [],
+        "metric": {"value": "6", "unit": "samples/s"},
+        "margins": [],
+        "suggestion": None,
+        "harness_version": version,
+    }
+
+
+def test_what_is_nowhere_in_a_configuration_has_no_line() -> None:
+    bare = Results(parse_yaml_mapping(b"verbose: x\n"), None, None)
+    asked = AskedResults("Server", "accuracy", "oss", {"target_qps": 1}, {"schedule_rng_seed": 8})
+    assert [str(item) for item in find_differences(bare, asked)] == [
+        "scenario: expected Server, config.yaml says type nothing",
+        "mode: expected accuracy, accuracy_results.json says no score of an accuracy dataset",
+        "model: expected oss, config.yaml says nothing",
+        "target_qps: expected 1, config.yaml says nothing",
+        "schedule_rng_seed: expected 8, config.yaml says nothing",
+    ]

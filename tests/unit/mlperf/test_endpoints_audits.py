@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from reconciler.mlperf.documents import ResultDocument
-from reconciler.mlperf.endpoints_audits import CACHING, Audits, find_missing_audits, find_wrong_audits
+from reconciler.mlperf.endpoints_audits import (
+    CACHING,
+    Audits,
+    collect_audit_values,
+    find_missing_audits,
+    find_wrong_audits,
+)
 
 STATED = {"test": CACHING, "passed": True, "ref_qps": 10, "audit_qps": 10}
 PHASE = {"n_samples_issued": 100, "n_samples_completed": 100, "qps": 10}
@@ -93,3 +99,9 @@ def test_what_a_round_asks_for_is_missed_or_failed() -> None:
         "TEST11: the round asks for audit/audit_new_test.json, and the run left none",
         "TEST12: silent_test failed",
     ]
+
+
+def test_a_record_says_of_each_test_whether_it_passed() -> None:
+    stated = {"b": {"passed": True}, "a": {"passed": False}, "c": {}, "d": {"passed": "yes"}}
+    found = collect_audit_values(Audits({name: ResultDocument(values) for name, values in stated.items()}, {}))
+    assert list(found.items()) == [("a", False), ("b", True), ("c", False), ("d", False)]

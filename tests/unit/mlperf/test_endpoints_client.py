@@ -19,6 +19,7 @@ from reconciler.mlperf.endpoints_client import (
     build_client_config,
     find_config_differences,
     find_place_differences,
+    list_client_settings,
 )
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Metric
@@ -383,3 +384,40 @@ def _document(**changes: Any) -> ResultDocument:
 )
 def test_every_place_that_is_not_the_one_of_the_run_is_named(changes: dict[str, Any], said: list[str]) -> None:
     assert list(find_place_differences(_document(**changes), _document())) == said
+
+
+class _Read(dict[str, Any]):
+    """Notes which names are asked for."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.names.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.names.add(name)
+        return super().get(name, default)
+
+
+@pytest.mark.parametrize(
+    ("mode", "judged"),
+    [
+        ("performance", {"point.least_duration", "performance_sample_count", "seed_set", "endpoint.stack.name"}),
+        ("accuracy", {"accuracy_sample_count", "point.least_accuracy_samples", "seed_set", "endpoint.stack.name"}),
+    ],
+)
+def test_a_run_of_a_point_is_made_from_what_its_client_is_told_and_what_it_is_judged_by(
+    mode: str, judged: set[str]
+) -> None:
+    asked = {**ASKED, "mode": mode, "client.warmup": 3, "client.audit.samples": 5, "endpoint.stack.name": "server"}
+    asked |= {"client.accuracy.columns.answer": "text"}
+    read = _Read(asked)
+    build_client_config(read, PLACES)
+    listed = list_client_settings(mode, asked)
+    bounds = {"min_duration", "max_duration", "min_query_count", "client.steady_state"}  # of what is timed
+    told = read.names - {"mode", "harness.model_name"} - (set() if mode == "performance" else bounds)
+    assert set(listed) == told | judged
+    assert len(listed) == len(set(listed))

@@ -121,3 +121,17 @@ def test_plan_of_another_world_is_refused(change: dict[str, str], said: str) -> 
     with pytest.raises(StalePlanError, match=said):
         refuse_stale(whole(), replace(whole(), **change))
     refuse_stale(whole(), replace(whole(), steps=()))
+
+
+def test_an_input_that_is_declared_now_is_of_no_other_resource(tmp_path: Path) -> None:
+    model = Address(Kind.MODEL, "net")
+    explained = (
+        InputChange("now declared", "1" * 64, 7, Origin("specs/a.yaml", 3), str(model)),
+        InputChange("now made", 7, "1" * 64, Origin(str(model)), "specs/a.yaml:3", model),
+        InputChange("gone", "1" * 64, None, Origin("specs/a.yaml", 3), str(model), model),
+        InputChange("gone as well", 7, None, Origin("specs/a.yaml", 3), "specs/a.yaml:4"),
+    )
+    plan = whole()
+    plan = replace(plan, steps=(replace(plan.steps[0], explained=explained), *plan.steps[1:]))
+    save(plan, tmp_path / "plan.json")
+    assert load(tmp_path / "plan.json").steps[0].explained == explained

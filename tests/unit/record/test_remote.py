@@ -210,3 +210,32 @@ def test_options_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(StoreError, match="option key of the store: STORE_KEY is not set") as caught:
         read_options(options)
     assert caught.value.fix == "export STORE_KEY=…"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "error", "fix"),
+    [
+        ("s3", "No module named 'fsspec'", "pip install 'mlperf-reconciler[s3]'"),
+        ("s3a", "No module named 'fsspec.core'", "pip install 'mlperf-reconciler[s3]'"),
+        ("gs", "No module named 'fsspec'", "pip install 'mlperf-reconciler[gs]'"),
+        ("gcs", "No module named 'fsspec'", "pip install 'mlperf-reconciler[gs]'"),
+        ("file", "No module named 'fsspec'", "pip install 'mlperf-reconciler[store]'"),
+        ("s3", "Install s3fs to access S3", "pip install 'mlperf-reconciler[s3]'"),
+        ("s3a", "Install s3fs to access S3", "pip install 'mlperf-reconciler[s3]'"),
+        ("gs", "Please install gcsfs", "pip install 'mlperf-reconciler[gs]'"),
+        ("gcs", "Please install gcsfs", "pip install 'mlperf-reconciler[gs]'"),
+        ("sftp", "SFTPFileSystem requires paramiko", "SFTPFileSystem requires paramiko"),
+    ],
+)
+def test_a_store_whose_library_is_absent_says_what_to_install(
+    protocol: str, error: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: str) -> None:
+        raise ImportError(error)
+
+    monkeypatch.setattr("fsspec.get_filesystem_class", refuse)
+    with pytest.raises(StoreError) as caught:
+        open_remote(f"{protocol}://bucket/folder", {})
+    assert caught.value.fix == fix
+    assert caught.value.message.startswith("cannot open ")
+    assert caught.value.message.endswith(f": {error}")

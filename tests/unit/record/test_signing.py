@@ -75,3 +75,15 @@ def test_program_that_fails_or_signs_nothing_is_told_with_its_words(
         Signer("openpgp", stand_in(tmp_path, signature, status), "").sign(b"a record")
     assert caught.value.message == "a record cannot be signed: no agent"
     assert "git commit -S" in caught.value.fix
+
+
+@pytest.mark.parametrize("mark", ["PGP", "SSH"])
+def test_a_signature_that_nothing_here_can_check_is_neither_good_nor_bad(
+    mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    signature = f"-----BEGIN {mark} SIGNATURE-----\nAAAA\n-----END {mark} SIGNATURE-----\n".encode()
+    checked = check(b"{}", signature, None, "2026-01-02T03:04:05Z")
+    program = {"PGP": "gpg", "SSH": "ssh-keygen"}[mark]
+    assert checked.standing is SignatureStatus.UNKNOWN
+    assert program in checked.why

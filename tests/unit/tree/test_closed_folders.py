@@ -152,3 +152,12 @@ def test_closed_folder_of_endpoints(tmp_path: Path, name: str, shut: Shut) -> No
     assert not tell(report.findings) - before - tell((told,))
     if name != "src":
         assert [f.rule.id for f in verify_endpoints(tmp_path).findings] == ["tree.readable"]
+
+
+def test_closed_folder_of_one_of_several_trees_is_of_its_cell(tree: Path, tmp_path: Path, shut: Shut) -> None:
+    several = tmp_path / "several"
+    for name in ("first", "second"):
+        shutil.copytree(tree, several / name)
+    shut(several / "second/closed/Acme" / CELL)
+    (found,) = [f for f in check_tree(several, round_name="v6.1").findings if f.rule.id == "tree.readable"]
+    assert (str(found.complaint.place), found.cell) == (f"second/closed/Acme/{CELL}", FOLDERS[CELL])

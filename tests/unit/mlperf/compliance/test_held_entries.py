@@ -44,6 +44,8 @@ def test_entries_are_those_of_their_lines() -> None:
         LOG.replace(b",\n", b","),
         LOG.replace(b',\n{ "seq_id" : 3', b',{ "seq_id" :\n3'),
         LOG.replace(b'"seq_id" : 3', b'"seq_id" : {\n}'),
+        LOG.replace(b'"seq_id" : 5', b'"seq_id" :\n5'),
+        LOG.replace(b"\n]\n", b"]\n"),
         LOG.replace(b'{ "seq_id" : 3,', b'{ "more" : [{},\n{}],').replace(b",\n{ ", b",{ ", 1),
         LOG.replace(b'"seq_id" : 3', b'"seq_id" : "three"'),
         LOG.replace(b'"seq_id" : 3', b'"qsl_idx" : 3'),

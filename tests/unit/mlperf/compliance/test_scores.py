@@ -266,3 +266,22 @@ def test_answers_that_differ_are_compared_by_what_the_scorer_said_of_both(
     assert list(verdict.notes) == ([] if reasons else [NOTE])
     half = replace(inputs, reports={COMPLIANCE: compliance})
     assert judge("TEST01", half).reasons == WRONG.reasons
+
+
+@pytest.mark.parametrize(("differing", "judged"), [((), False), (("2 answers differ",), True)])
+def test_accuracies_are_compared_only_where_answers_differ(differing: tuple[str, ...], judged: bool) -> None:
+    """TEST01, whose whole logs are elsewhere and whose scorer left its reports."""
+    keys = {"effective_scenario": '"Offline"', "result_validity": '"VALID"', "result_samples_per_second": "100"}
+    lines = "".join(f':::MLLOG {{"key": "{key}", "value": {value}}}\n' for key, value in keys.items())
+    run = RunLogs(detail=lines.encode())
+    inputs = VerdictInputs(
+        run,
+        run,
+        known_answers=Part(differing, {"samples": "9"}),
+        metrics=("acc",),
+        reports={BASELINE: "accuracy=76.456%", COMPLIANCE: "accuracy=76.456%"},
+    )
+    verdict = judge("TEST01", inputs)
+    assert verdict.passed
+    assert any(name.startswith("fallback.") for name in verdict.figures) is judged
+    assert bool(verdict.notes) is judged

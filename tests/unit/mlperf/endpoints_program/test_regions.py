@@ -4,7 +4,9 @@ import pytest
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.regions import (
+    BAND_TITLES,
     BANDS,
+    CHOICE,
     HIGH,
     LOW,
     MEDIUM,
@@ -178,3 +180,88 @@ def test_three_points_have_a_bend_and_two_have_none() -> None:
     assert place_denser(bent, 2, taken=(4,)) == (32,)
     assert place_denser(bent[:2], 2) == ()
     assert place_denser([], 2) == ()
+
+
+def test_each_concurrency_is_of_one_region_and_may_cover_one_band_more() -> None:
+    found = compute_regions(256, 4, _RULES)
+    ends = {region.name: str(region) for region in found.regions}
+    assert ends == {
+        "low_latency": "1-4",
+        "low_concurrency": "5-10",
+        "med_concurrency": "11-44",
+        "high_concurrency": "45-256",
+        "margin": "257-282",
+    }
+    assert (found.c_min, found.c_max, str(found.get("ultra_low_concurrency"))) == (4, 256, "1-32")
+    assert [found.get(band) for band in ends] == list(found.regions)
+    bands = {at: found.list_bands(at, _RULES) for at in (0, 1, 4, 5, 10, 11, 32, 33, 44, 45, 256, 257, 282, 283)}
+    low, medium, high = ("low_concurrency",), ("med_concurrency",), ("high_concurrency",)
+    ultra = ("ultra_low_concurrency",)
+    assert bands == {
+        0: (),
+        1: ultra,
+        4: ultra,
+        5: (*ultra, *low),
+        10: (*ultra, *low),
+        11: (*ultra, *medium),
+        32: (*ultra, *medium),
+        33: medium,
+        44: medium,
+        45: high,
+        256: high,
+        257: (),
+        282: (),
+        283: (),
+    }
+    assert [found.find(at) for at in (0, 1, 282, 283)] == ["", "low_latency", "margin", ""]
+    assert (CHOICE, list(BAND_TITLES)) == ("submitters_choice", [*ultra, *low, *medium, *high])
+
+
+@pytest.mark.parametrize(
+    ("c_max", "c_min", "message", "fix"),
+    [
+        (32, 1, "max_supported_concurrency is 32; three regions need at least 33", "declare what the system supports"),
+        (256, 0, "the lowest concurrency is 0", "measure a point between 1 and 32"),
+        (256, 33, "the lowest concurrency is 33", "measure a point between 1 and 32"),
+    ],
+)
+def test_bounds_of_a_curve_that_has_no_regions_are_told(c_max: int, c_min: int, message: str, fix: str) -> None:
+    with pytest.raises(ReconcilerError) as caught:
+        compute_regions(c_max, c_min, _RULES)
+    assert message in caught.value.message
+    assert fix in caught.value.fix
+
+
+def test_what_a_curve_lacks_is_told_with_what_to_do() -> None:
+    with pytest.raises(ReconcilerError) as caught:
+        derive_regions([], 256, _RULES)
+    assert (caught.value.message, caught.value.fix) == ("no point has a concurrency", "declare `points`")
+    with pytest.raises(ReconcilerError) as caught:
+        derive_regions([4, 20], 256, _RULES, c_min=8)
+    assert (caught.value.message, caught.value.fix) == (
+        "no point is at the declared minimum concurrency, 8",
+        "measure one at 8",
+    )
+    for count in (6, 33):
+        with pytest.raises(ReconcilerError) as caught:
+            place_points(256, _RULES, count=count)
+        assert (caught.value.message, caught.value.fix) == (f"{count} points", "a curve has 7 to 32")
+    with pytest.raises(ReconcilerError) as caught:
+        place_points(33, _RULES, count=15, min_concurrency=20)
+    assert caught.value.message == "there is no room for 15 points between 20 and 33"
+    assert caught.value.fix == "declare a larger max_supported_concurrency or fewer points"
+    assert place_points(33, _RULES, count=14, min_concurrency=20) == tuple(range(20, 34))
+
+
+@pytest.mark.parametrize(
+    ("c_max", "count", "c_min", "points"),
+    [
+        (33, 0, 1, (1, 2, 3, 5, 7, 15, 33)),
+        (256, 0, 1, (1, 2, 4, 8, 18, 68, 256)),
+        (1024, 8, 32, (32, 37, 53, 75, 144, 277, 533, 1024)),
+    ],
+)
+def test_points_are_placed_at_the_middles_and_in_the_widest_gaps(
+    c_max: int, count: int, c_min: int, points: tuple[int, ...]
+) -> None:
+    assert place_points(c_max, _RULES, count=count, min_concurrency=c_min) == points

@@ -8,7 +8,11 @@ import pytest
 import reconciler
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.cohorts import Cohort, list_adoption_window
-from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules, parse_endpoints_rules
+from reconciler.mlperf.endpoints_program.rules import (
+    RuledBenchmark,
+    load_endpoints_rules,
+    parse_endpoints_rules,
+)
 from reconciler.mlperf.rules.endpoints_ruleset import load_endpoints_ruleset
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.values import Metric
@@ -130,3 +134,22 @@ def test_the_document_lists_every_open_question() -> None:
     text = (Path(reconciler.__file__).parent / "docs/endpoints-rules.md").read_text()
     rows = [f"| {name} | {question.asks} | {question.taken} |" for name, question in _RULES.questions.items()]
     assert [line for line in text.splitlines() if line.startswith("| ")][-len(rows) :] == rows
+
+
+def test_each_bound_of_a_benchmark_is_there_where_it_is_stated() -> None:
+    head = "version: v1.0\nsources: {policy: {title: t, version: v, date: 2026-10-02}}\nquestions: {}\nrules: {}\n"
+    full = "{accuracy: {one: ['1.5'], both: ['2', '3']}, least_accuracy_samples: 4, agentic: true, inline: '5', "
+    full += "swe_bench: '6', output_tokens: ['7', '8'], sources: {policy: §1}}"
+    text = f"{head}seed_sets: []\nbenchmarks: {{full: {full}, bare: {{sources: {{policy: §1}}}}}}\ndrafters: []\n"
+    assert parse_endpoints_rules(text.encode()).benchmarks == {
+        "full": RuledBenchmark(
+            name="full",
+            accuracy={"one": (Decimal("1.5"), None), "both": (Decimal(2), Decimal(3))},
+            least_accuracy_samples=4,
+            agentic=True,
+            inline=Decimal(5),
+            swe_bench=Decimal(6),
+            output_tokens=(Decimal(7), Decimal(8)),
+        ),
+        "bare": RuledBenchmark("bare", {}, 0, agentic=False, inline=None, swe_bench=None, output_tokens=None),
+    }

@@ -42,6 +42,10 @@ def make_passes(levels: Sequence[float]) -> tuple[SuperPass, ...]:
         ([1, 1, 1, 1], PLATEAU),
         ([10, 10.1, 9.9, 10, 10.05, 9.97], PLATEAU),
         ([1, 2, 3, 4, 5, 6], UP),
+        ([1, 2, 3, 4, 5], UP),
+        ([5, 4, 3, 2, 1], DOWN),
+        ([1, 2, 3, 4], PLATEAU),  # too few to be certain
+        ([1, 2, 3, 5, 6, 4], PLATEAU),  # by one pair
         ([6, 5, 4, 3, 2, 1], DOWN),
         (range(10, 22), UP),  # ranks that follow each other make it 2.1 times as uncertain: z is 3.1, not 4.5
         ([10, 12, 11, 13, 12, 14, 13, 15, 14, 16, 15, 17], UP),

@@ -72,3 +72,11 @@ def test_what_is_cut_by_the_end_of_a_line_is_not_read_on_in_the_next() -> None:
     assert list(find_wrong_answers([*answers(0, 1, 2, 3), b'"qsl_idx" :', b'9, "seq_id" : ', b"9"], log)) == []
     (wrong,) = find_wrong_answers([*answers(0, 1, 2, 3), b'"data" : "00', b'"'], log)
     assert wrong == "answers: mlperf_log_accuracy.json has 1 whose data is not whole bytes in hexadecimal"
+
+
+@pytest.mark.parametrize(("size", "read"), [(1 << 16, True), ((1 << 16) + 1, False)])
+def test_data_of_long_answers_are_left_to_those_who_score_them(size: int, read: bool) -> None:
+    """Half a byte too few."""
+    part = b'{ "seq_id" : 0, "qsl_idx" : 0, "data" : "000" },\n'.ljust(size)
+    found = list(find_wrong_answers([part], accuracy_run(1, None)))
+    assert len(found) == read, found

@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions, read_logged_settings
+from reconciler.mlperf.loadgen.compare import (
+    Asked,
+    Contradiction,
+    find_contradictions,
+    find_unasked,
+    read_logged_settings,
+)
 from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.mlperf.loadgen.user_conf import parse_user_conf
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.result_formats.loadgen_logs import collect_asked
 from tests.unit.mlperf.conftest import Run
@@ -180,3 +187,37 @@ def test_a_value_of_another_type_is_a_contradiction_not_a_crash(loadgen_run: Run
     data = data.replace(b'"effective_min_duration_ms", "value": 0', b'"effective_min_duration_ms", "value": "soon"')
     (found,) = find_contradictions(parse_detail(data), Asked("Offline", "performance", {"min_duration": 0}))
     assert found.logged == "soon"
+
+
+@pytest.mark.parametrize(
+    ("conf", "model", "rate"),
+    [
+        ("", "*", "1234570"),
+        ("*.Offline.target_qps = 1234567.8", "*", "1234567.8"),
+        ("net.Offline.target_qps = 1234567.8", "net", "1234567.8"),
+        ("net.Offline.target_qps = 1234567.8", "other", "1234570"),
+        ("*.Offline.target_qps = 1234500", "*", "1234570"),  # of another run
+        ("*.Server.target_qps = 1234567.8", "*", "1234570"),
+    ],
+)
+def test_digits_that_loadgen_does_not_log_come_from_a_conf_that_agrees(conf: str, model: str, rate: str) -> None:
+    lines = {
+        "effective_scenario": '"Offline"',
+        "effective_target_qps": "1.23457e+06",
+        "effective_min_duration_ms": "0",
+        "effective_max_duration_ms": "0",
+        "requested_min_query_count": "7",
+    }
+    data = "".join(f':::MLLOG {{"key": "{key}", "value": {value}}}\n' for key, value in lines.items())
+    found = read_logged_settings(parse_detail(data.encode()), parse_user_conf(conf.encode()) if conf else None, model)
+    assert found == {"target_qps": rate, "min_duration": 0, "min_query_count": 7}
+
+
+@pytest.mark.parametrize("scenario", ["", "Batch"])
+def test_of_a_scenario_that_nobody_knows_no_bound_is_known(loadgen_run: Runs, scenario: str) -> None:
+    data = loadgen_run("offline-valid").bytes("detail.txt")
+    log = parse_detail(
+        data.replace(b'"effective_max_duration_ms", "value": 0', b'"effective_max_duration_ms", "value": 9')
+    )
+    assert [item.field for item in find_unasked(log, Asked("Offline", "performance"))] == ["max_duration"]
+    assert list(find_unasked(log, Asked(scenario, "performance"))) == []

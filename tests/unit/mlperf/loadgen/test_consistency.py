@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 
 import pytest
@@ -86,3 +87,40 @@ def test_the_release_is_the_one_whose_number_stands_among_its_sources(
 def test_sources_that_are_listed_otherwise_say_nothing_of_the_release(sources: object) -> None:
     log = make_log(RELEASE, **({} if sources is None else {"loadgen_file_sha1": sources}))
     assert not [item for item in find_inconsistencies(log) if "VERSION.txt" in item.derived]
+
+
+ENDED = datetime.datetime(2023, 2, 22, 8, 55, 8, 0)
+
+
+@pytest.mark.parametrize(
+    ("apart", "told"),
+    [
+        (0, False),
+        (5, False),
+        (6, True),
+        (-4, False),
+        (-5, True),  # and half a millisecond
+        (450, True),
+        (900, False),
+        (905, False),
+        (906, True),
+        (13 * 3600, False),
+        (-20_700, False),  # 5:45 h
+        (-12 * 3600, False),
+        (26 * 3600, False),
+        (26 * 3600 + 900, True),
+        (-26 * 3600 + 900, False),
+        (-26 * 3600, True),
+    ],
+)
+def test_loadgens_date_is_local_time_of_some_zone(apart: int, told: bool) -> None:
+    """Its logger had run for 20 s when the run ended."""
+    dated = f"{ENDED - datetime.timedelta(seconds=20 + apart):%Y-%m-%dT%H:%M:%SZ}"
+    ended = f"{ENDED:%m-%d-%Y %H:%M:%S}.000"
+    log = make_log("6.0 @ abc", test_datetime=dated, power_end=ended)
+    found = [item for item in find_inconsistencies(log) if "LoadGen's logger had run" in item.derived]
+    derived = f"test_datetime is {dated}, and LoadGen's logger had run for 20.0005 s"
+    lines = log.number("power_end"), log.number("test_datetime")
+    assert [(item.key, item.stated, item.derived, item.line, item.other, item.dated) for item in found] == (
+        [("power_end", ended, derived, *lines, True)] if told else []
+    )

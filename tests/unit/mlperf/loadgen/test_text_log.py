@@ -182,3 +182,10 @@ Per-sample latency:
     log = parse(_DETAIL.replace("Single Stream", "Multi Stream"), summary)
     assert log.get("result_99.00_percentile_per_query_latency_ns") == 48092407
     assert log.get("result_99.00_percentile_latency_ns") is None
+
+
+def test_bytes_that_are_no_text_are_shown_in_their_place() -> None:
+    data = _DETAIL.replace("Some_SUT", "Some_é_SUT").encode("latin-1")
+    log = parse_text_log(data, parse_summary(_SUMMARY.encode()), "log.txt")
+    assert log.get("sut_name") == "Some_\ufffd_SUT"
+    assert log.effective("min_duration_ms") == 60000

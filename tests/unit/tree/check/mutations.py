@@ -16,6 +16,7 @@ from tests.unit.tree.check.made import add_error, change_system, make_accuracy, 
 
 Change = Callable[[Path], None]
 SMALL = "SingleStream"
+ACCURACY_LOG = "accuracy/mlperf_log_accuracy.json"
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,16 @@ def moved(old: str, new: str) -> Change:
 
 def audited(root: Path) -> None:
     add_error(cell(root) / "accuracy", AUDIT_TEXT, warning=True)
+
+
+def copied_answers(root: Path) -> None:
+    for file in (ACCURACY_LOG, "accuracy/accuracy.txt"):
+        shutil.copy(cell(root) / file, cell(root) / "TEST01" / file)
+
+
+def copied_hash(root: Path) -> None:
+    (line,) = re.findall(r"hash=.*", (cell(root) / "accuracy/accuracy.txt").read_text())
+    write(cell(root) / "TEST01/accuracy/accuracy.txt", f"one\ntwo\n{line}\n")
 
 
 def numpy_scalar(root: Path) -> None:
@@ -339,6 +350,9 @@ MUTATIONS = (
     expect("no TEST01/verify_accuracy.txt", removed("TEST01/verify_accuracy.txt"), "compliance.files"),
     expect("fallback without accuracy.txt", partial(fallback, after="76.0", listed=False), "compliance.files"),
     expect("extra file in TEST01", added("TEST01/performance/run_1/user.conf"), "compliance.extra"),
+    expect("TEST01 with the accuracy run's answers", copied_answers, "accuracy.test-hash"),
+    expect("TEST01 with the accuracy run's hash", copied_hash, "accuracy.test-hash"),
+    expect("an audited performance run", lambda root: add_error(run(root), AUDIT_TEXT, warning=True), "run.audit"),
     expect("TEST01 is slower", edited("TEST01/verify_performance.txt", "PASS", "FAIL"), "compliance.verdict"),
     expect("TEST04 fails", edited("TEST04/verify_performance.txt", "PASS", "FAIL"), "compliance.verdict"),
     expect("extra file in run_1", added("performance/run_1/notes.txt"), "files.extra"),
@@ -397,6 +411,12 @@ MUTATIONS = (
         "open: 10 Offline samples",
         logged("effective_samples_per_query", 10, "Offline", "open"),
         "run.samples-per-query",
+        division="open",
+    ),
+    expect(
+        "open: a mapping that is no JSON",
+        added("model_mapping.json", b"{\n", "open/Acme"),
+        "submitter.mapping",
         division="open",
     ),
     expect("network", networked, division="network"),

@@ -143,3 +143,24 @@ def test_a_submitter_with_a_dot_in_front_is_judged(tree: Path) -> None:
     assert {facts.submitter for facts in verify_tree(tree).facts} == {submitter.name}
     submitter.rename(tree / "closed/.hidden")
     assert {facts.submitter for facts in verify_tree(tree).facts} == {".hidden"}
+
+
+def test_an_accuracy_run_of_another_scenario_is_named_at_its_line(tree: Path) -> None:
+    copy(f"../SingleStream/{ACCURACY}", ACCURACY, tree)
+    found = [f for f in verify_tree(tree, round_name="v6.1").findings if f.rule.id == "placement.accuracy"]
+    (place,) = [f.complaint.place for f in found if f.cell.endswith("/Offline")]
+    assert place.file == f"{CELL}/{ACCURACY}/{DETAIL}"
+    line = (tree / place.file).read_text().splitlines()[place.line - 1]
+    assert '"key": "effective_scenario", "value": "SingleStream"' in line
+
+
+def test_an_accuracy_run_that_names_no_scenario_is_named(tree: Path) -> None:
+    say(ACCURACY, "effective_scenario", '""', tree)
+    assert ("accuracy", "a run of nothing", "a run of Offline", "") in place(tree)
+
+
+def test_results_of_a_benchmark_that_the_round_does_not_have_are_verified_without_its_rules(tree: Path) -> None:
+    (tree / CELL).parent.rename((tree / CELL).parents[1] / "mine")
+    for look in (check_tree, verify_tree):
+        found = look(tree, round_name="v6.1").findings
+        assert not [str(f.complaint) for f in found if f.rule.id == "internal.rule"]

@@ -213,3 +213,22 @@ def test_a_score_covers_the_samples_that_the_accuracy_run_issued(name: str, tree
     counts = r'"key": "(effective_accuracy_sample_count|qsl_reported_total_count)"'
     write(log, "".join(line for line in log.read_text().splitlines(keepends=True) if not re.search(counts, line)))
     assert say() == []  # a log that does not say how many
+
+
+@pytest.mark.parametrize(
+    ("scenario", "key", "same"),
+    [
+        ("SingleStream", "early_stopping_latency_ss", True),
+        ("MultiStream", "early_stopping_latency_ms", True),
+        ("Offline", "result_samples_per_second", False),
+    ],
+)
+def test_a_score_of_streams_is_also_stated_as_queries_per_second(
+    tree: Path, scenario: str, key: str, same: bool
+) -> None:
+    test = tree / TOP / "resnet" / scenario / "TEST04"
+    set_log(test / "performance/run_1", key, 1_000_000)
+    verdict = test / "verify_performance.txt"
+    verdict.write_text(re.sub(r"(?m)^Test score = .*$", "Test score = 1000", verdict.read_text()))
+    found = [f for f in verify_tree(tree).findings if f.rule.id == "compliance.scores"]
+    assert [f.complaint.found for f in found] == ([] if same else ["test score 1000"])

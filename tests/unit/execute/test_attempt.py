@@ -1,0 +1,140 @@
+"""Attempts that an older version began are read as it meant them."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.execute.attempt import Intent, MachineFacts, ServerAccess, create, read
+from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
+from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, LatencyLimits, Metric
+from reconciler.resource.inputs import Role
+from reconciler.resource.kinds import Address
+from reconciler.resource.records import RecordedFact
+from reconciler.resource.settings import CellSettings
+
+RUN = "Run:open/box/digits/Offline/performance"
+FIRST: dict[str, Any] = {
+    "format": 1,
+    "id": "2026-1",
+    "address": RUN,
+    "key": "k" * 64,
+    "revision": 1,
+    "started": "2026",
+    "inputs": {"batch": [4, "specs/a.yaml:3"]},
+    "settings": {"target_qps": "10"},
+}
+RULED = {
+    "ruled.metric": ["result_samples_per_second", "samples/s", 2, True],
+    "ruled.accuracy_log": [1, 2, 3],
+    "ruled.bars": [["acc", "75.5", None], ["tokens", "1", "9"]],
+    "ruled.bars_bind": True,
+}
+ENDPOINTS = {
+    "ruled.endpoints_limits": ["1", None, "3"],
+    "ruled.endpoints_audits": {"TEST04": "output_caching_test"},
+    "ruled.endpoints_tokens": ["7", "8"],
+    "ruled.endpoints_single": True,
+    "ruled.min_duration": 600,
+}
+RULES = RuleContext(
+    metric=Metric("result_samples_per_second", "samples/s", 2, lower_is_better=True),
+    accuracy_log=AccuracyLogRule(1, 2, 3),
+    bars=(Bar("acc", Decimal("75.5"), None), Bar("tokens", Decimal(1), Decimal(9))),
+    bars_bind=True,
+)
+
+
+def upgraded(folder: Path, **settings: object) -> Intent:
+    written = {**FIRST, "settings": {**FIRST["settings"], **settings}}
+    (folder / "attempt.json").write_text(json.dumps(written))
+    attempt = read(folder)
+    assert attempt is not None
+    assert attempt.folder == folder
+    return attempt.intent
+
+
+def intend(**more: Any) -> Intent:
+    inputs = {"batch": (4, "specs/a.yaml:3")}
+    settings = CellSettings({"target_qps": "10"})
+    return Intent("2026-1", Address.parse(RUN), "k" * 64, 1, "2026", inputs, settings, **more)
+
+
+@pytest.mark.parametrize(
+    ("settings", "more"),
+    [
+        ({}, {}),
+        (RULED, {"rules": RULES}),
+        ({"running.port": 80}, {"server": ServerAccess(80)}),
+        ({"running.port": 80, "running.log": "server.log"}, {"server": ServerAccess(80, "server.log")}),
+        ({"running.log": "server.log"}, {}),
+        ({"noted.machine.nodes": [{"name": "n1"}]}, {"machine": MachineFacts(({"name": "n1"},))}),
+        ({"evident.nodes.drivers": ["550"]}, {"machine": MachineFacts(drivers=("550",))}),
+        ({"noted.machine.shared_with": "bob"}, {"machine": MachineFacts(shared_with="bob")}),
+        (
+            {"known_answers": {"reasons": []}, "response_dtype": "int32"},
+            {"known_answers": {"reasons": []}, "response_dtype": "int32"},
+        ),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_what_stood_among_the_settings_of_the_first_format_has_its_own_place(
+    tmp_path: Path, settings: dict[str, object], more: dict[str, Any]
+) -> None:
+    assert upgraded(tmp_path, **settings) == intend(**more)
+
+
+def test_rules_of_the_first_format_are_those_of_their_positions(tmp_path: Path) -> None:
+    rules = upgraded(tmp_path, **RULED, **ENDPOINTS).ruling
+    assert rules.endpoints == EndpointsContext(
+        limits=LatencyLimits(Decimal(1), None, Decimal(3)),
+        audits={"TEST04": "output_caching_test"},
+        mean_tokens=(Decimal(7), Decimal(8)),
+        single_score=True,
+        min_duration=600,
+    )
+    assert (rules.answers_compared, rules.performance_checked) == (False, True)
+    told = {"ruled.answers_compared": True, "ruled.judged": False}
+    rules = upgraded(tmp_path, **{**RULED, **ENDPOINTS, **told, "ruled.endpoints_tokens": []}).ruling
+    assert (rules.answers_compared, rules.performance_checked) == (True, False)
+    assert rules.endpoints is not None
+    assert rules.endpoints.mean_tokens is None
+
+
+def test_an_attempt_of_today_is_read_as_it_was_begun(tmp_path: Path) -> None:
+    intent = intend(rules=RULES, server=ServerAccess(80, "log"), machine=MachineFacts(drivers=("550",)))
+    attempt = create(tmp_path, intent)
+    assert read(attempt.folder) == attempt
+    document = json.loads((attempt.folder / "attempt.json").read_text())
+    for wrong in ({**document, "format": 3}, {**document, "key": 7}, {"format": 2}, {}, []):
+        (attempt.folder / "attempt.json").write_text(json.dumps(wrong))
+        assert read(attempt.folder) is None
+    (attempt.folder / "attempt.json").unlink()
+    assert read(attempt.folder) is None
+
+
+@pytest.mark.parametrize(
+    ("machine", "facts"),
+    [
+        (MachineFacts(), {}),
+        (MachineFacts(nodes=()), {"machine.nodes": RecordedFact([], Role.NOTE)}),
+        (
+            MachineFacts(({"name": "n1"},), ("550", "560"), "bob"),
+            {
+                "machine.nodes": RecordedFact([{"name": "n1"}], Role.NOTE),
+                "nodes.drivers": RecordedFact(["550", "560"], Role.EVIDENCE),
+                "machine.shared_with": RecordedFact("bob", Role.NOTE),
+            },
+        ),
+    ],
+    ids=["nothing", "no nodes", "all"],
+)
+def test_drivers_are_evidence_and_the_rest_of_a_machine_is_a_note(
+    machine: MachineFacts, facts: dict[str, RecordedFact]
+) -> None:
+    assert machine.facts() == facts
+    assert ServerAccess(80).url == "http://127.0.0.1:80"

@@ -25,6 +25,7 @@ LONG = (
     "tests/mig",
     "tests/unit/execute/test_child.py",
     "tests/unit/execute/test_ray_jobs.py",
+    "tests/unit/record/test_transfer.py",
     "tests/unit/controller",
     "tests/unit/tree/check/test_damage.py",
     "tests/unit/tree/verify/test_hostile.py",

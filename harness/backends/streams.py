@@ -112,6 +112,7 @@ class StreamSession(ABC):
             after = at + count_rows(batch)
             for array, part in zip(whole, parts, strict=True):
                 array[at:after] = part
+            del parts, part
             at = after
         return whole
 
@@ -134,4 +135,5 @@ class StreamSession(ABC):
                 self._plan.failed(token, error)
             else:
                 self._plan.completed(token, outputs)
+                del outputs  # before the next batch needs memory
             self._room.give_back()

@@ -39,10 +39,12 @@ def make_responses(found: Rows, indices: Sequence[int], side: int) -> list[Rows]
         )
     if len(found) == 1:  # which takes half as long by itself as what follows
         return [make_response(indices[0], found[0], side)]
-    enough = found[:, :, 4] >= THRESHOLD
-    counts = enough.sum(axis=1)
-    rows = _make_rows(np.repeat(np.asarray(indices), counts), found[enough], side)
-    return [rows[first:last] for first, last in pairwise((0, *counts.cumsum().tolist()))]
+    rows = found.reshape(-1, FOUND)
+    kept = np.flatnonzero(rows[:, 4] >= THRESHOLD)
+    images = kept // found.shape[1]
+    made = _make_rows(np.asarray(indices)[images], rows[kept], side)
+    ends = np.searchsorted(images, np.arange(len(found)), "right").tolist()
+    return [made[first:last] for first, last in pairwise((0, *ends))]
 
 
 def _make_rows(index: int | NDArray[np.intp], kept: Rows, side: int) -> Rows:

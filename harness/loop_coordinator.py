@@ -35,12 +35,12 @@ class InFlight:
         """Submit batches while there are rows, and room for them."""
         while self._free and self.rows.waiting:
             shares, pool = self.rows.cut(), self._free.pop()
+            self._number += 1
             try:
                 self.rows.make_room(shares)
                 if not self.rows.in_place:
                     self._free = []  # this batch's rows are the only ones
                 rows = self.rows.write(shares, pool)
-                self._number += 1
                 self._batches[self._number] = (pool, shares)
                 self.rows.engine.submit(rows, [self._number])
             except Exception as error:

@@ -75,17 +75,23 @@ class LoopWorkers:
             while True:
                 fullest = max(self._engines.values(), key=lambda rows: rows.waiting)
                 if fullest.waiting >= fullest.size:
-                    return fullest, fullest.cut()
+                    return self._cut(fullest)
                 if self._answered:
                     return self._answered.popleft()
                 if self._begun and self._room:
                     self._room -= 1
                     return self._begun.popleft()
                 if fullest.waiting:
-                    return fullest, fullest.cut()
+                    return self._cut(fullest)
                 if self._closing:
                     return None
                 self._changed.wait()
+
+    def _cut(self, rows: RowBatches) -> tuple[RowBatches, list[Share]]:
+        shares = rows.cut()
+        if rows.waiting:  # enough for another: who asked for them woke one thread alone
+            self._changed.notify()
+        return rows, shares
 
     def _compute(self, stream: int, rows: RowBatches, shares: Sequence[Share]) -> None:
         try:

@@ -40,9 +40,10 @@ class RunningSample:
     def advance(self) -> Asked | LoopEnd:
         """To its next question, or to its end: what the loop itself computes, on any thread."""
         try:
-            return self.steps.send(self.outputs) if self.outputs else next(self.steps)
-        except StopIteration as end:
-            return LoopEnd(answer=np.ascontiguousarray(end.value))
+            try:
+                return self.steps.send(self.outputs) if self.outputs else next(self.steps)
+            except StopIteration as end:
+                return LoopEnd(answer=np.ascontiguousarray(end.value))
         except Exception as error:
             return LoopEnd(error=error)
 

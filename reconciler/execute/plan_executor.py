@@ -98,11 +98,11 @@ class PlanExecutor(Struct, dict=True):
         again all the same, as a run whose evidence never agrees, is left to people; so is what has another key each
         time, as a command's run that edits the command's code."""
         attempts = max(1, self.desired.by_address[step.change.address].attempts)
-        if interrupted := self.interrupted.get(step.change.key, 0):
+        names = _counted(step)
+        if interrupted := max(self.interrupted.get(name, 0) for name in names):
             settings = self.desired.detail(step.change.address).settings
             if interrupted > settings.number(f"{EXECUTOR}.{settings.queue}.retries", RETRIES):
                 return True
-        names = _counted(step)
         return any(self.failures.get(name, 0) >= attempts or self.made.get(name, 0) > attempts for name in names)
 
     def served(self, step: Step) -> Iterator[Outcome]:
@@ -200,7 +200,7 @@ class PlanExecutor(Struct, dict=True):
             self.made.update({name: self.made.get(name, 0) + 1 for name in names})
             self.used.update(dict.fromkeys((address, *step.shared), summary))
         elif finished.record.problem_class in INTERRUPTED:
-            self.interrupted[step.change.key] = self.interrupted.get(step.change.key, 0) + 1
+            self.interrupted.update({name: self.interrupted.get(name, 0) + 1 for name in names})
         else:
             more = outcome.status is Status.RETRY
             attempts = self.desired.by_address[address].attempts

@@ -222,6 +222,49 @@ def test_no_more_samples_are_under_way_than_there_may_be(kind: str, at_once: int
     assert max(most) <= at_once
 
 
+def test_the_rows_of_one_sample_are_computed_by_all_streams() -> None:
+    """A batch of each meets those of the others."""
+    streams = 4
+    together = threading.Barrier(streams)
+
+    class Meeting(Calling):
+        def compute_on(self, stream: int, rows: Rows) -> Outputs:
+            together.wait(timeout=30)
+            return super().compute_on(stream, rows)
+
+    def ask(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
+        (found,) = yield {"x": sample["x"][:, None]}
+        return found[:, 0]
+
+    told = Told()
+    session = LoopSession(Meeting, make_plan(told, streams=streams), ask)
+    session.place({"x": Ragged([np.arange(2 * streams * BATCH) + 100.0])})
+    session.submit(slice(0, 1), [0])
+    session.drain()
+    session.close()
+    assert told.failures == {}
+    assert told.answers == {0: (2 * np.arange(2 * streams * BATCH) + 200.0).tolist()}
+
+
+@every_engine
+def test_a_wrong_question_or_answer_fails_its_own_sample_alone(kind: str) -> None:
+    def ask(sample: Arrays) -> Generator[Arrays, Outputs, Any]:
+        (found,) = yield {"x": sample["x"][:1, None]}
+        if sample["x"][0] == 1:
+            yield {"y": sample["x"][:BATCH, None]}
+        return found[0] if sample["x"][0] != 2 else [[1], [1, 2]]
+
+    told = Told()
+    session = LoopSession(ENGINES[kind], make_plan(told, streams=1), ask, at_once=1)
+    session.place({"x": Ragged([np.full(BATCH, float(row)) for row in range(4)])})
+    for row in range(4):
+        session.submit(slice(row, row + 1), [row])
+    session.drain()
+    session.close()
+    assert told.answers == {0: [0.0], 3: [6.0]}
+    assert sorted(told.failures) == [1, 2]
+
+
 def test_an_engine_that_minds_zeros_computes_samples_all_the_same() -> None:
     """Where it computes on call it is first given a batch of zeros."""
 

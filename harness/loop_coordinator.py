@@ -20,9 +20,8 @@ class InFlight:
         self,
         events: SimpleQueue[Callable[[], None] | None],
         answered: Callable[[RunningSample], None],
-        failed: Callable[[RunningSample, BaseException], None],
     ) -> None:
-        self._events, self._answered, self._failed = events, answered, failed
+        self._events, self._answered = events, answered
         self._batches: dict[int, tuple[int, list[Share]]] = {}
         self._number = 0
         self.rows: RowBatches  # once the engine is loaded, which takes this object's methods
@@ -65,7 +64,7 @@ class InFlight:
     def _give_up(self, pool: int, shares: Sequence[Share], error: BaseException) -> None:
         self._free.append(pool)
         for running in self.rows.give_up(shares):
-            self._failed(running, error)
+            running.end(LoopEnd(error=error))
 
 
 class LoopCoordinator:
@@ -80,7 +79,8 @@ class LoopCoordinator:
 
     def expect(self, part: str) -> InFlight:
         """What the engine of a part has to tell when batches are done."""
-        return self._in_flight.setdefault(part, InFlight(self._events, self._advance, self._fail))
+        self._in_flight[part] = InFlight(self._events, self._advance)
+        return self._in_flight[part]
 
     def open(self, engines: Engines) -> None:
         self._engines = engines
@@ -107,9 +107,6 @@ class LoopCoordinator:
             event()
             for engine in self._in_flight.values():
                 engine.fill()
-
-    def _fail(self, running: RunningSample, error: BaseException) -> None:
-        running.end(LoopEnd(error=error))
 
     def _advance(self, running: RunningSample) -> None:
         """To the next rows that it asks for, or to its end."""

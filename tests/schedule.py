@@ -34,6 +34,7 @@ LONG = (
     "tests/unit/cli/test_package.py",
     "tests/passes/test_launchers.py",
     "tests/passes/test_services.py",
+    "tests/passes/test_token_services.py",
     "tests/passes/test_command_files.py",
     "tests/passes",
     "tests/unit/cli",

@@ -1,4 +1,4 @@
-"""A plan as text: steps by cell with reason and predicted time, what is blocked and why, drift, findings, the sum."""
+"""A plan as text: steps by cell with reason, what is blocked and why, drift, findings, the sum and its time."""
 
 from __future__ import annotations
 

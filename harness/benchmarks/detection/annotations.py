@@ -25,7 +25,7 @@ def read_annotations(path: Path, fix: str) -> dict[str, Any]:
     """Images, annotations and categories. Raises HarnessError naming the entry that is wrong, before anything is made
     of them. ``fix``: how to get the file once more."""
     document = read_json(path, fix)
-    parts = {name: document.get(name) for name in _PARTS} if isinstance(document, dict) else {}
+    parts: dict[str, Any] = {name: document.get(name) for name in _PARTS} if isinstance(document, dict) else {}
     if not parts or not all(isinstance(part, list) for part in parts.values()) or not parts["images"]:
         raise HarnessError(f"{path} does not list images, annotations and categories", "input", fix)
     problem = _find_problem(**parts)

@@ -79,7 +79,7 @@ class LoopWorkers:
         """What to do next, waiting for it; None at the end."""
         with self._changed:
             while True:
-                fullest = max(self._engines.values(), key=lambda rows: rows.waiting)
+                fullest = max(self._engines.values(), key=lambda rows: rows.waiting / rows.size)
                 if fullest.waiting >= fullest.size:
                     return self._cut(fullest)
                 if self._answered:

@@ -80,10 +80,13 @@ def test_transient_failure_is_tried_as_often_as_declared(tmp_path: Path) -> None
     assert (found["Retry", "Run accuracy"], found["Retry", "Run performance"]) == (3, 3)
 
 
+@pytest.mark.parametrize("declared", [{}, {"executor.slurm": True, "executor.slurm.retries": 0}])
 @pytest.mark.parametrize(("kind", "tries"), [("resources", 3), ("clock", 4)])
-def test_what_the_machine_did_to_a_run_is_over_the_next_time(kind: str, tries: int, tmp_path: Path) -> None:
-    """Three attempts are declared; a clock that was set uses up none of them."""
-    step, desired = plan_engine({})
+def test_what_the_machine_did_to_a_run_is_over_the_next_time(
+    kind: str, tries: int, declared: dict[str, object], tmp_path: Path
+) -> None:
+    """Three attempts are declared; a clock that was set uses up none of them, nor what its queue may begin again."""
+    step, desired = plan_engine(declared)
     own = {step.change.address: replace(desired.by_address[step.change.address], attempts=3)}
     desired = replace(desired, by_address={**desired.by_address, **own})
     failed = make_record(step, Ended.FAILED, problem="what it was", problem_class=kind)
@@ -125,7 +128,9 @@ def test_a_server_that_was_never_ready_leaves_its_place_to_others_at_once(
     assert getattr(services, "stops", 0) == stopped
 
 
-@pytest.mark.parametrize(("declared", "tries"), [({}, 4), ({"executor.slurm.retries": 1}, 2)])
+@pytest.mark.parametrize(
+    ("declared", "tries"), [({}, 4), ({"executor.slurm.retries": 1}, 2), ({"executor.slurm.retries": 0}, 1)]
+)
 def test_step_that_its_queue_ends_is_begun_again_as_often_as_declared(
     declared: dict[str, object], tries: int, tmp_path: Path
 ) -> None:

@@ -44,8 +44,8 @@ TOOL = f"mlperf-reconciler {__version__}"
 
 class Tries(Struct):
     """Of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted`` and ``clocked``:
-    those that a queue or the machine's clock ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that child processes took, ``waited`` that it
-    waited for machines and servers."""
+    those that a queue or the machine's clock ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that
+    child processes took, ``waited`` that it waited for machines and servers."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, int] = field(default_factory=dict)

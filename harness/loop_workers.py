@@ -13,6 +13,9 @@ from harness.backends import Outputs, Session
 from harness.qsl import Rows
 from harness.row_batches import Engines, RowBatches, Share, ask_next
 from harness.running_sample import LoopEnd, RunningSample
+from harness.stream_threads import start_streams
+
+_Work = RunningSample | tuple[RowBatches, list[Share]]
 
 
 @runtime_checkable
@@ -37,10 +40,14 @@ class LoopWorkers:
         self._changed = threading.Condition(threading.Lock())
         self._threads: list[threading.Thread] = []
         self._closing = False
+        self._broken: Exception | None = None  # why one of the threads cannot compute
 
     def begin(self, running: RunningSample) -> None:
         if not self._threads:
             self._start_threads()
+        if self._broken is not None:
+            running.end(LoopEnd(error=self._broken))
+            return
         with self._changed:
             self._begun.append(running)
             self._changed.notify()
@@ -53,27 +60,26 @@ class LoopWorkers:
             thread.join()
 
     def _start_threads(self) -> None:
-        for stream in range(self._streams):
-            thread = threading.Thread(target=self._serve, args=(stream,), name="loops", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        self._threads, self._broken = start_streams(self._streams, self._begin_stream, self._serve, "loops")
 
     # From here on everything runs on the threads.
 
-    def _serve(self, stream: int) -> None:
+    def _begin_stream(self, stream: int) -> None:
         for rows in self._engines.values():
             _callable(rows).begin_stream(stream)
+
+    def _serve(self, stream: int) -> None:
         while (work := self._take()) is not None:
             if isinstance(work, RunningSample):
                 self._advance(work)
             else:
                 self._compute(stream, *work)
 
-    def _take(self) -> RunningSample | tuple[RowBatches, list[Share]] | None:
+    def _take(self) -> _Work | None:
         """What to do next, waiting for it; None at the end."""
         with self._changed:
             while True:
-                fullest = max(self._engines.values(), key=lambda rows: rows.waiting)
+                fullest = max(self._engines.values(), key=lambda rows: rows.waiting / rows.size)
                 if fullest.waiting >= fullest.size:
                     return self._cut(fullest)
                 if self._answered:

@@ -113,9 +113,10 @@ class LoopSession:
             finish(answer, error)
             self._room.give_back()
 
-        self._room.take()
         sample = {name: array[row] for name, array in self._samples.items()}
-        self._driver.begin(RunningSample(self._loop(sample), end))
+        running = RunningSample(self._loop(sample), end)
+        self._room.take()  # once nothing can raise, which would keep it
+        self._driver.begin(running)
 
 
 def _open(load: Callable[[LoadPlan], Session], plan: LoadPlan, coordinator: LoopCoordinator, part: str) -> Session:

@@ -54,14 +54,15 @@ class RowBatches:
 
     def make_room(self, shares: Sequence[Share]) -> bool:
         """For all pools, with the first batch: whether there was none. ``in_place`` is False afterwards if the engine
-        could not."""
+        could not. One that copies what it is given is given it by ``write``, once the rows are there."""
         if self._slots:
             return False
         rows = self.pools * self.size
         asked = shares[0][0].asked
         self._slots = {name: np.zeros((rows, *array.shape[1:]), array.dtype) for name, array in asked.items()}
-        self.engine.place(self._slots)
-        self.in_place = bool(getattr(self.engine, "reads_in_place", False))
+        if self.in_place:
+            self.engine.place(self._slots)
+            self.in_place = bool(getattr(self.engine, "reads_in_place", False))
         return True
 
     def write(self, shares: Sequence[Share], pool: int) -> slice:

@@ -273,17 +273,21 @@ def find_prefix(root: Path) -> str:
 def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
     """path → (blob id, bytes) of every regular file of a commit, below these folders or in all of it. Raises
     RepositoryError where git has lost one, or a partial clone lacks some of them and cannot fetch them."""
-    answer = ask(root, "ls-tree", "-r", "-l", "-z", commit_id, "--", *folders, fetch=True)
+    rows = dict(list_blob_rows(root, commit_id, folders, "-l"))
+    if lost := next((path for path, (_, size) in rows.items() if size == "BAD"), None):  # git's word for it
+        fix = "`git fsck` names what is lost; `git fetch --refetch` brings back what the remote has"
+        raise RepositoryError(f"commit {commit_id[:12]} is incomplete here: git has lost {lost}", fix=fix)
+    return {path: (blob, int(size)) for path, (blob, size) in rows.items()}
+
+
+def list_blob_rows(root: Path, commit_id: str, folders: Iterable[str], *more: str) -> Iterator[tuple[str, list[str]]]:
+    """path → what git says of each regular file of a commit behind its kind: the blob's id, and its size with "-l"."""
+    answer = ask(root, "ls-tree", "-r", *more, "-z", commit_id, "--", *folders, fetch=True)
     refuse_incomplete(answer, commit_id)
-    found = {}
     for row in answer.out.decode(errors="surrogateescape").split("\0"):
         facts, _, path = row.partition("\t")
-        if len(words := facts.split()) == 4 and words[1] == "blob" and words[3] != "-":
-            if words[3] == "BAD":  # git's word for the size of an object that it lost
-                fix = "`git fsck` names what is lost; `git fetch --refetch` brings back what the remote has"
-                raise RepositoryError(f"commit {commit_id[:12]} is incomplete here: git has lost {path}", fix=fix)
-            found[path] = (words[2], int(words[3]))
-    return found
+        if len(words := facts.split()) > 2 and words[1] == "blob":
+            yield path, words[2:]
 
 
 def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ On a warm cache it imports no YAML library, no pydantic and no git, and nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from reconciler.collector import pause_collector
-from reconciler.desired.state import Desired
+from reconciler.desired.state import Desired, Pins
 from reconciler.desired_cache import DesiredCache, load_desired
 from reconciler.diff.change import Change, Difference, Finding, InputChange, Work
 from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
@@ -44,7 +44,7 @@ from reconciler.record.decisions import read
 from reconciler.record.index import Damaged, Index, load, load_record
 from reconciler.resource.decisions import NONE, Decisions, find_freeze
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.pins import PinKind
+from reconciler.resource.pins import MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.records import Recorded
 from reconciler.resource.settings import Settings, Trial
 from reconciler.trial_paths import TrialPaths
@@ -88,7 +88,8 @@ def choose_quick(paths: RepositoryPaths, options: Options) -> tuple[TrialPaths, 
 
 class PlanResult(Struct, frozen=True):
     """One look at desired, recorded and observed state, and the plan that follows from it. ``sources``: locations of
-    files and folders whose bytes count, relative to the repository."""
+    files and folders whose bytes count, relative to the repository. ``recorded_sources``: those of models and datasets
+    that records alone answered for when the spec was compiled."""
 
     paths: RepositoryPaths
     tree: Path
@@ -100,6 +101,7 @@ class PlanResult(Struct, frozen=True):
     spec: dict[str, str]
     damaged: tuple[Damaged, ...] = ()
     sources: tuple[str, ...] = ()
+    recorded_sources: tuple[Pin, ...] = ()
     decisions: Decisions = NONE
 
 
@@ -170,8 +172,15 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
         spec=dict(state.spec),
         damaged=loaded.damaged,
         sources=sources,
+        recorded_sources=tuple(_list_recorded_sources(state.pins)),
         decisions=decisions,
     )
+
+
+def _list_recorded_sources(pins: Pins) -> Iterator[Pin]:
+    for pin, value in pins.values.items():
+        if pin.name in MADE_OF_SOURCES and value is not None and pins.origins.get(pin) == "record":
+            yield pin
 
 
 def find_tree(paths: RepositoryPaths, desired: Desired) -> Path:

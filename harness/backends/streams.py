@@ -17,6 +17,7 @@ from harness.numa import stay_beside
 from harness.placement import place_workers
 from harness.pool import BatchRoom
 from harness.qsl import Arrays, Rows, count_rows, split_rows
+from harness.stream_threads import start_streams
 
 _AHEAD = 1024  # batches of an Offline query that wait for a stream, at most
 
@@ -56,6 +57,7 @@ class StreamSession(ABC):
         # the cores that compute, for each batch anew.
         self._room = BatchRoom(_AHEAD, _AHEAD // 2) if plan.scenario == "Offline" else BatchRoom(depth, depth - 1)
         self._threads: list[threading.Thread] = []
+        self._broken: Exception | None = None  # why one of them cannot compute
 
     def place(self, samples: Arrays) -> None:
         if self._plan.collate is not None:
@@ -79,7 +81,11 @@ class StreamSession(ABC):
 
     def submit(self, rows: Rows, token: Token) -> None:
         if not self._threads:
-            self._start_threads()
+            self._threads, self._broken = start_streams(
+                self._workers, self.begin_stream, self._serve, self._engine.backend
+            )
+        if self._broken is not None:
+            raise self._broken
         self._room.take()
         self._work.put((rows, token))
 
@@ -119,14 +125,7 @@ class StreamSession(ABC):
     def _begin(self, stream: int) -> None:  # noqa: B027 - most have nothing to do
         """On the thread of each stream, before its first batch."""
 
-    def _start_threads(self) -> None:
-        for stream in range(self._workers):
-            thread = threading.Thread(target=self._serve, args=(stream,), name=self._engine.backend, daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
     def _serve(self, stream: int) -> None:
-        self.begin_stream(stream)
         while (item := self._work.get()) is not None:
             rows, token = item
             try:

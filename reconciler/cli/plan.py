@@ -21,6 +21,7 @@ from reconciler.cli.shared.plan_options import (
     find_line_commits,
     list_cells,
     list_early_remarks,
+    list_moved_sources,
 )
 from reconciler.event_log import add_context, facts, open_log
 from reconciler.observed.pass_in_progress import find_pass_in_progress
@@ -92,7 +93,8 @@ def command(
     limit = None if show_all else LIMIT
     commits = find_line_commits(paths, collect_shown_origins(seen.plan, limit))
     say(render_plan_text(seen.plan, commits=commits, limit=limit, paint=choose_paint()))
-    for line in (*seen.desired.notes, *render_scratch_sources(seen.plan, seen.desired), *list_early_remarks(seen)):
+    scratch = render_scratch_sources(seen.plan, seen.desired)
+    for line in (*seen.desired.notes, *scratch, *list_moved_sources(seen), *list_early_remarks(seen)):
         say(line)
     if running := find_pass_in_progress(paths):
         say(f"{running} What it does is still in this plan.")

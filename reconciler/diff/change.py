@@ -14,12 +14,13 @@ from reconciler.resource.kinds import Address, Cell
 
 
 class Action(StrEnum):
-    NOOP = "NoOp"
+    """What is to be done. Of what needs nothing there is no change; `why` calls that NoOp."""
+
     CREATE = "Create"
     REPLACE = "Replace"
 
 
-SYMBOL = {Action.NOOP: " ", Action.CREATE: "+", Action.REPLACE: "~"}
+SYMBOL = {Action.CREATE: "+", Action.REPLACE: "~"}
 
 
 class Reason(StrEnum):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Action, Change, Chosen, Difference, Finding
+from reconciler.diff.change import Change, Chosen, Difference, Finding
 from reconciler.diff.compliance import AUDIT_FAILS
 from reconciler.observed.state import Observed
 from reconciler.resource.conditions import NOT_REQUIRED, CellStatus, Condition, ConditionStatus, find_worst
@@ -60,7 +60,7 @@ def summarise_cells(
     blocked: Mapping[Address, str] | None = None,
 ) -> tuple[CellStatus, ...]:
     """Every declared cell with its conditions and what it measured. ``blocked``: a step's address → what stops it."""
-    changes = {change.key: change for change in difference.changes if change.action is not Action.NOOP}
+    changes = {change.key: change for change in difference.changes}
     stops = {c.key: stop for c in difference.changes if (stop := (blocked or {}).get(c.address, ""))}
     summaries = {summary.id: summary for group in recorded.by_key.values() for summary in group}
     found = []

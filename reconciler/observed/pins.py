@@ -15,12 +15,12 @@ from reconciler.observed.code import hash_code
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import find_backend_version
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
-from reconciler.resource.pins import Pin, PinKind
+from reconciler.resource.pins import MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.settings import ACCURACY_DATASET, BUILD, HARNESS, SERVICE
 
 # Where the last record of a source stands, and under which name: a benchmark's file is part of its dataset.
-_KIND = {"model": Kind.MODEL, "dataset": Kind.DATASET, "benchmark": Kind.DATASET}
+_KIND = {**MADE_OF_SOURCES, "benchmark": Kind.DATASET}
 _HARNESS = f"{HARNESS}."  # a command's code and configurations, part of its runs
 _CLIENT = "client."  # what the official Endpoints client is made of, and reads
 _NAME = {"model": "source", "dataset": "source", "benchmark": "benchmark.code"}

@@ -19,7 +19,7 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.wording import shorten_value, show_acceptance
 
 LIMIT = 40  # headings shown before the rest is only counted
-_TONES = {Action.CREATE: Tone.GOOD, Action.REPLACE: Tone.DOUBT, Action.NOOP: Tone.FAINT}
+_TONES = {Action.CREATE: Tone.GOOD, Action.REPLACE: Tone.DOUBT}
 _WIDEST = 72
 _FEW = 4  # lines of one sort shown each by itself: drift, and what steps are blocked on
 _LONG = 12  # headings of a plan that is shown whole; a longer one shows what is alike once

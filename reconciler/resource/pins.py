@@ -5,6 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from reconciler.resource.kinds import Kind
+
+MADE_OF_SOURCES = {"model": Kind.MODEL, "dataset": Kind.DATASET}
+"""What is made of the source that a pin of this name finds, under the name of the pin's owner."""
+
 
 class PinKind(StrEnum):
     """The names under which pins enter a key: the digest of a file or folder, or an installed version."""

@@ -37,7 +37,8 @@ class Slurm(Group):
     retries: fields.CountOrNone = Field(
         None,
         description="How often a step is queued again within a pass when a node failed or its job was preempted, "
-        "beside the attempts of the cell; default: 3.",
+        "beside the attempts of the cell; default: 3. A run during which the machine's clock was set is repeated up to "
+        "three times in any case.",
     )
     take_over: fields.Milliseconds = Field(
         None,
@@ -81,7 +82,7 @@ class Ray(Group):
     retries: fields.CountOrNone = Field(
         None,
         description="How often a step is queued again within a pass when its node was lost, beside the attempts of the "
-        "cell; default: 3.",
+        "cell; default: 3. A run during which the machine's clock was set is repeated up to three times in any case.",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -34,18 +34,22 @@ class LevelRules(Struct, frozen=True):
 
 
 class TreeWalk(Struct):
-    """Holds one cell's logs at a time. ``total``: how many cells there are, for ``progress`` alone. ``remember`` is
-    called with each cell once its rules have been applied."""
+    """Holds one cell's logs at a time. ``remember`` is called with each cell once its rules have been applied."""
 
     rules: LevelRules
-    total: int
     remember: Callable[[CellView], None]
     origin: Origin = _nowhere
     progress: Progress | None = None
     _done: int = 0
+    _total: int = 0
 
-    def find(self, item: Survey) -> Iterator[TreeFinding]:
-        """Every finding about one tree, from its root to its cells."""
+    def find(self, surveys: Sequence[Survey]) -> list[TreeFinding]:
+        """Every finding about these trees. Cells are counted only where somebody is told how many there are."""
+        self._total = sum(item.total for item in surveys) if self.progress is not None else 0
+        return [finding for item in surveys for finding in self._tree(item)]
+
+    def _tree(self, item: Survey) -> Iterator[TreeFinding]:
+        """From its root to its cells."""
         if item.root.whole:
             yield from apply_rules(self.rules.root, item.root, About("", ""))
         for place in item.root.submitters:
@@ -73,7 +77,7 @@ class TreeWalk(Struct):
         for place in list_if_open(files.place.scenario_folders, system.name, benchmark):
             view = item.view(files.place, place, system, official)
             if self.progress is not None:
-                self.progress(self._done, self.total, str(view.cell))
+                self.progress(self._done, self._total, str(view.cell))
             with pass_over_closed():
                 yield from self.rules.cell(view, self._about(files.place, str(view.cell)))
                 self.remember(view)

@@ -17,15 +17,15 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files, is_below
+from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.detection.annotations import read_annotations, take_first
 from harness.benchmarks.images import Preprocess, decode_image, make_jpeg_rule, prepare_images
-from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_json, read_list, require_source
+from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_list, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 
 DTYPES = ("float32", "float16")
 ANNOTATIONS = "annotations.json"  # of a prepared dataset: those of its images
-_NEEDED = ("id", "file_name", "height", "width")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,43 +86,6 @@ def build_dataset(
     if calibration:
         prepare([source / name for name in calibration], output / "calibration.npy")
     (output / ANNOTATIONS).write_text(json.dumps(chosen), encoding="utf-8")
-
-
-def read_annotations(path: Path, fix: str) -> dict[str, Any]:
-    """Raises HarnessError naming what is wrong with the file."""
-    document = read_json(path, fix)
-    parts = (
-        {name: document.get(name) for name in ("images", "annotations", "categories")}
-        if isinstance(document, dict)
-        else {}
-    )
-    if not parts or not all(isinstance(part, list) for part in parts.values()) or not parts["images"]:
-        raise HarnessError(f"{path} does not list images, annotations and categories", "input", fix)
-    for number, image in enumerate(parts["images"]):
-        lacking = [name for name in _NEEDED if not isinstance(image, dict) or name not in image]
-        if lacking:
-            raise HarnessError(f"{path}: image {number} has no {lacking[0]}", "input", fix)
-        file = str(image["file_name"])
-        if not is_below(file):
-            raise HarnessError(f"{path}: {file} is not a path below the images' folder", "input", fix)
-    for number, item in enumerate(parts["annotations"] or ()):
-        if not isinstance(item, dict) or "image_id" not in item:
-            raise HarnessError(f"{path}: annotation {number} has no image_id", "input", fix)
-    for name in ("id", "file_name"):
-        values = [str(image[name]) for image in parts["images"]]
-        if len(set(values)) != len(values):
-            raise HarnessError(
-                f"{path} names {len(values) - len(set(values))} images twice, by their {name}", "input", fix
-            )
-    return parts
-
-
-def take_first(annotations: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """The first images, with what is annotated of them."""
-    images = annotations["images"][:count]
-    known = {image["id"] for image in images}
-    kept = [item for item in annotations["annotations"] if item["image_id"] in known]
-    return {**annotations, "images": images, "annotations": kept}
 
 
 def read_scaled(path: Path, side: int, *, again: str) -> NDArray[np.float32]:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.dlrm_v2.day_values import check_dense, check_labels, check_sparse, read_table_rows
 from harness.benchmarks.dlrm_v2.grouping import count_evaluated, group_pairs
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, SPARSE
 from harness.benchmarks.mapped_arrays import NPY, map_npy
@@ -30,18 +31,21 @@ DENSE_FILE, LABELS_FILE, SPARSE_FILE = "day_23_dense.npy", "day_23_labels.npy", 
 ROWS = 178_274_637  # of the day
 CALIBRATED = 128_000  # rows
 DTYPES = ("float32", "float16")
-_AT_ONCE = 1 << 16  # rows that a thread copies: 60 MB
+_AT_ONCE = 1 << 12  # rows that a thread copies: 4 MB, which a cache still holds once they were looked at
 _ZIP = b"PK\x03\x04"
 _LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
 _FIX = "bring it again, as `reconcile fetch dlrm-v2-99` says; nothing was prepared"
 
 
 class Day(NamedTuple):
-    """Arrays on disk, mapped: dense [rows, 13], labels [rows], and of each categorical feature [rows, values]."""
+    """Arrays on disk, mapped: dense [rows, 13], labels [rows], and of each categorical feature [rows, values].
+    ``tables``: how many rows the table of each has."""
 
+    folder: Path
     dense: np.ndarray
     labels: np.ndarray
     sparse: Sequence[np.ndarray]
+    tables: Sequence[int]
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
@@ -62,10 +66,15 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     calibrated = min(CALIBRATED, rows - evaluated)
     counter.stage("building", int(bounds[-1]) + calibrated)
     threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))
-    _copy(day, 0, int(bounds[-1]), dtype, output, "", threads, counter)
-    _copy(day, evaluated, calibrated, dtype, output, "calibration_", threads, counter)
-    np.save(output / "labels.npy", day.labels[: bounds[-1]].astype(np.float32))
-    np.save(output / "bounds.npy", bounds)
+    try:
+        np.save(output / "labels.npy", _take_labels(day, int(bounds[-1])))
+        np.save(output / "bounds.npy", bounds)
+        _copy(day, 0, int(bounds[-1]), dtype, output, "", threads, counter)
+        _copy(day, evaluated, calibrated, dtype, output, "calibration_", threads, counter)
+    except HarnessError:
+        for path in output.glob("*.npy"):
+            path.unlink()
+        raise
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:
@@ -96,7 +105,7 @@ def read_day(source: Path) -> Day:
         if len(array) != len(labels):
             problem = f"{source / name} has {len(array):,} rows, {LABELS_FILE} has {len(labels):,}"
             raise HarnessError(problem, "input", _FIX)
-    return Day(dense, labels.reshape(-1), sparse)
+    return Day(source, dense, labels.reshape(-1), sparse, read_table_rows(source))
 
 
 def _map_members(path: Path) -> Iterator[np.ndarray]:
@@ -123,10 +132,20 @@ def _map_members(path: Path) -> Iterator[np.ndarray]:
         yield map_npy(path, ["int32"], width, _FIX, offset=begins, name=f"/{number}.npy")
 
 
+def _take_labels(day: Day, count: int) -> np.ndarray:
+    taken = np.empty(count, np.float32)
+    for start in range(0, count, _AT_ONCE):
+        part = day.labels[start : min(start + _AT_ONCE, count)]
+        check_labels(part, start, day.folder / LABELS_FILE)
+        taken[start : start + len(part)] = part
+    return taken
+
+
 def _copy(
     day: Day, first: int, count: int, dtype: str, output: Path, prefix: str, threads: int, counter: Counter
 ) -> None:
-    """Rows into new files, a chunk at a time on each thread: copying lets go of the interpreter."""
+    """Rows into new files, a chunk at a time on each thread: copying lets go of the interpreter, and so does looking at
+    what is copied. Raises HarnessError for the first value that cannot be."""
     dense = npy.open_memmap(output / f"{prefix}dense.npy", "w+", np.dtype(dtype), (count, DENSE))
     sparse = npy.open_memmap(output / f"{prefix}sparse.npy", "w+", np.dtype("int32"), (count, SPARSE))
     places = np.cumsum((0, *MULTI_HOT)).tolist()
@@ -134,8 +153,11 @@ def _copy(
     def copy(start: int) -> None:
         end = min(start + _AT_ONCE, count)
         rows = slice(first + start, first + end)
-        dense[start:end] = day.dense[rows]
-        for array, left, right in zip(day.sparse, places, places[1:], strict=False):
+        with np.errstate(over="ignore"):  # what is too large is infinite, and refused
+            dense[start:end] = day.dense[rows]
+        check_dense(day.dense[rows], dense[start:end], rows.start, day.folder / DENSE_FILE)
+        for table, (array, left, right) in enumerate(zip(day.sparse, places, places[1:], strict=False)):
+            check_sparse(array[rows], day.tables[table], rows.start, day.folder / SPARSE_FILE, table)
             sparse[start:end, left:right] = array[rows]
         counter.bump(end - start)
 

@@ -5,6 +5,7 @@ Tables are cut to a few rows each, and features stay below them. The labels are 
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
 from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SPARSE_FILE
+from harness.benchmarks.dlrm_v2.day_values import TABLES
 from harness.benchmarks.dlrm_v2.grouping import SIZES, group_pairs
 from harness.benchmarks.dlrm_v2.layers import Shape, name_top
 from harness.benchmarks.dlrm_v2.network import MODEL, write_network
@@ -52,6 +54,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     np.save(data / LABELS_FILE, clicked.astype(np.int32)[:, None])
     members: dict[str, Any] = {str(number): array for number, array in enumerate(sparse)}
     np.savez(data / SPARSE_FILE, **members)
+    (data / TABLES).write_text(json.dumps(shape.rows) + "\n", encoding="ascii")
     (models / CHECKPOINT).mkdir()
     write_checkpoint(models / CHECKPOINT, weights)
 

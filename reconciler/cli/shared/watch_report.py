@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reconciler.cli.shared.watch_output import WatchOutput
-from reconciler.controller.backoff import Wait
+from reconciler.controller.backoff import WAITS, Wait
 from reconciler.controller.settings import WatchSettings
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.execute.outcome import Event
+from reconciler.execute.plan_executor import RETRIES
 from reconciler.plan.plan import Step
 from reconciler.planning import PlanResult
 from reconciler.quantities import show_duration
@@ -19,6 +20,7 @@ from reconciler.reconcile import PassReport
 from reconciler.render.plan import LIMIT, render_plan_text, summarise_plan
 from reconciler.render.progress import count_outcomes, name_step
 from reconciler.resource.embargo import explain_refusal, make_embargo
+from reconciler.result_formats.clocks import CLOCK
 
 _SPEC = "the spec"
 
@@ -37,6 +39,11 @@ class WatchReport:
         self._output.step(event)
 
     def report_next_try(self, step: Step, wait: Wait) -> None:
+        if wait.kind == CLOCK and wait.tries == RETRIES + 1:  # as many as a pass makes, and none went well since
+            every = show_duration(WAITS[CLOCK][1])
+            text = f"{name_step(step)}: the clock of its machine was set, or ran at another speed, in {wait.tries} runs"
+            fix = f"let its time synchronisation settle, or slew the clock; meanwhile a pass tries again each {every}"
+            self.say("clock", f"{text} in a row\nfix: {fix}", address=str(step.change.address), tries=wait.tries)
         self._output.line(f"{step.change.address}: next try in {show_duration(wait.seconds)}")
 
     def report_unwatched(self, problem: str) -> None:

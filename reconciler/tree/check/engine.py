@@ -62,13 +62,12 @@ def _check(
     facts: list[Facts] = []
     walk = TreeWalk(
         LevelRules(check_cell, ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES),
-        sum(item.total for item in surveys) if progress is not None else 0,
         lambda view: facts.append(read_facts(view)),
         origin,
         progress,
     )
     with pause_collector():
-        findings = [finding for item in surveys for finding in walk.find(item)]
+        findings = walk.find(surveys)
     roots = [*((item.root.path, item.root.shown) for item in surveys), (path, "")]
     return TreeReport(
         root=str(path),

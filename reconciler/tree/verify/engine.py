@@ -78,11 +78,9 @@ def verify_tree(
 def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress: Progress | None) -> TreeReport:
     memory = _Memory()
     rules = LevelRules(verify_cell, system=SYSTEM_CONTRADICTIONS, benchmark=BENCHMARK_CONTRADICTIONS)
-    walk = TreeWalk(
-        rules, sum(item.total for item in surveys) if progress is not None else 0, memory.add, progress=progress
-    )
+    walk = TreeWalk(rules, memory.add, progress=progress)
     with pause_collector():
-        found = [finding for item in surveys for finding in walk.find(item)]
+        found = walk.find(surveys)
     pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
     found += verify_copied_logs(memory.facts, memory.files, pairs)
     found += verify_edited_copies(memory.facts, memory.files, memory.fingerprints, pairs)

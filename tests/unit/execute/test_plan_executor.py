@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -80,10 +80,13 @@ def test_transient_failure_is_tried_as_often_as_declared(tmp_path: Path) -> None
     assert (found["Retry", "Run accuracy"], found["Retry", "Run performance"]) == (3, 3)
 
 
+@pytest.mark.parametrize("declared", [{}, {"executor.slurm": True, "executor.slurm.retries": 0}])
 @pytest.mark.parametrize(("kind", "tries"), [("resources", 3), ("clock", 4)])
-def test_what_the_machine_did_to_a_run_is_over_the_next_time(kind: str, tries: int, tmp_path: Path) -> None:
-    """Three attempts are declared; a clock that was set uses up none of them."""
-    step, desired = plan_engine({})
+def test_what_the_machine_did_to_a_run_is_over_the_next_time(
+    kind: str, tries: int, declared: dict[str, object], tmp_path: Path
+) -> None:
+    """Three attempts are declared; a clock that was set uses up none of them, nor what its queue may begin again."""
+    step, desired = plan_engine(declared)
     own = {step.change.address: replace(desired.by_address[step.change.address], attempts=3)}
     desired = replace(desired, by_address={**desired.by_address, **own})
     failed = make_record(step, Ended.FAILED, problem="what it was", problem_class=kind)
@@ -125,7 +128,9 @@ def test_a_server_that_was_never_ready_leaves_its_place_to_others_at_once(
     assert getattr(services, "stops", 0) == stopped
 
 
-@pytest.mark.parametrize(("declared", "tries"), [({}, 4), ({"executor.slurm.retries": 1}, 2)])
+@pytest.mark.parametrize(
+    ("declared", "tries"), [({}, 4), ({"executor.slurm.retries": 1}, 2), ({"executor.slurm.retries": 0}, 1)]
+)
 def test_step_that_its_queue_ends_is_begun_again_as_often_as_declared(
     declared: dict[str, object], tries: int, tmp_path: Path
 ) -> None:
@@ -175,40 +180,6 @@ def test_child_that_is_killed_says_by_which_signal(tmp_path: Path) -> None:
     failed = [o for o in report.outcomes if o.status is not Status.DONE]
     assert {o.step.change.address.label for o in failed} == {"Run accuracy", "Run performance"}
     assert all("signal 9" in o.message for o in failed)
-
-
-class Server:
-    """The services of a pass, whose one server starts or does not."""
-
-    server = None
-
-    def __init__(self, finished: Finished) -> None:
-        self.finished, self.stopped = finished, 0
-
-    def start(self, *_: Any) -> Finished:
-        return self.finished
-
-    def stop(self) -> None:
-        self.stopped += 1
-
-
-@pytest.mark.parametrize(("ended", "lives"), [(Ended.DONE, True), (Ended.FAILED, False)])
-def test_a_server_that_did_not_start_gives_its_machine_back_at_once(ended: Ended, lives: bool, tmp_path: Path) -> None:
-    """Whatever of it has begun holds accelerators and the lock of servers, which other passes wait for."""
-    step, desired = plan_engine({})
-    resource = replace(desired.by_address[step.change.address], upstream=())
-    desired = replace(desired, by_address={**desired.by_address, step.change.address: resource})
-    record = make_record(step, ended, problem="" if lives else "its port is taken")
-    server = Server(replace(finish(tmp_path, record), lives=lives))
-    walk = PlanExecutor(
-        desired,
-        make_context(tmp_path),
-        lambda _: None,
-        lambda done: summarize(done.record, "x"),
-        {},
-        services=cast(Any, server),
-    )
-    assert (walk.start(step).status is Status.DONE, server.stopped) == (lives, 0 if lives else 1)
 
 
 @pytest.mark.parametrize(

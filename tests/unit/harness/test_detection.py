@@ -109,15 +109,37 @@ def test_samples_are_in_the_order_of_the_annotations_and_of_the_declared_type(
     assert np.array_equal(samples[0], prepared(data / layout.images / images[0]["file_name"]).astype(np.float16))
 
 
+def first(document: Any) -> Any:
+    return document["annotations"][0]
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
         (lambda d: d["images"][1].pop("width"), "image 1 has no width"),
+        (lambda d: d["images"][1].update(width=0), "image 2 has the width 0, which is none"),
+        (lambda d: d["images"][1].update(height="480"), "image 2 has the height '480', which is none"),
         (lambda d: d["images"][1].update(id=d["images"][0]["id"]), "names 1 images twice, by their id"),
+        (lambda d: d["images"][1].update(id=[2]), "image 1 has an id that is neither a number nor a text"),
         (lambda d: d["images"][1].update(file_name="../../x.jpg"), "is not a path below the images' folder"),
         (lambda d: d.pop("annotations"), "does not list images, annotations and categories"),
         (lambda d: d["images"].clear(), "does not list images, annotations and categories"),
         (lambda d: d["images"][2].update(file_name="gone.jpg"), "1 is missing: val2017/gone.jpg"),
+        (lambda d: first(d).update(bbox=[1, 2, 3]), "annotation 1 has the box [1, 2, 3], which is not four numbers"),
+        (lambda d: first(d).update(bbox=[1, 2, 3, "4"]), "which is not four numbers"),
+        (lambda d: first(d).update(bbox=[float("nan"), 2, 3, 4]), "which is not four numbers"),
+        (lambda d: first(d).update(bbox=[1, 2, 10**400, 4]), "which is not four numbers"),
+        (lambda d: first(d).update(bbox=[1, 2, -3, 4]), "box [1, 2, -3, 4], whose width or height is below 0"),
+        (lambda d: first(d).update(bbox=[9000, 2, 3, 4]), "lies outside its image of 500 x 375 pixels"),
+        (lambda d: first(d).update(bbox=[1, -9, 3, 4]), "lies outside its image of 500 x 375 pixels"),
+        (lambda d: first(d).update(image_id=77), "annotation 1 is of image 77, which the file does not declare"),
+        (lambda d: first(d).update(image_id={}), "annotation 1 is of image {}, which the file does not declare"),
+        (lambda d: first(d).update(category_id=12), "annotation 1 is of category 12, which the file does not declare"),
+        (lambda d: first(d).pop("bbox"), "annotation 0 has no bbox (its id is 1)"),
+        (lambda d: first(d).update(id=2), "names 1 annotations twice, by their id, such as 2"),
+        (lambda d: first(d).update(area=None), "annotation 1 has the area None, which is none"),
+        (lambda d: first(d).pop("iscrowd"), "annotation 0 has no iscrowd"),
+        (lambda d: d["categories"].append("cat"), "category 80 has no id"),
     ],
 )
 def test_annotations_that_cannot_be_used_are_refused_before_anything_is_prepared(
@@ -128,8 +150,33 @@ def test_annotations_that_cannot_be_used_are_refused_before_anything_is_prepared
     with pytest.raises(HarnessError) as caught:
         build(ssd_resnet34, data)
     assert problem in str(caught.value)
+    assert str(data) in str(caught.value)
     assert caught.value.fix
     assert not list((tmp_path / "output").iterdir())
+
+
+def test_annotations_such_as_are_published_are_taken(rehearsals: Path, tmp_path: Path) -> None:
+    """A crowd, what a rounding moved over the border, and boxes of no width, of which COCO has some."""
+
+    def add(document: Any) -> None:
+        item, size = first(document), document["images"][0]
+        number = len(document["annotations"])
+        for box in (
+            [0, 0, size["width"], size["height"]],
+            [-0.4, -0.3, size["width"] + 0.8, 7],
+            [size["width"], size["height"], 0, 0],
+            [17.5, 3, 0.0, 12],
+        ):
+            number += 1
+            document["annotations"].append({**item, "id": number, "bbox": box, "area": 0, "iscrowd": 1})
+
+    data = copy_data(rehearsals, ssd_resnet34, tmp_path)
+    edit(data / coco2017.LAYOUT.annotations, add)
+    output = build(ssd_resnet34, data)
+    assert json.loads((output / "annotations.json").read_text())["annotations"][-1]["bbox"] == [17.5, 3, 0.0, 12]
+    found = [[0, 0.1, 0.1, 0.5, 0.5, 0.9, 1]]
+    log = AnswerLog(np.arange(1), (np.array(found, np.float32).tobytes(),), 0, 0)
+    assert ssd_resnet34.score(log, output, tmp_path)["objects"] == 1
 
 
 @BOTH

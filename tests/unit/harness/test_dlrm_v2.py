@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from harness.benchmarks import dlrm_v2  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.dlrm_v2 import criteo, scoring  # noqa: E402
 from harness.benchmarks.dlrm_v2.checkpoint import METADATA, open_checkpoint  # noqa: E402
+from harness.benchmarks.dlrm_v2.day_values import TABLES  # noqa: E402
 from harness.benchmarks.dlrm_v2.grouping import count_evaluated, group_pairs  # noqa: E402
 from harness.benchmarks.dlrm_v2.layers import Shape, list_weights, name_table  # noqa: E402
 from harness.benchmarks.dlrm_v2.rehearsal import CHECKPOINT, write_rehearsal  # noqa: E402
@@ -146,6 +148,110 @@ def test_a_damaged_file_is_named_and_nothing_is_prepared(
         build(folder)
     assert caught.value.fix
     assert not list((folder / "dataset").iterdir())
+
+
+def put(name: str, row: int, value: float, *, table: int = 0) -> Callable[[Path], None]:
+    """A value in one of the day's files, the last of its row."""
+
+    def change(data: Path) -> None:
+        if name != criteo.SPARSE_FILE:
+            array = np.load(data / name)
+            array[row, -1] = value
+            np.save(data / name, array)
+            return
+        with np.load(data / name) as archive:
+            members: dict[str, Any] = {member: archive[member] for member in archive.files}
+        members[str(table)][row, -1] = value
+        np.savez(data / name, **members)
+
+    return change
+
+
+def of_the_reference(change: Callable[[Path], None]) -> Callable[[Path], None]:
+    """Somebody's own day, whose tables are not cut."""
+
+    def change_both(data: Path) -> None:
+        (data / TABLES).unlink()
+        change(data)
+
+    return change_both
+
+
+CALIBRATED = 2 * int(group_pairs(700 * SAMPLES)[SAMPLES]) - 1  # the last row of the day
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        pytest.param(
+            put(criteo.SPARSE_FILE, 7, 100, table=20),
+            "multi_hot.npz/20.npy: row 7 has the value 100, and table 20 has rows 0 to 99",
+            id="beyond",
+        ),
+        pytest.param(
+            put(criteo.SPARSE_FILE, 7, -1, table=5),
+            "/5.npy: row 7 has the value -1, and table 5 has rows 0 to 2",
+            id="below",
+        ),
+        pytest.param(
+            of_the_reference(put(criteo.SPARSE_FILE, 7, 40_000_000, table=20)),
+            "/20.npy: row 7 has the value 40,000,000, and table 20 has rows 0 to 39,999,999",
+            id="beyond-the-reference",
+        ),
+        pytest.param(
+            put(criteo.SPARSE_FILE, CALIBRATED, 3, table=5),
+            f"/5.npy: row {CALIBRATED:,} has the value 3, and table 5",
+            id="calibration",
+        ),
+        pytest.param(put(criteo.LABELS_FILE, 5, 2), "labels.npy: row 5 has the label 2, not 0 or 1", id="label"),
+        pytest.param(put(criteo.LABELS_FILE, 5, -1), "labels.npy: row 5 has the label -1, not 0 or 1", id="negative"),
+        pytest.param(
+            put(criteo.DENSE_FILE, 9, np.nan),
+            "dense.npy: row 9 has nan as dense feature 12, no finite float32",
+            id="nan",
+        ),
+        pytest.param(
+            put(criteo.DENSE_FILE, 9, -np.inf),
+            "dense.npy: row 9 has -inf as dense feature 12, no finite float32",
+            id="infinite",
+        ),
+        pytest.param(
+            lambda data: (data / TABLES).write_text("[1, 2]"), "table_rows.json does not list the rows", id="tables"
+        ),
+    ],
+)
+def test_a_value_that_cannot_be_is_named_and_nothing_is_left(
+    folder: Path, change: Callable[[Path], None], problem: str
+) -> None:
+    change(folder / "data")
+    with pytest.raises(HarnessError, match=problem) as caught:
+        build(folder)
+    assert caught.value.fix
+    assert not list((folder / "dataset").iterdir())
+
+
+def test_the_largest_values_of_the_reference_are_taken(folder: Path) -> None:
+    largest = put(criteo.SPARSE_FILE, 7, 39_999_999, table=20)
+    of_the_reference(largest)(folder / "data")
+    put(criteo.DENSE_FILE, 9, 3e38)(folder / "data")
+    samples = criteo.load_samples(build(folder))
+    assert samples["sparse"][0][7].max() == 39_999_999
+    assert samples["dense"][0][9, -1] == np.float32(3e38)
+
+
+def test_a_dense_feature_too_large_for_the_samples_type_is_refused(folder: Path) -> None:
+    put(criteo.DENSE_FILE, 9, 1e6)(folder / "data")
+    with pytest.raises(HarnessError, match=r"row 9 has 1000000\.0 as dense feature 12, no finite float16"):
+        build(folder, dtype="float16")
+
+
+def test_a_value_in_the_last_of_many_parts_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(criteo, "_AT_ONCE", 64)
+    last = int(np.load(build(folder) / "bounds.npy")[-1]) - 1
+    put(criteo.SPARSE_FILE, last, 1 << 20, table=25)(folder / "data")
+    shutil.rmtree(folder / "dataset")
+    with pytest.raises(HarnessError, match=f"row {last:,} has the value 1,048,576"):
+        build(folder, threads=2)
 
 
 def test_without_the_mark_of_a_rehearsal_the_whole_day_must_be_there(folder: Path) -> None:

@@ -102,6 +102,43 @@ def test_failure_during_a_run_ends_it_with_a_reason(
     assert "Traceback" in ended.output or fault == "twice"
 
 
+BEGINNING = """
+from harness.backends.streams import StreamSession
+def begin_stream(self, stream):
+    if stream == {stream}:
+        raise ZeroDivisionError("broken on purpose")
+StreamSession.begin_stream = begin_stream
+"""
+LOOP = """
+def loop(sample):
+    (point,) = sample.values()
+    (scores,) = yield {"point": point[None]}
+    return highest_class([scores])
+"""
+
+
+@pytest.mark.parametrize(("stream", "streams"), [(0, 1), (0, 2), (1, 2)], ids=["only", "first", "second"])
+@pytest.mark.parametrize("scenario", QUEUED)
+@pytest.mark.parametrize("loop", ["", LOOP], ids=["batches", "loops"])
+def test_a_stream_that_cannot_begin_ends_the_run_with_its_reason(
+    loop: str, scenario: str, stream: int, streams: int, children: Children, artifacts: Artifacts, tmp_path: Path
+) -> None:
+    """Though another one could go on: that would be another run than the one that was asked for."""
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / "broken.py"
+    path.write_text(TINY.read_text(encoding="utf-8") + HEAD + loop + BEGINNING.replace("{stream}", str(stream)))
+    ended = children.run(
+        scenario,
+        backend="onnxruntime",
+        benchmark=path,
+        inputs=artifacts.inputs("onnxruntime"),
+        settings={"batch_size": 8, "streams": streams},
+    )
+    assert not ended.result.done
+    assert ended.result.problem_class in ("backend", "crash")
+    assert "broken on purpose" in ended.result.problem
+
+
 def test_failure_does_not_wait_for_the_end_of_the_schedule(
     children: Children, artifacts: Artifacts, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ import pytest
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.bert.squad import load_tokenizer, read_articles
 from harness.benchmarks.checking import read_sums
-from harness.benchmarks.detection.coco import read_annotations, take_first
+from harness.benchmarks.detection.annotations import read_annotations, take_first
 from harness.benchmarks.dlrm_v2 import criteo
 from harness.benchmarks.dlrm_v2.checkpoint import METADATA as MANIFEST
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
@@ -232,7 +232,7 @@ def dump(document: Any) -> bytes:
 COCO = dump(
     {
         "images": [{"id": n, "file_name": f"{n}.jpg", "height": 2, "width": 3} for n in (1, 2)],
-        "annotations": [{"image_id": 1, "id": 4, "bbox": [0, 0, 1, 1], "category_id": 1}],
+        "annotations": [{"image_id": 1, "id": 4, "bbox": [0, 0, 1, 1], "category_id": 1, "area": 1.0, "iscrowd": 0}],
         "categories": [{"id": 1}],
     }
 )

@@ -321,6 +321,114 @@ def test_a_loop_that_raises_or_asks_for_nothing_fails_its_sample(kind: str) -> N
     session.close()
 
 
+@every_engine
+def test_a_sample_that_cannot_be_built_keeps_no_place(kind: str) -> None:
+    """There is one place."""
+
+    def refuse(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
+        if sample["x"][0] < 200:
+            raise ValueError("odd")
+        return double_twice(sample)
+
+    told = Told()
+    session = LoopSession(ENGINES[kind], make_plan(told, streams=1), refuse, at_once=1)
+    session.place({"x": samples(4)})
+    for row in range(2):
+        with pytest.raises(ValueError, match="odd"):
+            session.submit(slice(row, row + 1), [row])
+    for row in range(2, 4):
+        session.submit(slice(row, row + 1), [row])
+    session.drain()
+    session.close()
+    assert sorted(told.answers) == [2, 3]
+
+
+def test_an_engine_that_copies_is_given_each_batch_once() -> None:
+    class Copying(Doubling):
+        def __init__(self, plan: LoadPlan) -> None:
+            super().__init__(plan, in_place=False)
+            self.given: list[list[float]] = []
+
+        def place(self, samples: Arrays) -> None:
+            super().place(samples)
+            self.given.append(self._placed.ravel().tolist())
+
+    inner: list[Copying] = []
+
+    def make(plan: LoadPlan) -> Session:
+        inner.append(Copying(plan))
+        return inner[0]
+
+    session = LoopSession(make, make_plan(Told(), streams=1), double_twice, at_once=1)
+    session.place({"x": Ragged([np.array([1.0, 2.0])])})
+    (answer,) = session.compute(slice(0, 1))
+    session.close()
+    assert answer.tolist() == [4, 8]
+    assert [given[0] for given in inner[0].given] == [1, 2, 4]
+
+
+def test_of_two_engines_the_one_with_a_full_batch_comes_first() -> None:
+    """However many rows the other one has, whose batches are larger."""
+    told, begun, go_on = Told(), [], threading.Event()
+
+    class Large(Calling):
+        batch_size = 16 * BATCH
+
+        def compute_on(self, stream: int, rows: Rows) -> Outputs:
+            begun.append("large")
+            return self.compute(rows)
+
+    class Small(Calling):
+        def compute_on(self, stream: int, rows: Rows) -> Outputs:
+            begun.append("small")
+            return super().compute_on(stream, rows)
+
+    def go(sample: Arrays) -> Generator[Asked, Outputs, np.ndarray]:
+        number = int(sample["x"][0])
+        begun.append(f"sample {number}")
+        if number == 0:
+            go_on.wait(timeout=30)  # all others wait to be begun
+        part, rows = ("small", BATCH) if number == 2 else ("large", 2 * BATCH)
+        (found,) = yield part, {"x": np.full((rows, 1), float(number))}
+        return found[0]
+
+    plan = replace(make_plan(told, streams=1), engine=Path("engines"))
+
+    def make(plan: LoadPlan) -> Session:
+        assert plan.engine is not None
+        return (Large if plan.engine.name == "large" else Small)(plan)
+
+    session = LoopSession(make, plan, go, parts={"large": (), "small": ()})
+    session.place({"x": Ragged([np.array([float(row)]) for row in range(5)])})
+    for row in range(5):
+        session.submit(slice(row, row + 1), [row])
+    go_on.set()
+    session.drain()
+    session.close()
+    assert begun == ["sample 0", "sample 1", "sample 2", "small", "sample 3", "sample 4", "large"]
+    assert told.answers == {row: [2.0 * row] for row in range(5)}
+
+
+def test_a_stream_that_cannot_begin_ends_every_sample_with_its_reason() -> None:
+    class Lame(Calling):
+        def begin_stream(self, stream: int) -> None:
+            super().begin_stream(stream)
+            if stream == 1:
+                raise ValueError("lame")
+
+    told = Told()
+    session = LoopSession(Lame, make_plan(told, streams=2), double_twice, at_once=1)
+    session.place({"x": samples(3)})
+    for row in range(3):
+        session.submit(slice(row, row + 1), [row])
+    session.drain()
+    with pytest.raises(ValueError, match="lame"):
+        session.compute(slice(0, 1))
+    session.close()
+    assert told.answers == {}
+    assert told.failures == dict.fromkeys(range(3), "lame")
+
+
 def test_samples_of_different_sizes_are_held_once_and_found_by_their_index() -> None:
     library_samples, placed = samples(10), {}
     library = SampleLibrary({"x": library_samples}, placed.update, pytest.fail)

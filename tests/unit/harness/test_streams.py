@@ -118,3 +118,18 @@ def test_outputs_that_do_not_last_or_differ_in_size_come_one_batch_at_a_time() -
         outputs=(Tensor("found", (-1, 2), "float32"),),
     )
     assert not Driver(Doubling, free).session.takes_several
+
+
+def test_a_stream_that_cannot_begin_refuses_every_batch() -> None:
+    class Lame(Doubling):
+        def _begin(self, stream: int) -> None:
+            if stream == 1:
+                raise RuntimeError("lame")
+
+    driver = Driver(Lame)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="lame"):
+            driver.submit([0, 1])
+    driver.session.drain()
+    driver.session.close()
+    assert driver.completed == {}

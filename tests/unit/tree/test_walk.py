@@ -32,6 +32,6 @@ def test_a_cell_that_was_looked_at_is_gone_without_the_collector(consistent: Pat
 
     (survey,) = survey_tree(consistent)
     with pause_collector():
-        list(TreeWalk(LevelRules(verify_cell), survey.total, remember).find(survey))
+        TreeWalk(LevelRules(verify_cell), remember).find([survey])
         assert len(views) == survey.total > 1
         assert [ref() for ref in (*views[:-1], *read)] == [None] * (len(views) - 1 + len(read))

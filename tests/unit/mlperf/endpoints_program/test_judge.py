@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,27 +14,15 @@ from reconciler.mlperf.endpoints_program.judge import (
     judge_point,
 )
 from reconciler.mlperf.endpoints_program.point import Distribution, MeasuredPoint, SteadyWindow, Warmup
-from reconciler.mlperf.endpoints_program.regions import compute_regions
-from reconciler.mlperf.endpoints_program.results import read_point
-from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
-
-_RULES = load_endpoints_rules()
-_REGIONS = compute_regions(64, 1, _RULES)
-_SEEDS = _RULES.find_seed_set("A")
-_RAN = read_point(Path(__file__).parent / "samples")
-_GOOD = replace(
-    _RAN,
-    duration_ns=700 * 10**9,
-    window=SteadyWindow(True, 0, 4, 192, 960, Decimal(650), {"tpot_p90": "Plateau"}),
-)
+from tests.unit.mlperf.endpoints_program.good_point import GOOD, REGIONS, RULES, SEEDS
 
 
 def found(point: MeasuredPoint, **options: Any) -> dict[str, Gravity]:
-    return {item.rule: item.weight for item in judge_point(point, _RULES, _REGIONS, **options)}
+    return {item.rule: item.weight for item in judge_point(point, RULES, REGIONS, **options)}
 
 
 def test_a_good_point_has_no_finding() -> None:
-    assert not found(_GOOD, dataset_size=192, seeds=_SEEDS)
+    assert not found(GOOD, dataset_size=192, seeds=SEEDS)
 
 
 @pytest.mark.parametrize(
@@ -53,33 +40,33 @@ def test_a_good_point_has_no_finding() -> None:
         ({"warmup": Warmup(10, whole_pass=False, salt=False, concurrency=5)}, "warmup-salt"),
         ({"issued": 200, "completed": 200}, "whole-passes"),
         ({"issued": 96, "completed": 96}, "min-query-count"),
-        ({"seeds": {**_GOOD.seeds, "model_seed": 42}}, "seed-runtime-match"),
+        ({"seeds": {**GOOD.seeds, "model_seed": 42}}, "seed-runtime-match"),
         ({"seeds": {}}, "seed-runtime-match"),
     ],
 )
 def test_what_the_client_does_not_enforce_is_found(change: dict[str, Any], rule: str) -> None:
-    assert found(replace(_GOOD, **change), dataset_size=192, seeds=_SEEDS)[rule] is Gravity.INVALID
+    assert found(replace(GOOD, **change), dataset_size=192, seeds=SEEDS)[rule] is Gravity.INVALID
 
 
 def test_a_short_window_in_a_long_run_is_a_warning() -> None:
-    window = replace(_GOOD.window or SteadyWindow(False), seconds=Decimal(500))
-    assert found(replace(_GOOD, window=window)) == {
+    window = replace(GOOD.window or SteadyWindow(False), seconds=Decimal(500))
+    assert found(replace(GOOD, window=window)) == {
         "point-duration": Gravity.WARNING,
         "steady-state-basis": Gravity.WARNING,
     }
 
 
 def test_a_run_without_window_falls_back_to_the_whole_run() -> None:
-    assert found(replace(_GOOD, window=None)) == {"steady-state-basis": Gravity.WARNING}
+    assert found(replace(GOOD, window=None)) == {"steady-state-basis": Gravity.WARNING}
 
 
 def test_above_32_requests_a_run_is_twice_as_long() -> None:
-    assert found(replace(_GOOD, concurrency=33))["point-duration"] is Gravity.INVALID
-    assert found(replace(_GOOD, concurrency=30)) == {}
+    assert found(replace(GOOD, concurrency=33))["point-duration"] is Gravity.INVALID
+    assert found(replace(GOOD, concurrency=30)) == {}
 
 
 def test_an_offline_run_has_no_latency_and_no_steady_state() -> None:
-    offline = replace(_GOOD, load_pattern="max_throughput", concurrency=192, streaming=False, window=None)
+    offline = replace(GOOD, load_pattern="max_throughput", concurrency=192, streaming=False, window=None)
     offline = replace(offline, tpot=Distribution(), duration_ns=1300 * 10**9)
     assert not found(offline, dataset_size=192)
     assert found(replace(offline, duration_ns=1100 * 10**9)) == {"point-duration": Gravity.INVALID}
@@ -100,18 +87,18 @@ def test_an_offline_run_has_no_latency_and_no_steady_state() -> None:
     ],
 )
 def test_the_status_follows_from_the_window(change: dict[str, Any], expected: tuple[str, str]) -> None:
-    window = replace(_GOOD.window or SteadyWindow(False), **change)
-    assert classify_window(window, 600, _RULES) == expected
+    window = replace(GOOD.window or SteadyWindow(False), **change)
+    assert classify_window(window, 600, RULES) == expected
 
 
 def test_any_difference_to_what_was_asked_is_found() -> None:
-    asked = AskedPoint(5, model="tiny", dataset="tiny_prompts", seeds=_SEEDS, min_duration_ms=1000)
-    assert not list(find_differences(_GOOD, asked))
-    other = AskedPoint(6, "agentic_inference", "big", "prompts", seeds=_SEEDS, min_duration_ms=2000)
-    texts = [item.text for item in find_differences(replace(_GOOD, seeds={}), other)]
+    asked = AskedPoint(5, model="tiny", dataset="tiny_prompts", seeds=SEEDS, min_duration_ms=1000)
+    assert not list(find_differences(GOOD, asked))
+    other = AskedPoint(6, "agentic_inference", "big", "prompts", seeds=SEEDS, min_duration_ms=2000)
+    texts = [item.text for item in find_differences(replace(GOOD, seeds={}), other)]
     assert len(texts) == 7
     assert texts[0] == "concurrency: asked for 6, the client ran 5"
     assert texts[-1] == "sample_index_rng_seed: asked for 586478644936801402, the client ran nothing"
-    seeds = {**_GOOD.seeds, "model_seed": 42}
-    (other_seed,) = find_differences(replace(_GOOD, seeds=seeds), asked)
+    seeds = {**GOOD.seeds, "model_seed": 42}
+    (other_seed,) = find_differences(replace(GOOD, seeds=seeds), asked)
     assert other_seed.text == "model_seed: asked for 9315206023656308754, the client ran 42"

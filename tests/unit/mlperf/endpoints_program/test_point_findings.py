@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,17 +20,9 @@ from reconciler.mlperf.endpoints_program.judge import (
     judge_logged,
     judge_point,
 )
-from reconciler.mlperf.endpoints_program.point import Distribution, SteadyWindow, Warmup
-from reconciler.mlperf.endpoints_program.regions import compute_regions
-from reconciler.mlperf.endpoints_program.results import read_point
-from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
+from reconciler.mlperf.endpoints_program.point import Distribution, Warmup
+from tests.unit.mlperf.endpoints_program.good_point import GOOD, REGIONS, RULES, SEEDS, WINDOW
 
-RULES = load_endpoints_rules()
-REGIONS = compute_regions(64, 1, RULES)
-SEEDS = RULES.find_seed_set("A")
-RAN = read_point(Path(__file__).parent / "samples")
-WINDOW = SteadyWindow(True, 0, 4, 192, 960, Decimal(650), {"tpot_p90": "Plateau"})
-GOOD = replace(RAN, duration_ns=700 * 10**9, window=WINDOW)
 SECOND = 10**9
 WHOLE_RUN = "whole-run metrics are official"
 PATTERNS = "a curve has concurrency, agentic_inference, max_throughput"

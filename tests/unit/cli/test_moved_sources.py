@@ -1,0 +1,82 @@
+"""A path that was changed to one that is not here, while records answer for what it named."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.main import main
+from reconciler.cli.shared.plan_options import list_moved_sources
+from tests.passes.repository import HERE, SPEC, Repository, make_repository, make_whole
+from tests.shared import make_once
+
+WRITTEN = "${MODELS}/net.onnx"
+SPEC_TEXT = (HERE / "source-model" / "spec.yaml").read_text(encoding="utf-8")
+
+
+def make(root: Path) -> Repository:
+    repository = make_repository(root, SPEC_TEXT.replace(WRITTEN, "models/net.onnx"))
+    repository.write("models/net.onnx", "first")
+    return repository
+
+
+@pytest.fixture
+def repository(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Repository:
+    """With a recorded model, made of models/net.onnx."""
+    made = make_once(tmp_path_factory, "moved-sources", lambda folder: make_whole(folder, make))
+    return made.copy(tmp_path / "repository")
+
+
+def test_a_path_that_names_nothing_here_is_told_while_the_record_counts(
+    repository: Repository, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.edit(SPEC, "models/net.onnx", "models/nett.onnx")
+    for _ in range(2):  # also of a compiled spec
+        seen = repository.look()
+        assert seen.plan.in_sync
+        (note,) = list_moved_sources(seen)
+        assert note.startswith("tiny: model.path names models/nett.onnx, which is not on this machine;")
+        assert "made of models/net.onnx" in note
+    monkeypatch.chdir(repository.root)
+    assert main(["plan"]) == 0
+    assert note in capsys.readouterr().out
+
+
+def test_a_clone_without_the_file_is_told_nothing(repository: Repository) -> None:
+    shutil.rmtree(repository.root / "models")
+    shutil.rmtree(repository.paths.index)
+    seen = repository.look()
+    assert seen.plan.in_sync
+    assert seen.recorded_sources
+    assert list_moved_sources(seen) == []
+
+
+def test_a_file_that_moved_is_told_nothing(repository: Repository) -> None:
+    repository.edit(SPEC, "models/net.onnx", "elsewhere/net.onnx")
+    assert list_moved_sources(repository.look())
+    (repository.root / "models").rename(repository.root / "elsewhere")
+    seen = repository.look()
+    assert seen.plan.in_sync
+    assert list_moved_sources(seen) == []
+
+
+def test_a_variable_with_another_value_is_no_other_path(
+    tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each machine has its own."""
+    monkeypatch.setenv("MODELS", str(repository.root / "models"))
+    repository.edit(SPEC, "models/net.onnx", WRITTEN)
+    repository.reconcile(rerun=("kind=Model",))
+    shutil.rmtree(repository.root / "models")
+    monkeypatch.setenv("MODELS", str(tmp_path / "nowhere"))
+    seen = repository.look()
+    assert seen.plan.in_sync
+    assert list_moved_sources(seen) == []
+    monkeypatch.delenv("MODELS")
+    assert list_moved_sources(repository.look()) == []
+    repository.edit(SPEC, WRITTEN, "${MODELS}/nett.onnx")
+    (note,) = list_moved_sources(repository.look())
+    assert "names ${MODELS}/nett.onnx" in note
+    assert str(tmp_path) not in note

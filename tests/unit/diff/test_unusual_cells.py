@@ -194,6 +194,18 @@ def accepted_and_measured_in_part(world: World) -> Told:
     return told
 
 
+def rendered_wrong(*files: tuple[str, str], by: Iterable[Callable[[Summary], Summary | None]] = ()) -> Story:
+    """A tree that was rendered, with files that are not as they were."""
+
+    def tell(world: World) -> Told:
+        desired = desire([NET])
+        world.settle(desired)
+        edit(world, *by)
+        return Told(desired, replace(render(world, desired), tree={str(NET.cell): files}))
+
+    return tell
+
+
 def freeze(*freezes: tuple[Cell | None, date | None], made: Callable[[Desired], Desired] = lambda d: d) -> Story:
     def tell(world: World) -> Told:
         desired = made(desire([NET, SERVER]))
@@ -225,9 +237,52 @@ def imported_inputs(*artifacts: Artifact, gone: Iterable[str] = ()) -> Story:
     return tell
 
 
-def drivers(first: Address, started: str) -> Story:
+def drivers(first: Address, started: str, *, forced: Iterable[Address] = ()) -> Story:
     """One of the two runs was made with another driver, at this time."""
-    return measured(by=[of(first, evidence=(("cpu", "x"), ("driver", "2")), started=started)])
+    return measured(by=[of(first, evidence=(("cpu", "x"), ("driver", "2")), started=started)], forced=forced)
+
+
+def tie(desired: Desired) -> Desired:
+    """As ``lean``; the accuracy run that stands for both belongs to a performance run of its own cell."""
+    tied = lean(desired)
+    return with_resources(
+        tied,
+        [replace(r, upstream=(*r.upstream, SERVED)) if r.address == SERVED_ACCURACY else r for r in tied.resources],
+    )
+
+
+def accepted_beside(*measured_since: Address, damaged: bool = False) -> Story:
+    """Accepted for one of two cells; what was made since for the inputs of now, or an engine of the other damaged."""
+
+    def tell(world: World) -> Told:
+        told = accept([NET, SERVER], [replace(NET, batch=2), replace(SERVER, batch=2)], NET.cell)(world)
+        for address in measured_since:
+            again(address, key=told.desired.by_address[address].key)(world)
+        if damaged:
+            own = Address(Kind.ENGINE, str(SERVER.cell))
+            world.summaries = [*world.summaries, *_made(world, told.desired, own)]
+            told.observed = Observed(artifacts={("objects", "bad"): CORRUPT})
+        return told
+
+    return tell
+
+
+def _made(world: World, desired: Desired, engine: Address) -> Iterator[Summary]:
+    """Everything of the engine's cell as it is declared now, the engine with bytes that are damaged."""
+    known = {s.address: s for s in world.summaries if engine.cell in (s.address.cell, *(a.cell for a in s.shared))}
+    for address in (engine, SERVED_ACCURACY, SERVED, Address(Kind.SCORE, str(SERVER.cell))):
+        like = known.get(address) or next(s for s in world.summaries if address in s.shared)
+        own = Artifact("engine", "bad", 1) if address == engine else Artifact("log", "good", 1)
+        upstream = (("run", f"Run/{SERVED_ACCURACY}"),) if address.kind is Kind.SCORE else ()
+        yield replace(
+            like,
+            id=f"{address.kind}/{address}",
+            address=address,
+            key=desired.by_address[address].key,
+            artifacts=(own,),
+            upstream=upstream,
+            shared=(),
+        )
 
 
 def repeated_since(address: Address, made: Callable[[Desired], Desired]) -> Story:
@@ -253,6 +308,9 @@ STORIES: dict[str, Story] = {
     "another's accuracy: the other is INVALID": invalid(SERVER.cell, lean),
     "another's accuracy: its own run is INVALID": invalid(NET.cell, lean),
     "another's accuracy: its own run is INVALID and tried again": invalid(NET.cell, lean, attempts=2),
+    "another's accuracy: the run that its run belongs to is forced": measured(
+        NET, SERVER, made=tie, forced=[SERVED]
+    ),
     "inferred: nothing happened": measured(
         made=infer,
         by=[of(TIMED, inferred=(("SingleStream", "7", "ms"),), efficiency=("3", "samples/J"), marks=("synthetic",))],
@@ -270,11 +328,16 @@ STORIES: dict[str, Story] = {
     ),
     "accepted: its engine is forced": accept([NET], [replace(NET, batch=2)], NET.cell, forced=[ENGINE]),
     "accepted: measured in part": accepted_and_measured_in_part,
+    "accepted: its engine was made since": accepted_beside(ENGINE),
+    "accepted: the engine of another cell is damaged": accepted_beside(damaged=True),
     "frozen: a cell": freeze((NET.cell, None)),
     "frozen: a cell, until a day": freeze((SERVER.cell, date(2026, 4, 1))),
     "frozen: all, and a cell until a day": freeze((NET.cell, date(2026, 4, 1)), (None, None)),
     "frozen: the cell that another is inferred from": freeze((NET.cell, date(2026, 4, 1)), made=infer),
     "frozen: the cell whose accuracy stands for another": freeze((SERVER.cell, date(2026, 4, 1)), made=lean),
+    "frozen: two cells of one accuracy run, until two days": freeze(
+        (SERVER.cell, date(2026, 4, 1)), (NET.cell, date(2026, 5, 1)), made=lean
+    ),
     "an engine fails that was made otherwise": fails_now,
     "the later of two engines is damaged": twice("two"),
     "the earlier of two engines is damaged": twice("one"),
@@ -302,6 +365,19 @@ STORIES: dict[str, Story] = {
     "an older accuracy run of another driver": drivers(SCORED, "2026-01-01T000000"),
     "a newer accuracy run of another driver": drivers(SCORED, "2026-01-02T000000"),
     "an accuracy run of another driver at the same time": drivers(SCORED, "2026-01-01T000005"),
+    "an older accuracy run of another driver, and the other run is forced": drivers(
+        SCORED, "2026-01-01T000000", forced=[TIMED]
+    ),
+    "a newer accuracy run of another driver that is forced": drivers(SCORED, "2026-01-02T000000", forced=[SCORED]),
+    "all that is measured has marks and a score": measured(
+        by=[
+            of(SCORE, metric=("76.1", "acc"), marks=("zeta", "quick")),
+            of(TIMED, marks=("synthetic", "alpha")),
+            of(SCORED, marks=("rehearsal", "quick")),
+        ]
+    ),
+    "two files of the tree are missing": rendered_wrong(("a", "missing"), ("b", "missing")),
+    "a score is too low of a cell that is rendered": rendered_wrong(by=[of(SCORE, problem="75 % of 76 %")]),
     "the performance run that an accuracy run belongs to was repeated": repeated_since(TIMED, follow),
     "the accuracy run that belongs to a performance run was repeated": repeated_since(SCORED, follow),
     "an accuracy run that belongs to another, at the same time": measured(

@@ -1,5 +1,5 @@
-"""What is said of cells unlike those that passes here measure alone: inferred, scored by another's run, accepted, frozen,
-imported, or with records and files that are not as a pass leaves them. Each with its conditions."""
+"""What is said of cells unlike those that passes here measure alone: inferred, scored by another's run, accepted,
+frozen, imported, or with records and files that are not as a pass leaves them. Each with its conditions."""
 
 from __future__ import annotations
 
@@ -308,9 +308,7 @@ STORIES: dict[str, Story] = {
     "another's accuracy: the other is INVALID": invalid(SERVER.cell, lean),
     "another's accuracy: its own run is INVALID": invalid(NET.cell, lean),
     "another's accuracy: its own run is INVALID and tried again": invalid(NET.cell, lean, attempts=2),
-    "another's accuracy: the run that its run belongs to is forced": measured(
-        NET, SERVER, made=tie, forced=[SERVED]
-    ),
+    "another's accuracy: the run that its run belongs to is forced": measured(NET, SERVER, made=tie, forced=[SERVED]),
     "inferred: nothing happened": measured(
         made=infer,
         by=[of(TIMED, inferred=(("SingleStream", "7", "ms"),), efficiency=("3", "samples/J"), marks=("synthetic",))],

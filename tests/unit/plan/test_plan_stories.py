@@ -70,10 +70,12 @@ def logs_are_missing(*kinds: Kind) -> tuple[World, Observed]:
 
 
 def restore(
-    policy: Policy = Policy(), frozen: tuple[Cell, ...] = (), forced: Iterable[Address] = (), **blocked: str
+    policy: Policy | None = None, frozen: tuple[Cell, ...] = (), forced: Iterable[Address] = (), because: str = ""
 ) -> Asked:
+    """``because``: why the performance run is blocked."""
     world, observed = logs_are_missing(Kind.RUN)
-    return Asked(desire([NET]), policy, world, observed, forced, {TIMED: why for why in blocked.values()}, frozen)
+    blocked = {TIMED: because} if because else {}
+    return Asked(desire([NET]), policy or Policy(), world, observed, forced, blocked, frozen)
 
 
 def rendered(**given: object) -> Asked:
@@ -128,9 +130,10 @@ STORIES: dict[str, Callable[[], Asked]] = {
     "an engine that is blocked": lambda: Asked(desire([NET]), blocked={ENGINE: "no compiler"}),
     "one cell that is blocked": lambda: Asked(THREE, blocked=all_of(THREE, OTHER)),
     "two cells of a benchmark that are blocked": lambda: Asked(THREE, blocked=all_of(THREE, NET, SERVER)),
-    "one of two cells that is blocked": lambda: Asked(desire([NET, replace(SERVER, batch=2)]), blocked={
-        Address(Kind.ENGINE, str(SERVER.cell)): "another machine"
-    }),  # fmt: skip
+    "one of two cells that is blocked": lambda: Asked(
+        desire([NET, replace(SERVER, batch=2)]),
+        blocked={Address(Kind.ENGINE, str(SERVER.cell)): "another machine"},
+    ),
     "one cell that is frozen": lambda: Asked(desire([NET, replace(SERVER, batch=2)]), frozen=(NET.cell,)),
     "two cells that are frozen": lambda: Asked(BOTH, frozen=(NET.cell, SERVER.cell)),
     "a frozen cell that is blocked": lambda: Asked(desire([NET]), frozen=(NET.cell,), blocked={ENGINE: "no compiler"}),

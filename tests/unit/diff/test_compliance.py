@@ -107,6 +107,24 @@ def repeated(*evidence: tuple[Address, str], denies: Iterable[int] = ()) -> Stor
     return tell
 
 
+def forced_beside_another_driver(world: World) -> tuple[Desired, frozenset[Address]]:
+    desired, _ = edited(with_evidence("driver 2", TEST))(world)
+    return desired, frozenset([PERFORMANCE])
+
+
+def not_judged_yet(world: World) -> tuple[Desired, frozenset[Address]]:
+    """The newest of two tests, of which the older passes."""
+    told = repeated((TEST, "driver 1"))(world)
+    world.summaries = [s for s in world.summaries if s.id != "Verdict/again0"]
+    return told
+
+
+def with_runs_alone(summary: Summary) -> Summary:
+    """A verdict that names nothing but the runs that it is of."""
+    runs = tuple((name, up) for name, up in summary.upstream if name in ("audit", "accuracy", "performance"))
+    return replace(summary, upstream=runs) if summary.address == VERDICT else summary
+
+
 STORIES: dict[str, Story] = {
     "nothing was measured": lambda _: (desire([NET]), frozenset()),
     "all passes": measured(),
@@ -147,6 +165,19 @@ STORIES: dict[str, Story] = {
     "a run was repeated": repeated((PERFORMANCE, "driver 1")),
     "runs and test were repeated": repeated((PERFORMANCE, "driver 2"), (ACCURACY, "driver 2"), (TEST, "driver 2")),
     "the dataset is forced": measured(forced=[DATASET]),
+    "a test of its own data that tells no files": edited(
+        lambda s: replace(s, evidence=(("dataset.files", "abc"), *s.evidence)) if s.address.kind is Kind.RUN else s,
+        replace(NET, test_data=1),
+    ),
+    "a test of another driver beside a run that is forced": forced_beside_another_driver,
+    "a test of another driver, begun at the same time": edited(
+        with_evidence("driver 2", TEST, started="2026-01-01T000005")
+    ),
+    "the newest of two tests is not judged yet": not_judged_yet,
+    "a verdict that names its runs alone": edited(with_runs_alone),
+    "a verdict fails by speed, of three attempts": denied(1, by_speed=True, attempts=3, test_attempts=3),
+    "a verdict fails by speed twice, of three attempts": denied(2, by_speed=True, attempts=3, test_attempts=3),
+    "a verdict fails by speed three times, of three attempts": denied(3, by_speed=True, attempts=3, test_attempts=3),
     "the dataset was made again": repeated((DATASET, "driver 1")),
 }
 

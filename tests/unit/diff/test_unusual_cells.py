@@ -172,6 +172,15 @@ def logs(artifacts: Mapping[tuple[str, str], ArtifactPresence], *, forced: Itera
     return tell
 
 
+def logs_beside_a_test(world: World) -> Told:
+    """Logs of the runs are missing in git, of a cell whose test passes, with a driver of its own."""
+    desired = desire([replace(NET, tests=("TEST01",))])
+    world.settle(desired)
+    kept = (Artifact("a.txt", "a", 1, "logs"),)
+    edit(world, of(TIMED, artifacts=kept), of(SCORED, artifacts=kept))
+    return Told(desired, Observed(artifacts={("logs", "a"): MISSING}))
+
+
 def accept(before: Iterable[Wish], after: Iterable[Wish], cell: Cell, *, forced: Iterable[Address] = ()) -> Story:
     """Measured as before, declared as after, and accepted for one cell."""
 
@@ -350,6 +359,7 @@ STORIES: dict[str, Story] = {
         {("logs", "a"): MISSING, ("objects", "a"): CORRUPT, ("objects", "c"): CORRUPT}
     ),
     "a log is missing of a run that is forced": logs({("logs", "a"): MISSING}, forced=[SCORED]),
+    "logs are missing beside a test that passes": logs_beside_a_test,
     "what was never measured is forced": lambda _: Told(desire([NET]), forced=[TIMED, SCORED, SCORE, ENGINE]),
     "a score is too low": measured(by=[of(SCORE, problem="75 % of 76 %")]),
     "an INVALID run says why": measured(by=[of(TIMED, validity="INVALID", problem="50 queries of 100")]),

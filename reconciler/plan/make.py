@@ -199,9 +199,7 @@ def _step(
         reason = (f"{first.label} is due, and not selected", "select it, too, or leave --only out")
     if reason is not None:
         root = (
-            reason[0]
-            if not reason[0].startswith(_WAITS)
-            else stuck[next(u for u in resource.upstream if u in stuck)]
+            reason[0] if not reason[0].startswith(_WAITS) else stuck[next(u for u in resource.upstream if u in stuck)]
         )
         for address in (change.address, *shared):
             stuck[address] = root

@@ -78,25 +78,24 @@ def summarise_cells(
             observed.tree_present,
             str(cell) in observed.rendered,
         )
-        marks = tuple(_marks(_cells(cell, lineage), difference, inferred=_timed(cell, lineage) != cell))
+        marks = tuple(_marks(cell, _cells(cell, lineage), difference, inferred=_timed(cell, lineage) != cell))
         found.append(_standing(cell, facts, difference, summaries, marks))
     return tuple(found)
 
 
-def _marks(cells: set[Cell], difference: Difference, *, inferred: bool) -> Iterator[str]:
-    """``cells``: one cell, and that from which it is ``inferred``, or whose accuracy stands for it."""
+def _marks(cell: Cell, cells: set[Cell], difference: Difference, *, inferred: bool) -> Iterator[str]:
+    """``cells``: the cell, and that from which it is ``inferred``, or whose accuracy stands for it."""
     if inferred:
         yield _INFERRED
-    yield from (f"{ACCEPTED} until {item.until}" for cell, item in difference.accepted.items() if cell in cells)
-    freezes = [freeze for cell in cells if (freeze := find_freeze(cell, difference.frozen))]
+    yield from (f"{ACCEPTED} until {item.until}" for other, item in difference.accepted.items() if other in cells)
+    ordered = sorted(cells, key=lambda other: (other != cell, other))  # its own freeze is told, where it has one
+    freezes = [freeze for other in ordered if (freeze := find_freeze(other, difference.frozen))]
     yield from (f"frozen until {f.until}" if f.until else "frozen" for f in freezes[:1])
 
 
 def _timed(cell: Cell, resources: Iterable[Resource]) -> Cell:
     """Whose performance run it is that a cell publishes."""
-    timed = (r.cell for r in resources if r.address.mode == PERFORMANCE and r.cell is not None)
-    found = tuple(timed)
-    return cell if cell in found or not found else found[0]
+    return next((r.cell for r in resources if r.address.mode == PERFORMANCE and r.cell is not None), cell)
 
 
 def _find_own(cell: Cell, resources: tuple[Resource, ...], findings: Iterable[Finding]) -> Iterator[Finding]:

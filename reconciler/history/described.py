@@ -19,7 +19,7 @@ def verify_described(cell: Cell, name: str, record: Record, at: Snapshot) -> Ite
     described = at.desired.submission.systems[cell.system].description
     stated = {field: text for field in COUNTED if (text := str(described.get(field, "")).strip()).isdecimal()}
     ran = {field: record.inputs[setting].value for field, setting in COUNTED.items() if setting in record.inputs}
-    for field in stated.keys() & ran.keys():
+    for field in sorted(stated.keys() & ran.keys()):
         if stated[field] != str(ran[field]):
             detail = f"{field} is {stated[field]} in the description of {cell.system}, and it ran on {ran[field]}"
             yield Claim(str(cell), f"{name}: {field}", Proof.CONTRADICTED, detail)

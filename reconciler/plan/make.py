@@ -18,7 +18,7 @@ from reconciler.resource.resources import Resource
 Blocked = Callable[[Address], tuple[str, str] | None]
 Predict = Callable[[Address], tuple[float | None, str]]
 Explain = Callable[[Change], tuple[InputChange, ...]]
-_NEEDED = "needed only by what is blocked"
+_NEEDED, _WAITS = "needed only by what is blocked", "waits for "
 _WORK = (Work.MAKE, Work.START)  # what a child process does, and what may be blocked
 
 
@@ -169,7 +169,9 @@ def _without_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> t
             continue
         needed = [u for a in (address, *step.shared) for u in users.get(a, ()) if u.change.how in _WORK]
         if needed and all(user.change.key in blocked for user in needed):
-            user = blocked[needed[-1].change.key]
+            users_blocked = [blocked[user.change.key] for user in needed]
+            # One that only waits for another names no fix.
+            user = next((u for u in reversed(users_blocked) if not u.blocked.startswith(_WAITS)), users_blocked[-1])
             why = user.blocked if user.blocked.startswith(_NEEDED) else f"{_NEEDED} ({user.blocked})"
             blocked[step.change.key] = replace(step, blocked=why, fix=user.fix)
     return tuple(blocked.get(step.change.key, step) if step.change.how in _WORK else step for step in steps)
@@ -191,15 +193,13 @@ def _step(
     if reason is None:
         waits = next((up for up in resource.upstream if up in stuck), None)
         whole = change.address.kind is Kind.SUBMISSION  # shows what there is, whatever else is stuck
-        reason = (f"waits for {waits.label} ({stuck[waits]})", "") if waits and not whole else None
+        reason = (f"{_WAITS}{waits.label} ({stuck[waits]})", "") if waits and not whole else None
     if reason is None and change.how is Work.RENDER and (unasked := left_out.intersection(resource.upstream)):
         first = min(unasked, key=lambda address: (ORDER[address.kind], address))
         reason = (f"{first.label} is due, and not selected", "select it, too, or leave --only out")
     if reason is not None:
         root = (
-            reason[0]
-            if not reason[0].startswith("waits for")
-            else stuck[next(u for u in resource.upstream if u in stuck)]
+            reason[0] if not reason[0].startswith(_WAITS) else stuck[next(u for u in resource.upstream if u in stuck)]
         )
         for address in (change.address, *shared):
             stuck[address] = root

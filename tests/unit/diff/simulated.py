@@ -37,6 +37,7 @@ class Wish(Struct, frozen=True):
     tests: tuple[str, ...] = ()
     test_attempts: int = 1
     test_data: int = 0
+    release: int = 0  # of the model that the cells of a benchmark share
 
     @property
     def cell(self) -> Cell:
@@ -59,7 +60,8 @@ def desire(wishes: Iterable[Wish]) -> Desired:
         cell = str(wish.cell)
         own = f"{wish.benchmark}" if not (wish.data or wish.weights) else cell
         dataset = put(Kind.DATASET, own, None, Input("data", wish.data))
-        model = put(Kind.MODEL, own, None, Input("weights", wish.weights), dataset)
+        release = [Input("release", wish.release)] if wish.release else []
+        model = put(Kind.MODEL, own, None, Input("weights", wish.weights), *release, dataset)
         engine = put(Kind.ENGINE, cell, wish, model, Input("batch", wish.batch))
         service = [put(Kind.SERVICE, cell, wish, engine, Input("argv", wish.service))] if wish.service else []
         common = (engine, dataset, *service, Input("scenario", wish.scenario))

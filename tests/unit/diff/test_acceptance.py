@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
-from reconciler.diff.acceptance import BUILT, Refused, judge_acceptance, propose_acceptance
+from reconciler.diff.acceptance import BUILT, Refused, judge_acceptance, judge_acceptances, propose_acceptance, spread
 from reconciler.diff.change import Change, Difference, InputChange, Reason, Work
 from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.difference import compare
 from reconciler.observed.state import Observed
-from reconciler.resource.decisions import Acceptance, AcceptanceStatus, AcceptedKey, Decisions
+from reconciler.resource.decisions import Acceptance, AcceptanceStatus, AcceptedKey, Decisions, Freeze
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import Ended
 
 from .simulated import Wish, World, desire
 from .test_difference import few, wish, wishes
@@ -187,3 +188,143 @@ def test_whatever_changes_one_cell_is_accepted_and_all_others_are_made(
         if item.cell != cell:
             own = {r.key for r in desired.resources if r.cell == item.cell and r.kind in (Kind.RUN, Kind.SCORE)}
             assert own <= made
+
+
+def test_of_two_acceptances_of_one_resource_the_later_counts() -> None:
+    one, other = Wish("net", "Offline"), Wish("net", "Server")
+    world = settled([one, other])
+    desired = desire([replace(one, release=1), replace(other, release=1)])
+    first, second = (accepted(world, desired, cell.cell) for cell in (one, other))
+    later = replace(second, made="2026-03-02")
+    shared = {key.address for key in first.accepted} & {key.address for key in later.accepted}
+    assert {address.kind for address in shared} == {Kind.MODEL}
+    world.summaries.append(replace(world.summaries[1], id="Model/older", key="older", started="2025"))
+    odd = replace(later, accepted=tuple(
+        replace(key, key=replace(key.key, before="older")) if key.address in shared else key for key in later.accepted
+    ))  # fmt: skip
+    model = next(iter(shared))
+    for items in ((first, odd), (odd, first)):
+        assert with_it(world, desired, *items).recorded_as[model] == "Model/older"
+
+
+def test_acceptances_are_told_by_their_paths_with_how_they_stand() -> None:
+    world, desired = settled(BEFORE), desire([AFTER[0], BEFORE[1]])
+    item = accepted(world, desired, AFTER[0].cell)
+    held = {"c": item, "a": replace(item, until=TODAY), "b": replace(item, until=date(2026, 3, 16))}
+    found = judge_acceptances(Decisions(held, {}, {}, TODAY), desired, world.recorded)
+    assert [(path, stands) for path, _, stands in found] == [
+        ("a", AcceptanceStatus.EXPIRED),
+        ("b", AcceptanceStatus.IN_FORCE),
+        ("c", AcceptanceStatus.IN_FORCE),
+    ]
+
+
+def test_one_that_was_measured_in_part_is_in_force_and_ends_once_all_is_measured_or_one_is_gone() -> None:
+    world, desired = settled(BEFORE[:1]), desire(AFTER[:1])
+    item = accepted(world, desired, AFTER[0].cell)
+    runs = [key for key in item.accepted if key.address.kind not in BUILT]
+    assert len(runs) == 3
+    like = world.summaries[-1]
+
+    def stands(*keys: str, without: str = "") -> AcceptanceStatus:
+        other = World([*(s for s in world.summaries if s.key != without), *(replace(like, key=key) for key in keys)])
+        return judge_acceptance(item, desired, other.recorded, TODAY)
+
+    after = [key.key.after for key in runs]
+    assert stands(*after) is AcceptanceStatus.MEASURED
+    assert stands(*after[:2]) is stands(*after[1:]) is stands() is AcceptanceStatus.IN_FORCE
+    assert stands(without=runs[0].key.before) is AcceptanceStatus.CHANGED
+    assert stands(after[0], without=runs[0].key.before) is AcceptanceStatus.IN_FORCE
+    engine = next(key for key in item.accepted if key.address.kind is Kind.ENGINE)
+    assert stands(without=engine.key.before) is AcceptanceStatus.IN_FORCE  # nobody measured with it what counts
+
+
+def test_a_resource_that_is_not_declared_any_more_ends_it() -> None:
+    world, desired = settled(BEFORE[:1]), desire(AFTER[:1])
+    item = accepted(world, desired, AFTER[0].cell)
+    assert judge_acceptance(item, desire([Wish("b")]), world.recorded, TODAY) is AcceptanceStatus.CHANGED
+
+
+FROZEN = Freeze(Wish().cell, "why", "Ada", "2026-03-01", None, "")
+
+
+def test_a_freeze_holds_for_every_cell_that_publishes_a_run_of_a_frozen_one() -> None:
+    desired = desire([Wish(), Wish(scenario="Server")])
+    source = desired.by_address[Address(Kind.RESULT, str(Wish().cell))]
+    other = replace(Wish().cell, scenario="SingleStream")
+    inferred = replace(source, address=Address(Kind.RESULT, str(other)), cell=other)
+    resources = (*desired.resources, inferred)
+    whole, server = replace(FROZEN, cell=None), replace(FROZEN, cell=Wish(scenario="Server").cell)
+    own = replace(FROZEN, cell=other, reason="its own")
+    for freezes, also in (
+        ((FROZEN,), (replace(FROZEN, cell=other),)),
+        ((server,), ()),
+        ((whole,), ()),
+        ((whole, FROZEN), ()),
+        ((own, FROZEN), ()),
+        ((), ()),
+    ):
+        assert spread(freezes, resources) == (*freezes, *also)
+
+
+@pytest.mark.parametrize(
+    ("name", "origin", "why"),
+    [
+        (
+            "hardware.count",
+            "specs/a.yaml",
+            "hardware.count 1 → 2: a result belongs to the machine that it was measured on",
+        ),
+        ("system.name", "specs/a.yaml", "system.name 1 → 2: a result belongs to the machine that it was measured on"),
+        ("min_duration", "round v6.1", "min_duration 1 → 2: round v6.1 sets it, and holds every result to it"),
+        ("rehearsal", "specs/a.yaml", "rehearsal 1 → 2: what was measured as a rehearsal stays one"),
+        ("system.names", "rounds", ""),
+        ("batch", "specs/a.yaml", ""),
+    ],
+)
+def test_what_the_rules_forbid_is_refused_once_with_what_to_do(name: str, origin: str, why: str) -> None:
+    world, desired, cell = settled(BEFORE[:1]), desire(AFTER[:1]), AFTER[0].cell
+    upstream = Address(Kind.MODEL, "net")
+
+    def told(_: Change) -> tuple[InputChange, ...]:
+        made = InputChange("hardware.made", 1, 2, Origin(str(upstream)), "", upstream)
+        return (InputChange(name, 1, 2, Origin(origin)), made)
+
+    keys, refused = propose_acceptance(
+        cell, trace_lineages(desired)[cell], world.compare(desired), world.recorded, told
+    )
+    assert refused == ((Refused(why, "let the next pass make it again"),) if why else ())
+    assert {key.address.label for key in keys} == {"Engine", "Run accuracy", "Run performance", "Score"}
+    assert {
+        name: (item.before, item.after, item.origin) for item_of in keys for name, item in item_of.inputs.items()
+    } == {name: (1, 2, origin)}
+
+
+def test_what_fits_is_not_accepted_and_says_why() -> None:
+    world, desired, cell = settled(BEFORE[:1]), desire(BEFORE[:1]), BEFORE[0].cell
+    fits = Refused("it matches the spec: there is nothing to accept", f"see: reconcile why {cell}")
+    assert accepting(world, desired, cell) == ((), (fits,))
+    (at,) = (n for n, s in enumerate(world.summaries) if s.address.mode == "performance")
+    world.summaries[at] = replace(world.summaries[at], validity="INVALID", problem="too slow")
+    keys, (refused,) = accepting(world, desired, cell)
+    assert (keys, refused.why) == ((), "too slow: a finding is not a difference of inputs")
+    assert refused.fix == "change the target as the message says, raise `attempts`, or repeat with --rerun"
+
+
+def test_what_failed_last_or_was_asked_for_is_no_difference() -> None:
+    world, desired = settled(BEFORE[:1]), desire(AFTER[:1])
+    run = Address(Kind.RUN, f"{AFTER[0].cell}/accuracy")
+    like = next(s for s in world.summaries if s.address == run)
+    own = {"key": desired.by_address[run].key, "id": "Run/failed", "ended": Ended.FAILED, "problem": "no memory"}
+    world.summaries.append(replace(like, **own))  # type: ignore[arg-type]
+    world.summaries = [s for s in world.summaries if s.id != like.id]
+    _, refused = accepting(world, desired, AFTER[0].cell)
+    assert [item.why for item in refused] == [
+        "Run accuracy: its last attempt failed or is INVALID, which is not a difference (no memory)"
+    ]
+    fits = desire(BEFORE[:1])
+    difference = compare(fits, settled(BEFORE[:1]).recorded, Observed(), frozenset({run}))
+    lineage = trace_lineages(fits)[BEFORE[0].cell]
+    keys, refused = propose_acceptance(BEFORE[0].cell, lineage, difference, settled(BEFORE[:1]).recorded, explain)
+    assert keys == ()
+    assert not any(item.why.startswith("Run accuracy") for item in refused)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Difference
-from reconciler.diff.compliance import find_missing_answers
+from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
 from reconciler.diff.difference import compare
 from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.observed.state import ArtifactPresence, Observed
@@ -107,6 +107,24 @@ def repeated(*evidence: tuple[Address, str], denies: Iterable[int] = ()) -> Stor
     return tell
 
 
+def forced_beside_another_driver(world: World) -> tuple[Desired, frozenset[Address]]:
+    desired, _ = edited(with_evidence("driver 2", TEST))(world)
+    return desired, frozenset([PERFORMANCE])
+
+
+def not_judged_yet(world: World) -> tuple[Desired, frozenset[Address]]:
+    """The newest of two tests, of which the older passes."""
+    told = repeated((TEST, "driver 1"))(world)
+    world.summaries = [s for s in world.summaries if s.id != "Verdict/again0"]
+    return told
+
+
+def with_runs_alone(summary: Summary) -> Summary:
+    """A verdict that names nothing but the runs that it is of."""
+    runs = tuple((name, up) for name, up in summary.upstream if name in ("audit", "accuracy", "performance"))
+    return replace(summary, upstream=runs) if summary.address == VERDICT else summary
+
+
 STORIES: dict[str, Story] = {
     "nothing was measured": lambda _: (desire([NET]), frozenset()),
     "all passes": measured(),
@@ -147,6 +165,19 @@ STORIES: dict[str, Story] = {
     "a run was repeated": repeated((PERFORMANCE, "driver 1")),
     "runs and test were repeated": repeated((PERFORMANCE, "driver 2"), (ACCURACY, "driver 2"), (TEST, "driver 2")),
     "the dataset is forced": measured(forced=[DATASET]),
+    "a test of its own data that tells no files": edited(
+        lambda s: replace(s, evidence=(("dataset.files", "abc"), *s.evidence)) if s.address.kind is Kind.RUN else s,
+        replace(NET, test_data=1),
+    ),
+    "a test of another driver beside a run that is forced": forced_beside_another_driver,
+    "a test of another driver, begun at the same time": edited(
+        with_evidence("driver 2", TEST, started="2026-01-01T000005")
+    ),
+    "the newest of two tests is not judged yet": not_judged_yet,
+    "a verdict that names its runs alone": edited(with_runs_alone),
+    "a verdict fails by speed, of three attempts": denied(1, by_speed=True, attempts=3, test_attempts=3),
+    "a verdict fails by speed twice, of three attempts": denied(2, by_speed=True, attempts=3, test_attempts=3),
+    "a verdict fails by speed three times, of three attempts": denied(3, by_speed=True, attempts=3, test_attempts=3),
     "the dataset was made again": repeated((DATASET, "driver 1")),
 }
 
@@ -229,3 +260,75 @@ def test_a_comparison_of_the_same_answers_stands_without_them() -> None:
             world.summaries[at] = replace(world.summaries[at], upstream=other)
         difference = world.compare(desired, observed)
         assert find_missing_answers(desired, world.recorded, observed, difference, VERDICT) == missing
+
+
+class Answers:
+    """A measured cell whose accuracy run has lost its answers; the verdict is due or not."""
+
+    def __init__(self, *wishes: Wish) -> None:
+        self.world, self.desired = World(), desire([NET])
+        self.world.settle(self.desired)
+        self.logs = {
+            s.address: Artifact(ACCURACY_LOG, f"{n:064}", 1, "objects") for n, s in enumerate(self.world.summaries)
+        }
+        kept = Artifact("detail.txt", "d" * 64, 1, "logs")
+        self.world.summaries = [replace(s, artifacts=(self.logs[s.address], kept)) for s in self.world.summaries]
+        self.desired = desire(wishes or [NET])
+        self.lost = {("objects", self.logs[ACCURACY].sha256): LOST}
+
+    def edit(self, address: Address, **fields: object) -> None:
+        self.world.summaries = [
+            replace(s, **fields) if s.address == address else s  # type: ignore[arg-type]
+            for s in self.world.summaries
+        ]
+
+    def find(self, *, forced: Iterable[Address] = (), unknown: Address | None = None) -> str:
+        observed = Observed(artifacts=self.lost)
+        difference = compare(self.desired, self.world.recorded, observed, frozenset(forced))
+        if unknown is not None:
+            difference = replace(difference, recorded_as={**difference.recorded_as, unknown: "Run/of another key"})
+        return find_missing_answers(self.desired, self.world.recorded, observed, difference, VERDICT)
+
+
+def test_answers_of_a_run_whose_logs_are_brought_back_are_missing_all_the_same() -> None:
+    answers = Answers(replace(NET, target=2))
+    answers.lost[("logs", "d" * 64)] = LOST
+    answers.edit(VERDICT, upstream=())
+    assert answers.find() == "accuracy"
+
+
+def test_no_answers_are_missing_where_one_of_the_runs_is_made_again() -> None:
+    answers = Answers()
+    answers.edit(VERDICT, upstream=())
+    assert (answers.find(), answers.find(forced=[TEST]), answers.find(forced=[ACCURACY])) == ("accuracy", "", "")
+
+
+def test_answers_are_missing_of_a_verdict_that_is_not_due_and_whatever_its_inputs_are_called() -> None:
+    answers = Answers()
+    assert answers.find() == "accuracy"
+    detail = answers.desired.detail(VERDICT)
+    turned = replace(detail, inputs=tuple(reversed(detail.inputs)))
+    answers.desired = replace(answers.desired, detail=lambda _: turned)
+    assert answers.find() == "accuracy"
+
+
+def test_what_is_not_recorded_for_this_key_has_no_answers_to_miss() -> None:
+    assert Answers().find(unknown=ACCURACY) == ""
+    assert Answers().find(unknown=TEST) == "accuracy"
+
+
+def test_a_comparison_of_exactly_these_runs_stands() -> None:
+    answers = Answers(replace(NET, target=2))
+    ids = {s.address: s.id for s in answers.world.summaries}
+    exact = (("accuracy", ids[ACCURACY]), ("audit", ids[TEST]))
+    answers.edit(VERDICT, upstream=exact)
+    assert answers.find() == ""
+    answers.edit(VERDICT, upstream=exact[1:])
+    assert answers.find() == "accuracy"
+
+
+def test_what_is_done_about_missing_answers_is_told() -> None:
+    assert explain_missing_answers("accuracy") == (
+        "the whole accuracy log of the accuracy run is not here",
+        "make it where that run was made, or copy .reconcile/objects from there",
+    )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import combinations
 
 from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen
-from reconciler.diff.fingerprint import RENDERER, compute_submission_fingerprint, same_but_for_code
+from reconciler.diff.fingerprint import (
+    RENDERER,
+    compute_fingerprint,
+    compute_submission_fingerprint,
+    same_but_for_code,
+)
 from reconciler.resource.canonical import digest
 from reconciler.resource.inputs import Input
 from tests.unit.diff.simulated import Wish, desire
@@ -66,3 +72,18 @@ def test_what_all_cells_share_makes_another_submission_with_the_same_code() -> N
     ]
     assert len(set(made)) == len(made)
     assert not any(same_but_for_code(one, other) for one, other in combinations(made, 2))
+
+
+def test_files_of_a_cell_are_a_function_of_its_key_its_records_and_the_renderer() -> None:
+    """Trees that were rendered before are known by it."""
+    result = desire(WISHES).resources[-1]
+    text = f"{result.key} Run/1 Run/2 {RENDERER}"
+    assert compute_fingerprint(result, ["Run/1", "Run/2"]) == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_code_is_told_in_the_order_of_the_cells() -> None:
+    own = digest({"shared": [], "cells": sorted(CELLS), "renderer": RENDERER})
+    (first, a), (second, b) = sorted((str(wish.cell), code) for wish, code in zip(WISHES, "ab", strict=True))
+    assert fingerprint("a", "b") == f"{own}+{digest([(first, a), (second, b)])}"
+    chosen = {wish.cell: Chosen(code=code) for wish, code in zip(reversed(WISHES), "ba", strict=True)}
+    assert compute_submission_fingerprint(desire(WISHES), CELLS, chosen) == fingerprint("a", "b")

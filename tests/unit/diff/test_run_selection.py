@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.run_selection import POLICIES, choose_by_policy, find_differing_evidence, select_runs, select_valid
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import Ended, Summary
+from reconciler.resource.records import IMPORTED, Ended, Summary
 
 few = settings(max_examples=80)
 policies = st.sampled_from(POLICIES)
@@ -130,3 +130,62 @@ def test_a_run_without_a_number_counts_as_zero(
     found = [run(n, metric or "") for n, metric in enumerate(metrics)]
     found = [each if metric else replace(each, metric=None) for each, metric in zip(found, metrics, strict=True)]
     assert choose_by_policy(found, policy, lower_is_better=lower) == found[chosen]
+
+
+A, B, BOTH = ("a", "1"), ("b", "1"), (("a", "1"), ("b", "1"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "imported", "allowed", "differs"),
+    [
+        (BOTH, BOTH, "", (), ()),
+        (BOTH, (A, ("b", "2")), "", (), (("b", "1", "2"),)),
+        ((("b", "1"), ("a", "1")), (("b", "2"), ("a", "2")), "", (), (("a", "1", "2"), ("b", "1", "2"))),
+        (BOTH, (A,), "", (), (("b", "1", ""),)),
+        ((A,), BOTH, "", (), (("b", "", "1"),)),
+        (BOTH, (A,), "one", (), ()),
+        (BOTH, (A,), "other", (), ()),
+        (BOTH, (("a", "2"),), "other", (), (("a", "1", "2"),)),
+        (BOTH, (("a", "2"),), "", ("a", "b"), ()),
+    ],
+)
+def test_evidence_differs_by_name_and_what_an_imported_run_does_not_know_is_no_difference(
+    one: tuple[tuple[str, str], ...],
+    other: tuple[tuple[str, str], ...],
+    imported: str,
+    allowed: tuple[str, ...],
+    differs: tuple[tuple[str, str, str], ...],
+) -> None:
+    marks = [(IMPORTED,) if name == imported else () for name in ("one", "other")]
+    left, right = (replace(run(1, "1", e), marks=m) for e, m in zip((one, other), marks, strict=True))
+    assert find_differing_evidence(left, right, frozenset(allowed)) == differs
+
+
+def test_more_is_better_unless_somebody_says_otherwise() -> None:
+    assert choose_by_policy([run(1, "9"), run(2, "1")], "best") == run(1, "9")
+    assert choose_by_policy([run(1, "9"), run(2, "1")], "best", lower_is_better=True) == run(2, "1")
+
+
+def test_tests_that_were_never_run_decide_nothing_and_those_that_fit_no_run_the_newest() -> None:
+    nothing, old, new = frozenset[str](), run(1, "9", (A,)), run(2, "1", (B,))
+    accuracy, unlike = run(3, "0", (A,)), run(4, "0", (("c", "1"),))
+
+    def choose(*tests: list[Summary], beside: list[Summary] | None = None, policy: str = "latest") -> str:
+        of = [accuracy] if beside is None else beside
+        found, _ = select_runs([old, new], of, nothing, policy, lower=False, tests=[(t, nothing) for t in tests])
+        assert found is not None
+        return found.id
+
+    assert choose() == choose([]) == choose([accuracy]) == choose([], [accuracy]) == old.id
+    assert choose([unlike], policy="best") == choose([unlike], [], policy="best") == new.id
+    assert choose(beside=[unlike], policy="best") == choose([], beside=[unlike], policy="best") == old.id
+    assert choose(beside=[]) == new.id
+
+
+def test_the_newest_accuracy_run_that_fits_stands_beside_the_run_or_the_newest_of_all() -> None:
+    nothing, timed = frozenset[str](), run(1, "1", (A,))
+    fits, also, unlike = run(2, "0", (A,)), run(3, "0", (A,)), run(4, "0", (B,))
+    for accuracy, beside in (([fits, also, unlike], also), ([unlike, fits], fits), ([unlike], unlike), ([], None)):
+        assert select_runs([timed], accuracy, nothing, "latest", lower=False) == (timed, beside)
+        newest = accuracy[-1] if accuracy else None
+        assert select_runs([], accuracy, nothing, "latest", lower=False) == (None, newest)

@@ -116,6 +116,7 @@ ONE = {NET: "r"}
         pytest.param(Side(ONE, (due(),)), Side(ONE), Effect.SETTLED, id="recorded"),
         pytest.param(Side(ONE, (due(),)), Side(ONE, accepted=accept()), Effect.ACCEPTED, id="accepted"),
         pytest.param(Side(ONE, accepted=accept()), Side(ONE, accepted=accept()), Effect.UNAFFECTED, id="was accepted"),
+        pytest.param(Side(ONE, accepted=accept()), Side(ONE), Effect.UNAFFECTED, id="accepted no more"),
         pytest.param(
             Side(ONE, accepted=accept()), Side(ONE, accepted=accept("so I say")), Effect.ACCEPTED, id="accepted anew"
         ),
@@ -138,6 +139,8 @@ def test_work_is_counted_once_per_key_and_its_time_where_it_is_known() -> None:
         (NET, ("Model", "Run performance"), 605.0),
         (OTHER, ("Model",), 5.0),  # the run is restored
     ]
+    restored = merge(Side(both), Side(both, (of_model(), due(NET), due(OTHER, how=Work.RESTORE))))
+    assert (restored.counts, restored.seconds) == ({"Model": 1, "Run performance": 1}, 605.0)
     whole = merge(Side(both), Side(both, (of_model(), due(NET), due(OTHER, "k3"))))
     assert (whole.base, whole.head) == ("base", "head")
     assert (whole.counts, whole.seconds, whole.unknown) == ({"Model": 1, "Run performance": 2}, 665.0, 0)

@@ -97,3 +97,30 @@ def test_what_is_only_rendered_takes_no_time_of_a_machine() -> None:
     restored = replace(restored, change=replace(restored.change, how=Work.RESTORE))
     (machine,) = schedule(plan(rendered, restored), place, HOUR)
     assert [(entry.name, entry.unknown) for entry in machine.fits] == [("open/box/b/Offline", 0)]
+
+
+def test_each_machine_has_its_own_steps_and_what_their_benchmarks_share() -> None:
+    start = step(Kind.SERVICE, "open/two/b/Offline", HOUR)
+    start = replace(start, change=replace(start.change, how=Work.START))
+    brought = run("open/two/b/Offline", 0.25)
+    brought = replace(brought, change=replace(brought.change, how=Work.RESTORE, key="brought"))
+    shown = step(Kind.RESULT, "open/two/b/Offline", 100 * HOUR)
+    shown = replace(shown, change=replace(shown.change, how=Work.RENDER))
+    shared = [step(Kind.DATASET, name, HOUR) for name in ("a", "b")]
+    own = [run("open/one/a/Offline", 4), run("open/one/a/Server", 4), run("open/two/b/Offline", 2)]
+    one, two = schedule(plan(*shared, start, brought, shown, *own), place, 100 * HOUR)
+    assert (one.machine, two.machine) == ("two", "one")
+    assert [(entry.name, entry.seconds, entry.ends) for entry in one.fits] == [
+        ("open/two/b/Offline", 4.25 * HOUR, 4.25 * HOUR)
+    ]
+    assert [(entry.name, entry.seconds, entry.ends) for entry in two.fits] == [
+        ("open/one/a/Offline", 5 * HOUR, 5 * HOUR),
+        ("open/one/a/Server", 4 * HOUR, 9 * HOUR),
+    ]
+
+
+def test_equal_results_come_in_the_order_of_their_names_and_say_what_blocks_one_of_them() -> None:
+    found = plan(run("open/box/b/Offline", 1), run("open/box/a/Offline", 1, "no GPU"), run("open/box/c/Offline", 1))
+    (machine,) = schedule(found, place, 2 * HOUR)
+    assert [entry.name for entry in machine.fits] == ["open/box/a/Offline", "open/box/b/Offline"]
+    assert ([entry.name for entry in machine.drops], machine.blocked) == (["open/box/c/Offline"], "no GPU")

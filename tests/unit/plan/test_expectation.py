@@ -78,3 +78,54 @@ def test_what_was_never_made_takes_as_long_as_in_another_scenario(part: str) -> 
 def test_a_performance_run_is_not_like_that_of_another_scenario() -> None:
     other = took(90.0, Address(Kind.RUN, f"{OFFLINE}/performance"))
     assert expect(RUN, other, origin=ROUND, target_latency=10_000_000, min_duration=0) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("minimum", "found"),
+    [(59_999, (59.999 + START, "formula")), (60_000, (60.0, "formula")), (57_000, (57.0 + START, "formula"))],
+)
+def test_a_run_of_a_minute_is_not_lengthened_by_its_start(minimum: int, found: tuple[float, str]) -> None:
+    settings = {"target_latency": 1_000_000, "min_query_count": 1}
+    assert (START, expect(RUN, min_duration=minimum, **settings)) == (2.0, (pytest.approx(found[0]), found[1]))
+
+
+@pytest.mark.parametrize(("minimum", "basis"), [(57_999, "history"), (60_000, "formula")])
+def test_from_a_minute_on_the_formula_tells_more_than_an_earlier_run(minimum: int, basis: str) -> None:
+    settings = {"target_latency": 1_000_000, "min_query_count": 1}
+    assert expect(RUN, took(30.0), min_duration=minimum, **settings)[1] == basis
+
+
+def test_without_a_minimum_the_latency_of_the_round_tells_nothing() -> None:
+    assert expect(RUN, origin=ROUND, target_latency=10_000_000, min_query_count=2000) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ended", "found"),
+    [
+        (0.5, Ended.DONE, (0.5, "history")),
+        (0.0, Ended.DONE, (None, "")),
+        (0.5, Ended.FAILED, (None, "")),
+    ],
+)
+def test_what_took_no_time_tells_nothing(seconds: float, ended: Ended, found: tuple[float | None, str]) -> None:
+    engine = Address(Kind.ENGINE, STREAM)
+    assert expect(engine, took(seconds, engine, ended=ended), key="same") == found
+
+
+def test_the_last_that_tells_is_told() -> None:
+    engine, other = Address(Kind.ENGINE, STREAM), Address(Kind.ENGINE, OFFLINE)
+    past = (took(10.0, engine), took(20.0, engine), took(0.0, engine))
+    assert expect(engine, *past) == (20.0, "history")
+    again = (took(10.0, engine, "same"), took(15.0, engine, "same"), took(20.0, engine))
+    assert expect(engine, *again, key="same") == (15.0, "history")
+    alike = (took(10.0, other), took(20.0, other), took(30.0, other, ended=Ended.FAILED))
+    assert expect(engine, *alike) == (20.0, "alike")
+
+
+def test_what_a_benchmark_shares_is_like_nothing_else() -> None:
+    mine, other = Address(Kind.DATASET, "resnet"), Address(Kind.DATASET, "llama")
+    assert expect(mine, took(10.0, other)) == (None, "")
+    assert expect(mine, took(10.0, mine)) == (10.0, "history")
+    run = Address(Kind.RUN, f"{OFFLINE}/performance")
+    assert expect(Address(Kind.ENGINE, STREAM), took(10.0, run)) == (None, "")
+    assert expect(Address(Kind.SCORE, STREAM), took(10.0, Address(Kind.ENGINE, OFFLINE))) == (None, "")

@@ -67,6 +67,54 @@ def test_saved_plan_is_the_plan(tmp_path: Path) -> None:
     assert load(tmp_path / "plan.json") == whole()
 
 
+def test_a_plan_is_told_in_the_shapes_of_its_schema() -> None:
+    document = encode_plan(whole())
+    assert list(document) == [
+        *("version", "in_sync", "name", "desired", "recorded", "steps", "unchanged", "excluded", "drifts", "findings"),
+        *("undeclared", "acceptances", "frozen"),
+    ]
+    assert (document["version"], document["in_sync"]) == (2, False)
+    assert document["drifts"] == [["Model:net", "model.onnx", "missing", "later"]]
+    assert document["findings"] == [["Invalid", "open/box/net/Offline", "m", "f"]]
+    (acceptance,), (everything, cell) = document["acceptances"], document["frozen"]
+    assert [acceptance[name] for name in ("file", "stands", "format")] == ["state/accepted/a.json", "expired", 1]
+    assert (everything["format"], everything["cell"], cell["format"]) == (1, None, 1)
+    assert document["steps"][0]["inputs"][0] == {
+        "name": "batch",
+        "before": 4,
+        "after": 8,
+        "origin": ["specs/a.yaml", 3, 5],
+        "before_origin": "before:1",
+    }
+    assert [step["blocked"] for step in document["steps"] if step["address"].startswith("Engine:")] == ["why"]
+
+
+def test_a_plan_of_another_version_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({**encode_plan(whole()), "version": 1}), encoding="utf-8")
+    with pytest.raises(ReconcilerError) as caught:
+        load(path)
+    assert caught.value.message == f"{path}: plan version 1"
+    assert caught.value.fix == "make it again: reconcile plan -o"
+
+
+def test_a_plan_is_in_sync_where_nothing_is_to_do_and_nothing_wrong() -> None:
+    plan = whole()
+    cases = [(steps, findings) for steps in ((), plan.steps) for findings in ((), plan.findings)]
+    told = [replace(plan, steps=steps, findings=findings).in_sync for steps, findings in cases]
+    assert told == [True, False, False, False]
+
+
+def test_a_step_is_withheld_where_all_that_it_is_for_is_frozen() -> None:
+    plan = replace(whole(), frozen=(freeze(),))
+    engine = next(step for step in plan.steps if step.change.address.kind is Kind.ENGINE)
+    frozen, free = Address(Kind.ENGINE, "open/box/net/Server"), Address(Kind.ENGINE, "open/box/net/Offline")
+    for address, shared, withheld in ((frozen, (), True), (free, (), False), (frozen, (free,), False)):
+        step = replace(engine, change=replace(engine.change, address=address), shared=shared)
+        assert plan.withholds(step) is withheld
+    assert whole().withholds(engine)  # everything is
+
+
 def test_the_shipped_schema_describes_every_plan() -> None:
     """Of a server, too."""
     schema = json.loads(read_shipped("schemas/plan.schema.json"))

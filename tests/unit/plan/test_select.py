@@ -84,6 +84,15 @@ def test_comma_is_or() -> None:
         ("benchmark=llama", Address(Kind.DATASET, "llama"), True),
         ("benchmark=net-99", Address(Kind.DATASET, "llama"), False),
         ("system=box", Address(Kind.DATASET, "llama"), True),
+        ("benchmark=net*", Address(Kind.SUBMISSION, "all"), True),
+        ("kind=run", RUNS[1], True),
+        ("kind=verdict", RUNS[1], False),
+        ("kind=verdict", Address(Kind.VERDICT, f"{CELLS[0]}/TEST01"), True),
+        ("kind=test01 verdict", Address(Kind.VERDICT, f"{CELLS[0]}/TEST01"), True),
+        ("mode=performance", RUNS[1], True),
+        ("open/box/net-99", RUNS[0], True),
+        ("/open/box/net-99/", RUNS[0], True),
+        ("open/net-99", RUNS[0], False),
         ("h200", Address(Kind.ENGINE, str(CELLS[4])), CELLS[4].system == "h200x8"),
     ],
 )
@@ -103,3 +112,30 @@ def test_two_terms_in_one_word_are_refused(word: str) -> None:
     with pytest.raises(ReconcilerError, match="holds another '='") as caught:
         parse([word])
     assert "a word of its own" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "cells"),
+    [
+        ([], False, ()),
+        (["benchmark=net-99"], False, (("benchmark", ("net-99",)),)),
+        (["kind=Engine", "benchmark=Net-99,llama"], True, (("benchmark", ("net-99", "llama")),)),
+        (["mode=accuracy"], False, ()),
+        (["mode=accuracy", "kind=Run"], True, ()),
+        (["net", "open"], False, (("cell", ("*net*", "*open*")),)),
+    ],
+)
+def test_a_selector_tells_what_it_chooses_of_cells(
+    words: list[str], kind: bool, cells: tuple[tuple[str, tuple[str, ...]], ...]
+) -> None:
+    found = parse(words)
+    assert (found.names_kind, found.of_cells().terms) == (kind, cells)
+
+
+def test_of_a_selection_those_that_choose_whole_cells_are_kept() -> None:
+    whole, part = "benchmark=net-99 scenario=Server", "benchmark=llama kind=Run"
+    assert parse_repeated([part, f" {whole} "]).of_cells() == parse_repeated([whole])
+    assert parse_repeated([]).of_cells().selectors == ()
+    assert parse_repeated([whole]).selectors == (parse(["benchmark=net-99", "scenario=Server"]),)
+    run = RUNS[0]
+    assert [parse_repeated(texts).matches(run) for texts in ([], ["llama"], ["llama", "net"])] == [False, False, True]

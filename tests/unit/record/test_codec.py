@@ -137,6 +137,22 @@ def test_newer_format_says_what_to_install() -> None:
     assert "install" in caught.value.fix
 
 
+@pytest.mark.parametrize("version", [0, 2, 99])
+def test_a_whole_record_of_another_format_is_none(version: int) -> None:
+    document = {**json.loads(encode(PLAIN)), "format": version}
+    with pytest.raises(RecordError) as caught:
+        decode(json.dumps(document).encode(), "here")
+    assert caught.value.message == f"here: record format {version} is newer than this program"
+
+
+def test_all_that_a_record_lacks_is_named() -> None:
+    with pytest.raises(RecordError) as caught:
+        decode(b'{"format": 1, "key": "0"}', "here")
+    names = sorted(json.loads(encode(PLAIN)).keys() - {"format", "key"})
+    assert caught.value.message == f"here: not a readable record: '{', '.join(names)}'"
+    assert caught.value.fix == "restore the file from git"
+
+
 def run(values: dict[str, Any]) -> Record:
     address = Address(Kind.RUN, "open/box/net/Server/performance")
     return Record(address, "0" * 64, 1, Ended.DONE, "2026", 1.0, "a", {}, values=values)
@@ -219,6 +235,23 @@ def test_summary_holds_what_comparing_and_choosing_need() -> None:
     bare = summarize(PLAIN, "Run/y")
     assert (bare.pins, bare.noted, bare.evidence, bare.inferred, bare.upstream) == ((), (), (), (), ())
     assert (bare.metric, bare.efficiency, bare.by_speed, bare.dirty, bare.validity) == (None, None, False, False, "")
+
+
+def test_pins_are_what_a_later_pass_falls_back_on() -> None:
+    names = ("harness.code.sha256", "harness.config.a", "harness.service.code.sha256", "harness.service.config.b")
+    names += ("harness.build.code.sha256", "harness.build.config.c", "client.tokenizer.sha256")
+    first, others = ("source", "version", "engine.backend", "benchmark.code"), ("harness.batch", "codes", "sources")
+    inputs = {name: RecordedInput(f"of {name}", "specs/a.yaml:1") for name in (*others, *names, *reversed(first))}
+    found = summarize(replace(PLAIN, inputs=inputs), "Run/x").pins
+    assert found == tuple((name, f"of {name}") for name in (*first, *sorted(names)))
+
+
+def test_a_margin_without_headroom_is_told_without_it() -> None:
+    margin = {"name": "p99", "measured": "20", "limit": "15", "unit": "ms", "headroom": "", "met": False}
+    other = {**margin, "name": "p50", "headroom": "-3"}
+    values = {"validity": "INVALID", "reasons": ["too slow"], "margins": [margin, other, {**margin, "met": True}]}
+    said = "too slow; p99 20 ms, limit 15 ms; p50 20 ms, limit 15 ms (-3%)"
+    assert summarize(run(values), "Run/x").problem == said
 
 
 def test_suggestion_to_leave_a_setting_out_is_said_in_words() -> None:

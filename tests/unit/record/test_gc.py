@@ -100,3 +100,55 @@ def test_gc_removes_nothing_where_a_report_of_an_audit_is_damaged(paths: Reposit
     with pytest.raises(RecordError, match=r"again\.json: not a readable report"):
         collect(paths, [])
     assert stored(paths) == {unnamed.sha256}
+
+
+def begin_trial(paths: RepositoryPaths, name: str) -> Path:
+    return begin_attempt(TrialPaths(paths.root), name, finished=False)
+
+
+def test_trials_go_whole_and_only_their_runs_are_counted(paths: RepositoryPaths) -> None:
+    beside = TrialPaths(paths.root)
+    for number in range(5):  # of which one is of each kind
+        write_record(beside, record(number))
+    begin_trial(paths, "lost")
+    (beside.trials / "notes").mkdir()
+    kept = collect(paths, [])
+    assert (kept.trials, kept.attempts, (beside.trials / "notes").is_dir()) == (0, 1, True)
+    runs = len(list((beside.records / "Run").glob("*.json"))) if (beside.records / "Run").exists() else 0
+    gone = collect(paths, [], trials=True)
+    assert (gone.trials, beside.trials.exists()) == (runs, False)
+    again = collect(paths, [], trials=True)
+    assert (again.trials, again.attempts, again.objects) == (0, 0, 0)
+
+
+def test_a_trial_that_a_queue_may_still_carry_out_stays_while_the_others_go(paths: RepositoryPaths) -> None:
+    beside = TrialPaths(paths.root)
+    spared, other = begin_trial(paths, "spared"), begin_trial(paths, "other")
+    finished = begin_attempt(beside, "finished", finished=True)
+    own = begin_attempt(paths, "own", finished=False)
+    write_record(beside, record(1))
+    report = collect(paths, [], spared=[spared, own], trials=True)
+    assert (report.attempts, sorted(path.name for path in beside.trials.iterdir())) == (1, ["attempts"])
+    assert [path.is_dir() for path in (spared, own, other, finished)] == [True, True, False, False]
+    collect(paths, [], spared=[own], trials=True)
+    assert (beside.trials.exists(), own.is_dir()) == (False, True)
+
+
+def test_gc_removes_nothing_where_a_record_cannot_be_opened(paths: RepositoryPaths) -> None:
+    unnamed = store(paths, "a")
+    folder = paths.records / "Run" / "x-0.json"
+    folder.mkdir(parents=True)
+    with pytest.raises(RecordError) as caught:
+        collect(paths, [])
+    assert caught.value.message.startswith(f"nothing was removed: {folder}: ")
+    assert caught.value.fix == "run `reconcile` first: it repairs records"
+    assert stored(paths) == {unnamed.sha256}
+
+
+def test_a_file_beside_the_folders_of_objects_is_left_alone(paths: RepositoryPaths) -> None:
+    unnamed = [store(paths, text) for text in ("a", "b", "c")]
+    (paths.objects / "notes.txt").write_text("x")
+    report = collect(paths, [], dry_run=True)
+    assert [Path(path).name[:2] for path in report.paths] == sorted(item.sha256[:2] for item in unnamed)
+    collect(paths, [])
+    assert (paths.objects / "notes.txt").is_file()

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from reconciler.errors import RecordError, StorageError
 from reconciler.files import RepositoryPaths
-from reconciler.record.index import Loaded, load, load_record, record_path
+from reconciler.record.index import Loaded, group_records, load, load_record, record_path
 from reconciler.record.repair import repair_record
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import Artifact, Ended, Record, RecordedFact, RecordedInput
+from reconciler.resource.records import Artifact, Ended, Record, RecordedFact, RecordedInput, Summary
 
 shared = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
@@ -202,3 +202,63 @@ def test_damaged_record_comes_back_from_git_when_it_is_there_whole(paths: Reposi
     assert "moved to" in repair_record(paths, named, lambda _: b"something else")
     assert not path.exists()
     assert list(paths.quarantine.iterdir())
+
+
+def summary(identity: str, started: str, *marks: str, name: str = "net", key: str = "key", log: str = "1") -> Summary:
+    artifacts = (Artifact("log", log, 1),)
+    return Summary(identity, Address(Kind.RUN, name), key, Ended.DONE, started, 1.0, artifacts, marks=marks)
+
+
+def test_records_are_grouped_oldest_first_by_key_and_by_every_address() -> None:
+    shared = Address(Kind.RUN, "other")
+    first, second = summary("Run/b", "2026-01-01"), summary("Run/a", "2026-01-02")
+    tie, other = summary("Run/c", "2026-01-02"), summary("Run/d", "2026-01-03", key="another")
+    joined = Summary("Run/e", Address(Kind.RUN, "net"), "key", Ended.DONE, "2026-01-04", 1.0, (), shared=(shared,))
+    found = group_records([joined, other, tie, second, first])
+    assert [s.id for s in found.by_key["key"]] == ["Run/b", "Run/a", "Run/c", "Run/e"]
+    assert [s.id for s in found.by_address[first.address]] == ["Run/b", "Run/a", "Run/c", "Run/d", "Run/e"]
+    assert found.by_address[shared] == (joined,)
+    assert group_records([first, second]).digest == group_records([second, first]).digest
+    assert group_records([first]).digest != group_records([second]).digest
+
+
+def test_trials_count_among_trials_alone() -> None:
+    trial, own = summary("Run/a", "2026-01-01", "trial", "quick"), summary("Run/b", "2026-01-02", "quick")
+    assert group_records([trial, own]).by_key == {"key": (own,)}
+    assert group_records([trial, own], trials=True).by_key == {"key": (trial, own)}
+
+
+def test_of_one_run_that_was_imported_twice_the_one_counts_of_which_more_is_known() -> None:
+    unknown = ("imported", "unknown code", "unknown engine")
+    cases = (
+        ([summary("Run/a", "1", *unknown), summary("Run/b", "2", *unknown[:2])], ["Run/b"]),
+        ([summary("Run/a", "1", *unknown[:2]), summary("Run/b", "2", *unknown)], ["Run/a"]),
+        ([summary("Run/b", "1", "imported"), summary("Run/a", "2", "imported")], ["Run/a"]),
+        ([summary("Run/a", "1", *unknown), summary("Run/b", "2", "imported", log="2")], ["Run/a", "Run/b"]),
+        ([summary("Run/a", "1", *unknown), summary("Run/b", "2")], ["Run/a", "Run/b"]),
+        ([summary("Run/a", "1"), summary("Run/b", "2")], ["Run/a", "Run/b"]),
+    )
+    for records, kept in cases:
+        assert [s.id for s in group_records(records).by_key["key"]] == kept
+    apart = [summary("Run/a", "1", "imported", key="k"), summary("Run/b", "2", "imported", name="n")]
+    assert sum(map(len, group_records(apart).by_key.values())) == 2
+
+
+def test_a_record_that_is_not_there_is_named_with_why(paths: RepositoryPaths) -> None:
+    with pytest.raises(RecordError) as caught:
+        load_record(paths, "Run/none-0")
+    assert caught.value.message == "no record Run/none-0: No such file or directory"
+    assert caught.value.fix == "restore it from git"
+
+
+def test_records_are_found_in_folders_of_kinds_alone(paths: RepositoryPaths) -> None:
+    before = load(paths)
+    folder = next(path for path in paths.records.iterdir() if path.is_dir())
+    (paths.records / "stray.json").write_text("{}")
+    (folder / "x.json.sig").write_text("")
+    (folder / ".hidden.json").write_text("{}")
+    assert same(before, load(paths, deep=True))
+    (folder / "odd.json").mkdir()
+    (damaged,) = load(paths).damaged
+    assert damaged.path == f"state/records/{folder.name}/odd.json"
+    assert damaged.why

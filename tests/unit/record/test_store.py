@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.files import RepositoryPaths, hash_file
 from reconciler.record.repair import repair_artifact
-from reconciler.record.store import LOG_LIMIT, discard, find_artifact, find_object, keep, restore
+from reconciler.record.store import LOG_LIMIT, discard, find_artifact, find_object, find_readable, keep, restore
 
 
 @pytest.fixture
@@ -111,3 +111,12 @@ def test_log_comes_back_from_wherever_its_bytes_are(
     assert found == (where != "nowhere")
     assert find_artifact(paths, "logs", artifact.sha256).exists() == found
     assert repair_artifact(paths, "objects", artifact.sha256, lambda _: None, lambda _: [])
+
+
+def test_a_log_is_read_where_it_is_first_in_git_and_then_in_the_store(paths: RepositoryPaths, source: Path) -> None:
+    artifact = keep(paths, source, "log", in_git=True)
+    log, stored = find_artifact(paths, "logs", artifact.sha256), find_object(paths, artifact.sha256)
+    assert find_readable(paths, artifact) == log
+    log.unlink()
+    assert find_readable(paths, artifact) == stored
+    assert find_readable(paths, artifact._replace(place="objects")) == stored

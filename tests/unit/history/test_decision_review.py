@@ -1,0 +1,149 @@
+"""What a reviewer is told of decisions that a pull request makes, ends or breaks, and of frozen cells that change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from reconciler.diff.change import Chosen, InputChange
+from reconciler.diff.impact import CellEffect, Effect, Remark
+from reconciler.history.decision_review import review_decisions
+from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Decisions, Freeze
+from reconciler.resource.inputs import Origin
+from reconciler.resource.kinds import Cell
+
+CELL, OTHER = Cell("open", "box", "net", "Offline"), Cell("open", "box", "net", "Server")
+TODAY = date(2026, 3, 15)
+ACCEPTED = Acceptance(CELL, "why", "Ada <a@b>", "2026-03-01", date(2026, 4, 1), "", ())
+FROZEN = Freeze(CELL, "over", "Ada <a@b>", "2026-03-01", None, "")
+ALL = Freeze(None, "over", "Ada <a@b>", "2026-03-01", date(2026, 4, 1), "")
+ENDED = Freeze(CELL, "over", "Ada <a@b>", "2026-03-01", TODAY, "")
+OWN = "a new revision of our own code"
+Stands = AcceptanceStatus
+
+
+def snapshot(
+    accepted: Mapping[str, Stands] | None = None,
+    frozen: Mapping[str, Freeze] | None = None,
+    damaged: Mapping[str, str] | None = None,
+    published: str = "Run/1",
+) -> Any:
+    held = dict.fromkeys(accepted or {}, ACCEPTED)
+    return SimpleNamespace(
+        decisions=Decisions(held, frozen or {}, damaged or {}, TODAY),
+        difference=SimpleNamespace(
+            acceptances=[(path, ACCEPTED, stands) for path, stands in (accepted or {}).items()],
+            chosen={CELL: Chosen(performance=published)},
+        ),
+    )
+
+
+def review(base: Any, head: Any, *cells: CellEffect) -> list[Remark]:
+    return list(review_decisions(base, head, cells))
+
+
+def test_a_decision_that_is_damaged_is_an_error() -> None:
+    fix = "restore it, or remove it and decide again"
+    found = review(snapshot({"a": Stands.IN_FORCE}), snapshot(damaged={"a": "no JSON", "b": "no file"}))
+    assert found == [
+        Remark("error", "a", 0, "the decision is damaged: no JSON", fix),
+        Remark("error", "b", 0, "the decision is damaged: no file", fix),
+    ]
+
+
+IN_FORCE = f"{CELL}: accepts {OWN}, until 2026-04-01, by Ada: why"
+EXPIRED = f"{CELL}: accepts {OWN}: expired since 2026-04-01, so it has no effect"
+CHANGED = f"{CELL}: accepts {OWN}: no longer fits, so it has no effect"
+NEW, AGAIN = "merge it only if the recorded results may count for these inputs", "measure the cell, or accept again"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "remarks"),
+    [
+        ({}, {"a": Stands.IN_FORCE}, [Remark("warning", "a", 0, IN_FORCE, NEW)]),
+        ({}, {"a": Stands.EXPIRED}, [Remark("warning", "a", 0, EXPIRED, NEW)]),
+        ({"a": Stands.IN_FORCE}, {"a": Stands.IN_FORCE}, []),
+        ({"a": Stands.IN_FORCE}, {"a": Stands.MEASURED}, []),
+        ({"a": Stands.IN_FORCE}, {"a": Stands.EXPIRED}, [Remark("notice", "a", 0, EXPIRED, AGAIN)]),
+        ({"a": Stands.IN_FORCE}, {"a": Stands.CHANGED}, [Remark("notice", "a", 0, CHANGED, AGAIN)]),
+        ({"a": Stands.EXPIRED}, {}, [Remark("notice", "a", 0, f"{CELL}: what was accepted is revoked")]),
+    ],
+    ids=["new", "new and expired", "kept", "measured", "expired", "changed", "revoked"],
+)
+def test_what_is_accepted_is_told_where_it_is_new_or_ends(
+    before: dict[str, Stands], after: dict[str, Stands], remarks: list[Remark]
+) -> None:
+    assert review(snapshot(before), snapshot(after)) == remarks
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "level", "said"),
+    [
+        ({}, {"a": FROZEN}, "notice", f"{CELL} is to be frozen since 2026-03-01 by Ada: over"),
+        ({}, {"a": ALL}, "notice", "the whole submission is to be frozen until 2026-04-01 by Ada: over"),
+        ({"a": FROZEN}, {"a": FROZEN}, "", ""),
+        ({"a": FROZEN}, {}, "warning", f"{CELL} is to be unfrozen; it is frozen since 2026-03-01 by Ada: over"),
+        (
+            {"a": ALL},
+            {},
+            "warning",
+            "the whole submission is to be unfrozen; it is frozen until 2026-04-01 by Ada: over",
+        ),
+        ({"a": ENDED}, {}, "", ""),
+    ],
+    ids=["new", "all", "kept", "ended by it", "all ended by it", "over already"],
+)
+def test_a_freeze_is_told_where_it_begins_or_ends(
+    before: dict[str, Freeze], after: dict[str, Freeze], level: str, said: str
+) -> None:
+    fix = "merge it only if what was frozen may change again" if level == "warning" else ""
+    assert review(snapshot(frozen=before), snapshot(frozen=after)) == (
+        [Remark(level, "a", 0, said, fix)] if said else []
+    )
+
+
+def cause(file: str, line: int) -> InputChange:
+    return InputChange("batch", 1, 2, Origin(file, line))
+
+
+WHAT = f"{CELL} is frozen since 2026-03-01 by Ada: over; merging makes it "
+LEAVE = f"leave it as it is, or: reconcile unfreeze {CELL}"
+
+
+@pytest.mark.parametrize(
+    ("effect", "published", "what"),
+    [
+        (Effect.STALE, "Run/1", "stale"),
+        (Effect.REMOVED, "Run/1", "removed"),
+        (Effect.RENDERED, "Run/1", "rendered again"),
+        (Effect.UNAFFECTED, "Run/2", "one with other published records"),
+        (Effect.UNAFFECTED, "Run/1", ""),
+        (Effect.WAS_STALE, "Run/2", ""),
+        (Effect.NEVER, "Run/2", ""),
+    ],
+)
+def test_a_frozen_cell_that_changes_is_told(effect: Effect, published: str, what: str) -> None:
+    frozen = {"a": FROZEN}
+    base, head = snapshot(frozen=frozen), snapshot(frozen=frozen, published=published)
+    found = review(base, head, CellEffect(OTHER, Effect.STALE), CellEffect(CELL, effect))
+    assert found == ([Remark("warning", "", 0, WHAT + what, LEAVE)] if what else [])
+
+
+def test_a_change_of_a_frozen_cell_is_told_at_the_first_line_that_makes_it() -> None:
+    frozen = {"a": FROZEN}
+    causes = (cause("round v6.1", 0), cause("specs/a.yaml", 3), cause("specs/b.yaml", 4))
+    base, head = snapshot(frozen=frozen), snapshot(frozen=frozen)
+    found = review(base, head, CellEffect(CELL, Effect.STALE, (), causes))
+    assert found == [Remark("warning", "specs/a.yaml", 3, f"{WHAT}stale", LEAVE)]
+
+
+def test_all_that_is_frozen_is_unfrozen_at_once_and_a_freeze_that_is_new_withholds_nothing() -> None:
+    frozen = {"a": ALL}
+    base, head = snapshot(frozen=frozen), snapshot(frozen=frozen)
+    (found,) = review(base, head, CellEffect(OTHER, Effect.STALE))
+    assert found.fix == "leave it as it is, or: reconcile unfreeze --all"
+    assert [remark.level for remark in review(snapshot(), head, CellEffect(OTHER, Effect.STALE))] == ["notice"]

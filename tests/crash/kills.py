@@ -212,6 +212,9 @@ def kill(count: int, seed: int, folder: Path, only: tuple[str, ...] = (), done: 
     """Tries number ``done`` to ``count``. What a try draws depends on the seed and its number alone."""
     for role in ("AUTHOR", "COMMITTER"):
         os.environ |= {f"GIT_{role}_NAME": "Tester", f"GIT_{role}_EMAIL": "tester@example.com"}
+    locks = folder / "locks"  # whoever else works on this machine neither waits nor is waited for
+    locks.mkdir()
+    os.environ["RECONCILE_LOCKS"] = str(locks)
     starts = folder / "starts"
     names = [name for name in COMMANDS if not only or name in only]
     make_starts(starts, {COMMANDS[name].start for name in names})

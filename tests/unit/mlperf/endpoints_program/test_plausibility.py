@@ -116,8 +116,8 @@ def count(samples: float, each: int = 10**6) -> Distribution:
         ({"latency": count(101.1), "issued": 0}, ""),
         # a millionth, and one sample
         ({"ttft": count(10**6), "issued": 999_998}, ""),
-        ({"latency": count(10**6), "issued": 999_998}, ""),
-        ({"latency": count(10**6), "issued": 2 * 10**6, "completed": 1_000_002}, ""),
+        ({"latency": count(10**6, 1), "issued": 999_998}, ""),
+        ({"latency": count(10**6, 1), "issued": 2 * 10**6, "completed": 1_000_002}, ""),
     ],
 )
 def test_a_sum_by_its_mean_counts_the_samples(changes: dict[str, Any], said: str) -> None:

@@ -302,6 +302,6 @@ def test_a_round_of_curves_binds_its_divisions_to_nothing_of_inference() -> None
     llama = ruleset.benchmark("llama3_1-8b")
     assert llama is not None
     assert (llama.round, llama.tables, llama.value("metric_key", "any")) == ("endpoints-v1.0", {}, "system_tps")
-    assert [str(llama.origin(ruled)) for ruled in llama.levels[""][1].values()][0].startswith("round endpoints-v1.0")
+    assert next(str(llama.origin(ruled)) for ruled in llama.levels[""][1].values()).startswith("round endpoints-v1.0")
     assert {ruled.sources for ruled in llama.levels[""][0].values()} == {("checker",)}
     assert {ruled.sources for ruled in ruleset.general.values()} == {("policy",)}

@@ -54,6 +54,8 @@ def test_the_best_dedicated_offline_run_is_the_ceiling_and_the_peak_that_of_any_
     alone = make_curve([_RAN, replace(_RAN, concurrency=8, output_tokens=5)])
     assert (alone.ceiling, alone.peak) == (None, _RAN.system_tps)
     assert (make_curve([]).ceiling, make_curve([]).peak) == (None, 0)
+    crawling = make_curve([replace(_RAN, concurrency=at, output_tokens=1, duration_ns=10**10) for at in (9, 8)])
+    assert ([point.concurrency for point in crawling.points], crawling.peak) == ([8, 9], Decimal("0.1"))
 
 
 def test_a_point_without_rate_per_user_is_not_drawn() -> None:

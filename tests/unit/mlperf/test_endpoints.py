@@ -297,6 +297,7 @@ def test_an_accuracy_run_is_held_to_its_scores(old: str, new: str, said: list[st
 def test_a_run_takes_no_longer_than_its_command() -> None:
     assert compare(seconds=10.0) == []
     assert compare(seconds=0.0) == []  # nobody knows
+    assert AskedResults("Offline", "performance").seconds == 0
     (said,) = compare(seconds=9.5)
     assert said == "duration: expected a run within the 9.5 s of the command, result_summary.json says 10 s (line 8)"
 
@@ -304,6 +305,7 @@ def test_a_run_takes_no_longer_than_its_command() -> None:
 def test_what_is_not_asked_may_be_anything() -> None:
     assert compare(settings={}, seeds={}, model="", old="poisson", new="burst") == []
     assert compare("accuracy", settings={}, old='"total_samples": 3', new='"total_samples": 9') == []
+    assert compare(old='"total_samples": 3', new='"total_samples": 9') == []  # of a run that is not scored
 
 
 @pytest.mark.parametrize(

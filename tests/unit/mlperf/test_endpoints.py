@@ -605,3 +605,34 @@ def test_the_names_of_limits_and_of_the_test_without_a_file_are_those_of_a_round
         "sample_index_rng_seed": "dataloader_random_seed",
         "schedule_rng_seed": "scheduler_random_seed",
     }
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, []),
+        ({"complete": False}, ["end: expected a run that came to its end, result_summary.json says nothing"]),
+        ({"n_samples_failed": 0}, []),
+        (
+            {"n_samples_failed": 1},
+            ["samples: expected the 10 that were issued, result_summary.json says 10 completed and 1 failed"],
+        ),
+        (
+            {"n_samples_completed": None},
+            [
+                "samples: expected the 10 that were issued, result_summary.json says nothing completed and nothing failed"
+            ],
+        ),
+        (
+            {"duration_ns": 6 * 10**9},
+            ["duration: expected a run within the 5 s of the command, result_summary.json says 6 s"],
+        ),
+        ({"duration_ns": 5 * 10**9}, []),
+        ({"duration_ns": None}, ["duration: expected a duration, result_summary.json says nothing"]),
+    ],
+    ids=str,
+)
+def test_what_stands_on_no_line_is_told_without_one(values: dict[str, Any], said: list[str]) -> None:
+    summary = document(**{"n_samples_issued": 10, "n_samples_completed": 10, "duration_ns": 1, **values})
+    asked = AskedResults("Offline", "performance", seconds=5)
+    assert [str(item) for item in find_differences(Results(document(type="offline"), summary), asked)] == said

@@ -495,6 +495,8 @@ def test_a_run_that_left_nothing_of_what_its_mode_is_for_is_told() -> None:
     assert [str(item) for item in find_differences(Results(offline), asked)] == [issued]
     few = Results(offline, parse_json_object(b'{"duration_ns": 1,\n"n_samples_issued": "many"}'))
     assert [str(item) for item in find_differences(few, asked)] == [f"{issued} (line 2)"]
+    none = Results(offline, document(duration_ns=1, n_samples_completed=3))
+    assert [str(item) for item in find_differences(none, asked)] == [issued]
     scored = AskedResults("Offline", "accuracy", settings={"accuracy_sample_count": 3})
     assert [str(item) for item in find_differences(Results(offline), scored)] == [
         "mode: expected accuracy, accuracy_results.json says no score of an accuracy dataset"
@@ -620,7 +622,8 @@ def test_the_names_of_limits_and_of_the_test_without_a_file_are_those_of_a_round
         (
             {"n_samples_completed": None},
             [
-                "samples: expected the 10 that were issued, result_summary.json says nothing completed and nothing failed"
+                "samples: expected the 10 that were issued, "
+                "result_summary.json says nothing completed and nothing failed"
             ],
         ),
         (

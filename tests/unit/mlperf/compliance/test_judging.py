@@ -172,9 +172,9 @@ def test_numbers_of_an_answer_are_of_one_size() -> None:
     assert (entry.first("int32"), entry.first("int32", 2), entry.first("int32", 9)) == ((10,), (10, 20), (10, 20, 30))
     assert (entry.last("int32", 1), entry.last("int32", 3), Entry(1, b"").first("int32")) == ((30,), (10, 20, 30), ())
     for read in (entry.values, entry.count, entry.first):
-        with pytest.raises(ValueError, match="^12 bytes are not a whole number of int64$"):
+        with pytest.raises(ValueError, match=r"^12 bytes are not a whole number of int64$"):
             read("int64")
-    with pytest.raises(ValueError, match="^1 bytes are not a whole number of int16$"):
+    with pytest.raises(ValueError, match=r"^1 bytes are not a whole number of int16$"):
         Entry(1, b"x").count("int16")
 
 

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reconciler.mlperf.accuracy import METRIC_LINES, add_hash, check_bars, find_impossible, parse_accuracy
+from reconciler.mlperf.accuracy import (
+    METRIC_LINES,
+    WHOLE_SET,
+    AccuracyReport,
+    add_hash,
+    check_bars,
+    find_impossible,
+    parse_accuracy,
+)
 from reconciler.mlperf.log_files import log_hash
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.mlperf.rules.values import Bar
@@ -193,6 +201,7 @@ BOUNDLESS = {
 
 def test_no_share_is_more_than_the_whole_and_other_figures_have_no_bound() -> None:
     assert {*STATED, *BOUNDLESS, "DICE"} == set(METRIC_LINES)
+    assert set(BOUNDLESS) >= WHOLE_SET
 
     def find(metric: str, line: str, value: str) -> list[str]:
         report = parse_accuracy(line.format(value), [metric])
@@ -331,6 +340,7 @@ def test_a_report_without_a_metric_or_a_hash_says_so() -> None:
         {"acc": ()},
     )
     assert (report.hash, report.hash_line) == ("", 0)
+    assert AccuracyReport("accuracy.txt", {"acc": ()}) == report
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_a_test_without_one_of_its_phases_is_named(left: str) -> None:
 
 def test_what_a_round_asks_for_is_missed_or_failed() -> None:
     failed = ResultDocument({"passed": False, "reason": "too fast"})
-    required = {"TEST04": CACHING, "TEST09": "length_test", "TEST11": "new_test", "TEST12": "silent_test"}
+    required = {"TEST12": "silent_test", "TEST11": "new_test", "TEST09": "length_test", "TEST04": CACHING}
     silent = ResultDocument({"passed": "true", "reason": ""})
     stated = {CACHING: failed, "length_test": ResultDocument({"passed": True}), "silent_test": silent}
     assert list(find_missing_audits(Audits(stated, {}), required)) == [

@@ -138,7 +138,7 @@ def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measur
 def _list_hashes(text: str) -> list[tuple[str, int]]:
     """Each with its line: those without are counted, and not looked at."""
     stated, line, counted, at = list[tuple[str, int]](), 1, 0, text.find(_HASH_BEGINS)
-    returns = at >= 0 and "\r" in text
+    returns = "\r" in text
     while at >= 0:
         if found := _HASH_IN_TEXT.match(text, at):
             line += len(_NEWLINE.findall(text, counted, at)) if returns else text.count("\n", counted, at)

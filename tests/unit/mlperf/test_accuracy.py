@@ -352,6 +352,7 @@ def test_a_report_without_a_metric_or_a_hash_says_so() -> None:
         ("xhash=12\nhash=ab-12\n\nhash=ab12\nhash=cd34\n", ("ab12", 4)),
         (f"hash=1\nhash=2\nhash={'a' * 63}\nhash={'A' * 64}\n", ("A" * 64, 4)),
         (f"hash=1\nhash=2\nhash={'a' * 65}\n", ("1", 1)),
+        (f"hash=1\rhash=2\r\nhash={'a' * 64}", ("a" * 64, 3)),
         (f"hash={'g' * 64}\nhash={'0' * 64}", ("0" * 64, 2)),
     ],
 )

@@ -7,9 +7,16 @@ import struct
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler.errors import LogError
-from reconciler.mlperf.compliance.definition import ComplianceTest, RunLogs, VerdictInputs, name_answers
+from reconciler.mlperf.compliance.definition import (
+    ComplianceTest,
+    MissingLogError,
+    RunLogs,
+    VerdictInputs,
+    name_answers,
+)
 from reconciler.mlperf.compliance.entries import Entry, measure, read_entries
 from reconciler.mlperf.compliance.judging import (
     SAME,
@@ -30,6 +37,9 @@ from reconciler.mlperf.compliance.test08 import judge_test08
 from reconciler.mlperf.compliance.test09 import judge_test09
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, merge_parts, verify_text
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
+from reconciler.mlperf.log_files import BASELINE, COMPLIANCE
+from reconciler.mlperf.rules.ruled_value import RuledValue
+from reconciler.mlperf.rules.ruleset import BenchmarkRules
 
 EVERY_DTYPE = ("byte", "float32", "int32", "int64")
 BOTH = ("audit", "accuracy")
@@ -155,8 +165,14 @@ def test_a_score_may_be_off_by_a_tenth_and_a_short_latency_by_a_fifth(
     assert Slack.ruled(limits, "gain").of(scenario, score) == part
 
 
-def test_a_benchmark_without_the_test_leaves_the_usual_slack() -> None:
+def test_the_slack_of_a_repeat_is_what_the_round_says_of_test01() -> None:
     assert find_slack(None, "Offline") == Slack(10, 20, 200_000, 1_600_000)
+    stated = {"files": (), "compared_with": (), "expects": {}, "performance_checks": False}
+    stated |= {"limits.most_score_change": "5", "limits.short_single_stream_latency": 7}
+    ruled = {f"tests.TEST01.{name}": RuledValue(value, ("verification",)) for name, value in stated.items()}
+    rules = BenchmarkRules("net", "v0.1", {}, RuledValue({}, ("checker",)), {"": (ruled,)})
+    assert find_slack(rules, "Offline") == Slack(5, 20, 7, 1_600_000)
+    assert find_slack(BenchmarkRules("net", "v0.1", {}, rules.tables_ruled, {"": ({},)}), "Offline") == Slack()
     assert (show_score(None), show_score(1234567890.125), show_score(0.0)) == ("none", "1234567890", "0")
 
 
@@ -484,8 +500,19 @@ def test_other_seeds_are_told_whole(before: float, after: float, both_ways: bool
 
 
 def detail(**values: object) -> RunLogs:
-    lines = (json.dumps({"key": key, "value": value, "metadata": {}}) for key, value in values.items())
+    lines = (
+        json.dumps({"key": key, "value": value, "metadata": {"is_error": key.startswith("error")}})
+        for key, value in values.items()
+    )
     return RunLogs(detail="".join(f":::MLLOG {line}\n" for line in lines).encode())
+
+
+FAST: dict[str, object] = {
+    "loadgen_version": "6.0",
+    "effective_scenario": "Offline",
+    "result_validity": "VALID",
+    "result_samples_per_second": 100.0,
+}
 
 
 @pytest.mark.parametrize(
@@ -526,3 +553,148 @@ def test_the_speed_of_a_server_is_compared_under_one_target(
     runs = detail(**base), detail(**{**base, **changes})
     verdict = judge("TEST01", VerdictInputs(audit=runs[1], performance=runs[0], known_answers=Part()))
     assert (verdict.reasons, verdict.by_speed) == (reasons, by_speed)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reasons"),
+    [
+        ({}, {"error_runtime": "x"}, ("the audit run's log has 1 ERROR lines",)),
+        ({"error_a": "x", "error_b": "y"}, {}, ("the performance run's log has 2 ERROR lines",)),
+        (
+            {"loadgen_version": "2.0", "error_a": "x"},
+            {"loadgen_version": "1.9", "error_b": "x"},
+            ("the performance run's log has 1 ERROR lines",),
+        ),
+        ({"result_samples_per_second": None}, {}, ("the performance run's log holds no score",)),
+        ({"effective_target_latency_ns": 5}, {"effective_target_latency_ns": 7}, ()),
+    ],
+    ids=str,
+)
+def test_lines_of_errors_stop_the_comparison_since_loadgen_2(
+    before: dict[str, object], after: dict[str, object], reasons: tuple[str, ...]
+) -> None:
+    audit, performance = detail(**{**FAST, **after}), detail(**{**FAST, **before})
+    assert judge("TEST01", VerdictInputs(audit, performance, known_answers=Part())).reasons == reasons
+
+
+def log_answers(*answers: str) -> RunLogs:
+    entries = (json.dumps({"seq_id": n, "qsl_idx": n, "data": data}) for n, data in enumerate(answers))
+    lines = ["[", *",\n".join(entries).split("\n"), "]"]
+    return RunLogs(detail(**FAST).detail, answers=lambda: [line.encode() for line in lines])
+
+
+def test_test01_is_judged_by_its_logs() -> None:
+    performance, other = detail(**FAST), log_answers("0105", "02")
+    verdict = judge("TEST01", VerdictInputs(log_answers("0106", "02"), performance, other, limits={"x": "1"}))
+    assert verdict.passed
+    assert verdict.figures == {
+        "accuracy.compared as": "byte, first element",
+        "accuracy.answers in the accuracy run": "2 (0 repeated)",
+        "accuracy.answers in the audit run": "2",
+        "accuracy.found in the accuracy run": "2",
+        "accuracy.not in the accuracy run": "0",
+        "accuracy.differing": "0",
+        "performance.performance run": "100",
+        "performance.audit run": "100",
+        "performance.difference": "+0.00 %",
+        "performance.allowed": "+-10%",
+    }
+    as_whole = VerdictInputs(log_answers("0106"), performance, log_answers("0105"), dtype="int32")
+    assert judge("TEST01", as_whole).reasons == (
+        "the answers cannot be compared: 2 bytes are not a whole number of int32",
+    )
+    strict = VerdictInputs(log_answers("01"), detail(**{**FAST, "result_samples_per_second": 103.0}), other)
+    assert judge("TEST01", strict).passed
+    assert judge("TEST01", replace(strict, limits={"most_score_change": "2"})).reasons == (
+        "the score 100 is -2.91 % of 103; 2% allowed",
+    )
+
+
+def test_a_log_that_test01_lacks_is_told_by_its_run() -> None:
+    run = log_answers("01")
+    for inputs, lacking in (
+        (VerdictInputs(run, RunLogs(), run), "performance"),
+        (VerdictInputs(RunLogs(answers=run.answers), run, run), "audit"),
+        (VerdictInputs(detail(**FAST), run, run), "audit"),
+        (VerdictInputs(run, run, detail(**FAST)), "accuracy"),
+    ):
+        with pytest.raises(MissingLogError, match=f"^{lacking}$"):
+            judge("TEST01", inputs)
+    half = VerdictInputs(run, run, log_answers("02"), metrics=("acc",), reports={BASELINE: "accuracy=1"})
+    for reports in (half.reports, {COMPLIANCE: "accuracy=1"}, {}):
+        assert judge("TEST01", replace(half, reports=reports)).reasons == (
+            "1 of 1 answers differ from the accuracy run's, as of samples 0",
+        )
+    assert judge("TEST01", replace(half, reports={BASELINE: "accuracy=1", COMPLIANCE: "accuracy=1"})).passed
+
+
+def test_the_first_offender_is_told_though_a_later_one_cannot_be_read() -> None:
+    ends = numbers(3, 7, 2, 2, counted=4, began=struct.pack("<i", 6))
+    verdict = judge_test06([ends, Entry(9, b"abc", 1)], "Server")
+    assert [reason.partition(" ")[2][:2] for reason in verdict.reasons] == ["3 "] * 3
+    later = judge_test06([Entry(9, b"abc", 1), ends], "Server")
+    assert later.reasons == ("sample 9: 3 bytes are not a whole number of int32",) * 3
+
+
+@pytest.mark.parametrize(
+    ("inputs", "figures"),
+    [
+        ({"dtype": "int64"}, {"answers": "1", "eos_token_id": "2", "dtype": "int64"}),
+        ({"eos_token_id": 5}, {"answers": "1", "eos_token_id": "5", "dtype": "int32"}),
+    ],
+)
+def test_tokens_are_read_as_they_are_declared(inputs: dict[str, object], figures: dict[str, str]) -> None:
+    run = log_answers(struct.pack("<2i", 7, 0).hex())
+    verdict = judge("TEST06", replace(VerdictInputs(run, scenario="Offline"), **inputs))
+    assert verdict.figures == figures
+    assert verdict.files["verify_accuracy.txt"].startswith("First token check pass: Skipped\n")
+    assert (
+        not judge("TEST06", VerdictInputs(run, scenario="Server"))
+        .files["verify_accuracy.txt"]
+        .startswith("First token check pass: Skipped")
+    )
+
+
+def test_a_score_of_a_scorer_is_held_against_the_limit_of_the_round() -> None:
+    reports = {COMPLIANCE: "'exact_match': 81"}
+    inputs = VerdictInputs(RunLogs(), limits={"least_accuracy": "81"}, reports=reports)
+    assert judge("TEST07", inputs).passed
+    assert not judge("TEST07", replace(inputs, limits={"least_accuracy": "81.1"})).passed
+    assert judge("TEST07", replace(inputs, reports={})).figures == {"accuracy": "none", "threshold": "81"}
+
+
+def test_lengths_and_entropies_are_held_against_the_limits_of_the_round() -> None:
+    limits = {"least_mean_tokens": "1.5", "most_mean_tokens": "2"}
+    run = log_answers("00" * 8, "00" * 4)
+    assert judge("TEST09", VerdictInputs(run, limits=limits)).passed
+    assert not judge("TEST09", VerdictInputs(run, limits={**limits, "least_mean_tokens": "1.6"})).passed
+    whole = log_answers(struct.pack("<6f", 1, 7, 0.5, 1, 1, 1).hex())
+    audit = log_answers(struct.pack("<3f", 1, 7, 0.505).hex())
+    assert judge("TEST08", VerdictInputs(audit, accuracy=whole)).figures["tolerance"] == "0.10%"
+    loose = VerdictInputs(audit, accuracy=whole, limits={"most_entropy_change": "5"})
+    assert (judge("TEST08", loose).passed, judge("TEST08", loose).figures["tolerance"]) == (True, "5.00%")
+
+
+def test_a_run_of_the_same_sample_is_judged_by_its_summary() -> None:
+    slow, fast = (
+        RunLogs(summary=f"Scenario : Offline\nResult is : VALID\nSamples per second: {rate}\n".encode())
+        for rate in (100, 107)
+    )
+    verdict = judge("TEST04", VerdictInputs(fast, slow))
+    assert verdict.figures == {
+        "performance run": "100",
+        "audit run": "107",
+        "difference": "+7.00 %",
+        "allowed": "less than +10%",
+    }
+    assert verdict.files == {
+        "verify_performance.txt": verify_text(
+            "TEST04: the audit run's speed against the performance run's", Part(figures=verdict.figures)
+        )
+    }
+    strict = judge("TEST04", VerdictInputs(fast, slow, limits={"most_score_gain": "6"}))
+    assert strict.reasons == ("the score 107 is +7.00 % of 100; less than +6% allowed",)
+    assert (strict.test, strict.by_speed) == ("TEST04", True)
+    for inputs, lacking in ((VerdictInputs(fast), "performance"), (VerdictInputs(RunLogs(), slow), "audit")):
+        with pytest.raises(MissingLogError, match=f"^{lacking}$"):
+            judge("TEST04", inputs)

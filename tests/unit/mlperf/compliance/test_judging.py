@@ -628,6 +628,25 @@ def test_a_log_that_test01_lacks_is_told_by_its_run() -> None:
     assert judge("TEST01", replace(half, reports={BASELINE: "accuracy=1", COMPLIANCE: "accuracy=1"})).passed
 
 
+def test_numbers_that_are_no_integers_are_compared_as_numbers() -> None:
+    zeros = Entry(3, struct.pack("<3f", 7, 0.0, -0.0), 3, struct.pack("<f", 7))
+    (reason,) = judge_test06([zeros], "Server", eos_token_id=0, dtype="float32").reasons
+    assert reason == "sample 3 ends with 2 tokens 0 (end of sequence), one at most is allowed"
+    odd = Entry(3, struct.pack("<3f", float("nan"), 8, 2), 3, struct.pack("<f", float("nan")))
+    assert judge_test06([odd], "Server", dtype="float32").reasons == (
+        "sample 3 begins with (nan,), and (nan,) was reported first",
+    )
+    cut = numbers(3, 7, 8, 2, counted=3, began=BEGAN[:3])
+    assert judge_test06([cut], "Server").reasons == ("sample 3: first token: 3 bytes are not a whole number of int32",)
+
+
+def test_of_two_offenders_the_first_is_told() -> None:
+    wrong = [numbers(index, 7, 2, 2, counted=4, began=struct.pack("<i", 6)) for index in (3, 4)]
+    verdict = judge_test06(wrong, "Server")
+    assert verdict.reasons == judge_test06(wrong[:1], "Server").reasons
+    assert len(verdict.reasons) == 3
+
+
 def test_the_first_offender_is_told_though_a_later_one_cannot_be_read() -> None:
     ends = numbers(3, 7, 2, 2, counted=4, began=struct.pack("<i", 6))
     verdict = judge_test06([ends, Entry(9, b"abc", 1)], "Server")

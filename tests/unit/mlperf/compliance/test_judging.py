@@ -717,3 +717,12 @@ def test_a_run_of_the_same_sample_is_judged_by_its_summary() -> None:
     for inputs, lacking in ((VerdictInputs(fast), "performance"), (VerdictInputs(RunLogs(), slow), "audit")):
         with pytest.raises(MissingLogError, match=f"^{lacking}$"):
             judge("TEST04", inputs)
+
+
+@pytest.mark.parametrize("scored", [(), (0,), (1,)], ids=["neither", "the first", "the second"])
+def test_other_seeds_without_a_score_are_told(scored: tuple[int, ...]) -> None:
+    runs = [summary("Offline", *(["Samples per second: 9"] if number in scored else [])) for number in (0, 1)]
+    verdict = verify_test05(*runs)
+    names = [name for number, name in enumerate(("performance", "audit")) if number not in scored]
+    assert verdict.reasons == tuple(f"the {name} run's log holds no score" for name in names)
+    assert set(verdict.figures) == {"performance run", "audit run"}

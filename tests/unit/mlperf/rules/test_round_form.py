@@ -40,7 +40,8 @@ def refusal(check: Callable[..., object], *given: Any) -> tuple[str, str, str]:
 
 def test_a_round_has_these_sections_and_may_have_others() -> None:
     check_form(LEAST)
-    more = dict.fromkeys(("aliases", "inferences", "network", "power_fields", "endpoints", "extends", "removed"), {})
+    optional = ("aliases", "inferences", "network", "power_fields", "endpoints", "extends", "removed")
+    more: dict[str, Any] = {section: {} for section in optional}
     check_form({**LEAST, **more, "scenarios": {"Offline": {}, "Server": {}}, "earlier": {"o": {"like": "b"}}})
     parts: dict[str, Any] = {"like": "b", "categories": {}, "general": {}, "scenarios": {"MultiStream": {}}}
     check_form({**LEAST, "benchmarks": {"c": parts}})

@@ -24,7 +24,7 @@ class Judged(Struct, frozen=True):
     said: bool
     found: bool
     again: AuditVerdict
-    sure: bool = True
+    sure: bool
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -296,6 +296,13 @@ def test_a_run_of_the_same_sample_may_not_be_faster(
     assert part.by_speed is any("the score" in reason for reason in reasons)
 
 
+def test_a_run_that_is_faster_by_just_what_is_allowed_fails() -> None:
+    half = Slack(usual=50)
+    assert compare_speed(valid("Offline", 100), valid("Offline", 149.9), half).passed
+    part = compare_speed(valid("Offline", 100), valid("Offline", 150), half)
+    assert part.reasons == ("the score 150 is +50.00 % of 100; less than +50% allowed",)
+
+
 def test_tokens_are_told_whole() -> None:
     good = numbers(3, 7, 8, 2, counted=3, began=struct.pack("<i", 7))
     passed = judge_test06([good, good], "Server")

@@ -151,3 +151,17 @@ def test_a_file_has_every_text_that_the_round_expects_of_it() -> None:
     rules = TestRules("T", (), (), expected, performance_checks=False, settings={}, limits={})
     passed = [is_passed(text, ACCURACY, rules) for text in ("a one\ntwo", "one\n2\n", "one", "two", "one two", "x")]
     assert passed == [True, True, False, False, False, False]
+
+
+def test_answers_are_read_as_the_first_type_as_which_they_pass() -> None:
+    """Tokens of eight bytes are twice as many of four."""
+    entry = {"seq_id": 0, "qsl_idx": 0, "data": "07000000000000000200000000000000", "token_count": 2}
+    run = RunLogs(answers=lambda: [b"[", json.dumps(entry).encode(), b"]"])
+    text = "First token check pass: Skipped\nEOS check pass: True\nSample length check pass: True\n"
+    rules = rules_of("TEST06", "llama2-70b-99.9")
+    (judged,) = judge_files(Published("TEST06", rules, "Offline", (), run, NONE, NONE, {ACCURACY: text}.get))
+    assert (judged.found, judged.reasons, judged.again.figures["dtype"]) == (True, (), "int64")
+    (first, _) = judge_files(
+        Published("TEST01", rules_of("TEST01"), "Offline", (), RUN, RUN, RUN, {ACCURACY: PASS, PERFORMANCE: PASS}.get)
+    )
+    assert first.again.figures["accuracy.compared as"] == "byte, first element"

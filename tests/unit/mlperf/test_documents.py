@@ -16,6 +16,7 @@ DIGITS = "a number has hundreds of digits"
 
 def test_a_value_is_found_by_its_names() -> None:
     document = parse_json_object(b'{"a": {"b": {"c": 0}}, "list": [1], "none": null}')
+    assert document.get("list") == [1]
     assert document.get("none") is None
     assert document.get("d") is None
     assert document.within("a", "b") == {"c": 0}

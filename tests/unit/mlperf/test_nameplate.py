@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.mlperf.documents import parse_yaml_mapping
-from reconciler.mlperf.nameplate import compute_capacity
+from reconciler.mlperf.nameplate import CAPACITY, compute_capacity
 
 LAB = b"""\
 My System:
@@ -65,6 +65,7 @@ def supplies(needed: object, *watts: object, name: str = "PSUs") -> dict[str, ob
         (supplies(3, 5, 9, 7), 21),
         (supplies(1, "5.5", 5), "5.5"),
         (supplies(1, 5, name="psus"), 5),
+        (supplies(2, 5, "0.5"), "5.5"),
         ({"MIN PSUS NEEDED": 1, "pSuS": [{"PowerCapacityWatts": 4}]}, 4),
         ({"PSUs": [{"PowerCapacityWatts": 4}]}, 0),
         ({"Min PSUs Needed": 1}, 0),
@@ -102,3 +103,7 @@ def test_what_is_wrong_with_a_component_is_told(document: dict[str, Any], said: 
     with pytest.raises(ValueError, match=r".") as caught:
         compute_capacity({"Rack": [document]})
     assert str(caught.value) == said
+
+
+def test_the_capacity_is_a_field_of_the_system_description() -> None:
+    assert CAPACITY == "system_power_capacity"

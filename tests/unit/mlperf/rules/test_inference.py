@@ -88,6 +88,13 @@ SAME = {"model_key": "net", "dataset_size": 9}
             "a does not have the stricter bar for f1",
         ),
         ({**SAME, "accuracy__acc__least": "70"}, SAME, ""),
+        ({**SAME, "accuracy__acc__least": "70"}, {**SAME, "accuracy__acc__least": "70"}, ""),
+        ({**SAME, "accuracy__acc__most": "70"}, {**SAME, "accuracy__acc__most": "70"}, ""),
+        (
+            {**SAME, "accuracy__acc__most": "70"},
+            {**SAME, "accuracy__acc__least": "70"},
+            "a does not have the stricter bar for acc",
+        ),
         (SAME, {**SAME, "accuracy__acc__most": "70"}, "a does not have the stricter bar for acc"),
     ],
 )

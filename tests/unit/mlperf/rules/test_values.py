@@ -9,6 +9,7 @@ from reconciler.mlperf.rules.values import (
     Expected,
     Metric,
     NetworkRules,
+    Presence,
     ScenarioTable,
     SystemField,
     parse_expected,
@@ -67,6 +68,10 @@ def test_the_harness_publishes_its_own_metric_where_the_round_says_so(
 ) -> None:
     rules = EndpointsRules(metrics=metrics, benchmark_metrics=special)
     assert rules.metric("net", "Offline", OWN) == Metric(key, unit, divisor=1000, lower_is_better=True)
+
+
+def test_presence_is_told_in_a_word() -> None:
+    assert [str(each) for each in Presence] == ["required", "optional", "forbidden"]
 
 
 def test_what_a_round_does_not_say_binds_nobody() -> None:

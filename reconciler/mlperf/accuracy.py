@@ -138,7 +138,7 @@ def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measur
 def _list_hashes(text: str) -> list[tuple[str, int]]:
     """Each with its line: those without are counted, and not looked at."""
     stated, line, counted, at = list[tuple[str, int]](), 1, 0, text.find(_HASH_BEGINS)
-    returns = at >= 0 and "\r" in text
+    returns = "\r" in text
     while at >= 0:
         if found := _HASH_IN_TEXT.match(text, at):
             line += len(_NEWLINE.findall(text, counted, at)) if returns else text.count("\n", counted, at)
@@ -208,20 +208,20 @@ def _find_denied(report: AccuracyReport, lines: list[str]) -> Iterator[Impossibl
 
 def _agree(one: Decimal, other: Decimal) -> bool:
     """Whether two values may be one that was printed with more digits and with fewer."""
-    if one == other:
-        return True
-    exponents = [exponent for value in (one, other) if isinstance(exponent := value.as_tuple().exponent, int)]
-    return abs(one - other) < Decimal(1).scaleb(max(exponents, default=0))
+    return one == other or abs(one - other) < max(_last_digit(one), _last_digit(other))
+
+
+def _last_digit(value: Decimal) -> Decimal:
+    """What one of its last digit is."""
+    return Decimal(1).scaleb(int(value.as_tuple().exponent))
 
 
 def _find_miscounted(found: re.Match[str], samples: int) -> Iterator[str]:
     good, total = int(found["good"]), int(found["total"])
     shown = Decimal(found["value"].rstrip(".") or 0) if found["value"].count(".") <= 1 else Decimal(-1)
-    exponent = shown.as_tuple().exponent
-    step = Decimal(1).scaleb(exponent if isinstance(exponent, int) else 0)
     if total <= 0 or good > total:
         yield f"{good} of {total} cannot be"
-    elif abs(shown - Decimal(100) * good / total) > step:
+    elif abs(shown - Decimal(100) * good / total) > _last_digit(shown):
         yield f"{good} of {total} are {Decimal(100) * good / total:.3f}%"
     if samples and total != samples:
         yield f"it counts {total} samples, and the run answered {samples}"

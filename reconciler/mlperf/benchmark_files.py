@@ -103,7 +103,7 @@ class BenchmarkFiles(Struct, frozen=True, kw_only=True):
 @cache
 def load_benchmark_files() -> Mapping[str, BenchmarkFiles]:
     """By the first name of each, in the order of the names."""
-    found = (_parse(path) for path in sorted(_FOLDER.glob(f"*/{_FILE}")))
+    found = (_parse(path) for path in _FOLDER.glob(f"*/{_FILE}"))
     return {item.name: item for item in sorted(found, key=lambda item: item.name)}
 
 

@@ -21,8 +21,7 @@ _COLON = re.compile(r'"\s*+:')  # behind each key of JSON
 _DIGITS, _YAML_DIGITS = (
     bytes.maketrans(digits, b"0" * len(digits)) for digits in (b"123456789", b"123456789ABCDEFabcdef_")
 )
-_LONG = b"0" * 300
-_MOST_BITS = 1200
+_LONG, _MOST_BITS = b"0" * 301, 1200  # fewer digits have no more bits, hexadecimal ones neither
 _YAML_KEY = re.compile(r"([\w.-]{1,80})\s*:")
 
 
@@ -67,7 +66,7 @@ def parse_yaml_mapping(data: bytes, _: str = "") -> ResultDocument:
     """A YAML mapping. ValueError otherwise."""
     content = data.decode("utf-8")
     try:
-        document = YAML(typ="safe", pure=False).load(StringIO(content))
+        document = YAML(typ="safe").load(StringIO(content))
     except YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
     except RecursionError as error:

@@ -37,23 +37,18 @@ def read_sample_count(results: ResultDocument) -> Decimal | None:
 def read_score(results: ResultDocument, bar: str, *, single: bool) -> Decimal | None:
     """The mean over all datasets of the part of a score that an accuracy bar names, without regard to case, or by its
     last word (checker: accuracy_check). ``single``: a score without parts stands for the bar. None where there is
-    none."""
+    none. Parts may be text: the harness writes those of a ROUGE score so."""
     names = {bar.lower(), bar.rpartition("_")[2].lower()}
     found: list[Decimal | None] = []
     for value in (score.get("score") for score in read_accuracy_scores(results)):
         if isinstance(value, Mapping):
             parts = {str(name).lower(): part for name, part in value.items()}
-            named = [parse_figure(parts[name]) for name in sorted(names) if name in parts]
+            named = [parse_decimal(parts[name]) for name in sorted(names) if name in parts]
             found.append(named[0] if named else None)
         else:
-            found.append(parse_figure(value) if single else None)
+            found.append(parse_decimal(value) if single else None)
     exact = [value for value in found if value is not None]
     return sum(exact, Decimal(0)) / len(exact) if exact and len(exact) == len(found) else None
-
-
-def parse_figure(found: object) -> Decimal | None:
-    """A number, also as text: the harness writes the parts of a ROUGE score so."""
-    return parse_decimal(found) if isinstance(found, str) else parse_number(found)
 
 
 def judge_accuracy_scores(results: ResultDocument, bars: Iterable[Bar], *, single: bool, binds: bool) -> dict[str, Any]:

@@ -243,6 +243,5 @@ def _equal(wanted: Any, found: Any) -> bool:
     if isinstance(wanted, bool) or isinstance(found, bool):
         return wanted is found
     if isinstance(wanted, int | float):
-        number = parse_number(found)
-        return number is not None and number == Decimal(str(wanted))
+        return parse_number(found) == Decimal(str(wanted))
     return str(wanted) == str(found)

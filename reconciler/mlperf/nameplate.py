@@ -32,7 +32,11 @@ def _sum_needed(supplies: object, needed: object) -> Decimal:
         raise ValueError("PSUs names no power supply")
     if isinstance(needed, bool) or not isinstance(needed, int) or not 0 < needed <= len(supplies):
         raise ValueError(f"Min PSUs Needed is {needed!r}, of {len(supplies)} power supplies")
-    given = [parse_decimal(each.get(_WATTS)) if isinstance(each, Mapping) else None for each in supplies]
-    if any(watts is None or watts <= 0 for watts in given):
+    return sum(sorted(map(_read_watts, supplies), reverse=True)[:needed], Decimal(0))
+
+
+def _read_watts(supply: object) -> Decimal:
+    watts = parse_decimal(supply.get(_WATTS)) if isinstance(supply, Mapping) else None
+    if watts is None or watts <= 0:
         raise ValueError(f"a power supply has no {_WATTS}")
-    return sum(sorted((watts for watts in given if watts is not None), reverse=True)[:needed], Decimal(0))
+    return watts

@@ -57,7 +57,7 @@ class _Logged(msgspec.Struct):
 _LOGGED = msgspec.json.Decoder(_Logged)
 # What stands before the data of each answer, and behind it, as LoadGen writes them.
 _COUNT = rb"(0|[1-9][0-9]{0,17}+)"
-_BEFORE = rb'\n\{ "seq_id" : %b, "qsl_idx" : %b, "data" : "' % (_COUNT.replace(b"(", b"(?:", 1), _COUNT)
+_BEFORE = rb'\n\{ "seq_id" : %b, "qsl_idx" : %b, "data" : "' % (_COUNT.replace(b"(", b"(?:"), _COUNT)
 _FIRST = re.compile(rb"\[" + _BEFORE)
 _BEHIND = re.compile(
     rb'"(?:, "token_data" : "([0-9A-Fa-f]*+)")?+(?:, "token_count" : %b)?+ \}(?:,%b|\n\]\n?\Z)' % (_COUNT, _BEFORE)

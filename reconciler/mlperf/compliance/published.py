@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
-from reconciler.mlperf.compliance.judging import TESTS, find_test
+from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict, Part
 from reconciler.mlperf.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY
 from reconciler.mlperf.rules.values import TestRules
@@ -24,7 +24,7 @@ class Judged(Struct, frozen=True):
     said: bool
     found: bool
     again: AuditVerdict
-    sure: bool = True
+    sure: bool
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -102,6 +102,6 @@ def is_passed(text: str, file: str, rules: TestRules | None) -> bool:
 
 
 def _verify_files(test: str, rules: TestRules | None) -> tuple[str, ...]:
-    if test not in TESTS or rules is None:
+    if rules is None:
         return find_test(test).own_files
     return tuple(dict.fromkeys(expected.file for expected in rules.expected))

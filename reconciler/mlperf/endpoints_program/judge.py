@@ -37,17 +37,14 @@ class PointFinding(Struct, frozen=True):
 
 
 class AskedPoint(Struct, frozen=True):
-    """What a point was to be. ``dataset_size``: samples of the performance dataset, 0 where nobody says;
-    ``accuracy``: whether this point was to be scored on the accuracy dataset too."""
+    """What a point was to be; of what is left empty, or 0, nobody asked anything."""
 
     concurrency: int
     load_pattern: str = "concurrency"
     model: str = ""
     dataset: str = ""
-    dataset_size: int = 0
     seeds: SeedSet | None = None
     min_duration_ms: int = 0
-    accuracy: bool = False
 
 
 def find_differences(point: MeasuredPoint, asked: AskedPoint) -> Iterator[PointFinding]:
@@ -227,7 +224,7 @@ def _counts(point: MeasuredPoint, rules: CurveRules, dataset_size: int) -> Itera
     needed = least.get(point.dataset.partition("::")[0], 0) or dataset_size
     if rules.rehearsal:
         needed = dataset_size
-    if needed and point.completed < needed:
+    if point.completed < needed:
         yield _invalid("min-query-count", f"{point.completed} samples completed, one pass has {needed}")
     if dataset_size and point.issued % dataset_size and rules.get("whole_passes"):
         passes = Decimal(point.issued) / dataset_size

@@ -30,7 +30,7 @@ class ParetoCurve(Struct, frozen=True):
     @property
     def peak(self) -> Decimal:
         """The most tokens a second of any point, Offline among them."""
-        return max((*(point.system_tps for point in self.points), self.ceiling or Decimal(0)), default=Decimal(0))
+        return max((*(point.system_tps for point in self.points), self.ceiling or Decimal(0)))
 
 
 def make_curve(points: Iterable[MeasuredPoint], *, agentic: bool = False) -> ParetoCurve:
@@ -58,9 +58,7 @@ def read_recorded_point(concurrency: int, figures: Mapping[str, object], rate: o
 
 def find_dominated(points: Sequence[CurvePoint]) -> frozenset[int]:
     """Concurrencies of points than which another is as good on both axes and better on one."""
-    return frozenset(
-        point.concurrency for point in points if any(beats(other, point) for other in points if other is not point)
-    )
+    return frozenset(point.concurrency for point in points if any(beats(other, point) for other in points))
 
 
 def beats(other: CurvePoint, point: CurvePoint) -> bool:

@@ -28,7 +28,7 @@ _FABRIC = ("cabling", "required_bandwidth_tbps", "nics", "switches")
 _VALUES = ("value_w", "value_kw", "value_pj")
 _WATT_TOLERANCE, _KILOWATT_TOLERANCE = Decimal("0.5"), Decimal("0.005")
 _NEAR = Decimal("0.000001")
-_LIQUID, _AIR = ("liquid", "water", "immersion"), ("air",)
+_LIQUID = ("liquid", "water", "immersion")
 
 
 class NodeSetPower(Struct, frozen=True):
@@ -70,10 +70,12 @@ class ProvisionedPower(Struct):
     @property
     def accelerators(self) -> int | None:
         """Of the whole system, None where one set does not say."""
-        counts = [item.accelerators for item in self.sets]
-        if any(count is None for count in counts):
-            return None
-        return sum(item.nodes * (item.accelerators or 0) for item in self.sets)
+        total = 0
+        for item in self.sets:
+            if item.accelerators is None:
+                return None
+            total += item.nodes * item.accelerators
+        return total
 
 
 def _round(value: Decimal) -> Decimal:
@@ -85,7 +87,7 @@ def find_cooling(words: str) -> str:
     text = words.lower()
     if any(word in text for word in _LIQUID):
         return "liquid"
-    return "air" if any(word in text for word in _AIR) else ""
+    return "air" if "air" in text else ""
 
 
 def compute_power(
@@ -115,14 +117,14 @@ def compute_power(
         own += nodes * nic if sums.carries_nics(item, document.get("scale_out")) else 0
         major, published = major + own, published + stated
         ensemble = _whole(item.get("system_node_ensemble_id"))
-        counted = _whole(_within(item, "components", "accelerator", "count_per_node"), accelerators.get(ensemble, -1))
+        counted = _count(_within(item, "components", "accelerator", "count_per_node"))
         made.append(
             NodeSetPower(
                 _whole(item.get("node_set_id")),
                 ensemble,
-                max(nodes, 1),
+                nodes,
                 (1 + overhead) * own + stated,
-                counted if counted >= 0 else None,
+                accelerators.get(ensemble) if counted is None else counted,
             )
         )
     power.sets = tuple(made)
@@ -133,24 +135,23 @@ def compute_power(
         "scale_out_switch_power_w": power.switches,
     }
     figures["total_system_power_w"] = sum(figures.values(), _ZERO)
+    total = figures["total_system_power_w"]
     declared = document.get("declared_provisioned_power")
     if declared is not None:
         # The declared figure governs: gaps beneath it do not matter, nor do figures that filled them.
         power.declared, power.estimated = True, []
-        watts = sums.watts("declared_provisioned_power", declared)
-        total = watts
+        total = sums.watts("declared_provisioned_power", declared) or _ZERO
     else:
         power.problems += sums.gaps
-        total = figures["total_system_power_w"]
     if not power.problems and not sums.gaps:  # else there is nothing whole to compare
         power.problems += _disagreements(document, figures, overhead, total)
-    if not power.problems and total is not None:
+    if not power.problems:
         power.kilowatts = _round(total / _KILO)
     return power
 
 
 def _disagreements(
-    document: Mapping[str, Any], figures: Mapping[str, Decimal], overhead: Decimal, total: Decimal | None
+    document: Mapping[str, Any], figures: Mapping[str, Decimal], overhead: Decimal, total: Decimal
 ) -> Iterator[str]:
     """Stated figures beside ours."""
     computed = document.get("computed")
@@ -163,7 +164,7 @@ def _disagreements(
     if fraction is not None and abs(fraction - overhead) > _NEAR:
         yield f"computed.overhead_fraction is {fraction}, cooling makes it {overhead}"
     kilowatts = parse_number(document.get("provisioned_power_kw"))
-    if kilowatts is not None and total is not None and abs(kilowatts - _round(total / _KILO)) > _KILOWATT_TOLERANCE:
+    if kilowatts is not None and abs(kilowatts - _round(total / _KILO)) > _KILOWATT_TOLERANCE:
         yield f"provisioned_power_kw is {kilowatts}, {_round(total / _KILO)} follows from its parts"
 
 
@@ -263,14 +264,15 @@ class _Sums(Struct):
                 self.units(f"{label}.accelerator", accelerator, find_default(accelerator.get("model"), self.rules)),
             ]
         found.append(self.scale_up(parts.get("scale_up_network"), f"{label}.scale_up_network"))
-        return None if None in found else sum((watts for watts in found if watts is not None), _ZERO)
+        known = [watts for watts in found if watts is not None]
+        return sum(known, _ZERO) if len(known) == len(found) else None
 
     def units(self, label: str, block: Mapping[str, Any], default: tuple[Decimal, str] | None) -> Decimal | None:
-        count = _whole(block.get("count_per_node"), -1)
-        if count < 0:
+        count = _count(block.get("count_per_node"))
+        if count is None:
             self.power.problems.append(f"{label}.count_per_node is missing")
         each = self.watts(f"{label}.tdp_per_unit", block.get("tdp_per_unit"), default)
-        return None if each is None else max(count, 0) * each
+        return None if count is None or each is None else count * each
 
     def scale_up(self, block: Any, label: str) -> Decimal | None:
         """A bandwidth in terabytes a second, as the rules' examples have it in spite of the field's name."""
@@ -278,11 +280,9 @@ class _Sums(Struct):
         if method == "none":
             return _ZERO
         if method == "declared_tdp":
-            count, each = (
-                _whole(block.get("switch_count"), -1),
-                self.watts(f"{label}.tdp_per_switch", block.get("tdp_per_switch")),
-            )
-            if count < 0:
+            count = _count(block.get("switch_count"))
+            each = self.watts(f"{label}.tdp_per_switch", block.get("tdp_per_switch"))
+            if count is None:
                 self.power.problems.append(f"{label}: declared_tdp needs switch_count")
                 return None
             return None if each is None else count * each
@@ -319,9 +319,7 @@ class _Sums(Struct):
             return _ZERO
         if nodes == 1:
             self.power.warnings.append("scale_out.present is true for a single node")
-        missing = [
-            name for name in ("cabling", "required_bandwidth_tbps", "nics", "switches") if fabric.get(name) is None
-        ]
+        missing = [name for name in _FABRIC if fabric.get(name) is None]
         nics, switches = fabric.get("nics"), fabric.get("switches")
         if missing or not isinstance(nics, Mapping) or not isinstance(switches, list):
             self.power.problems.append(f"scale_out.present is true, and {', '.join(missing) or 'its parts'} is missing")
@@ -405,5 +403,9 @@ def _within(block: Mapping[str, Any], *names: str) -> Any:
     return found
 
 
-def _whole(value: Any, default: int = 0) -> int:
-    return value if is_whole(value) else default
+def _whole(value: Any) -> int:
+    return value if is_whole(value) else 0
+
+
+def _count(value: Any) -> int | None:
+    return value if is_whole(value) and value >= 0 else None

@@ -130,9 +130,7 @@ def place_points(
     if not least <= wanted <= most:
         raise ReconcilerError(f"{wanted} points", fix=f"a curve has {least} to {most}")
     regions = compute_regions(max_concurrency, min_concurrency, rules)
-    middles = (
-        _middle(regions.get(band)) for band in (LOW, MEDIUM) if regions.get(band).last >= regions.get(band).first
-    )
+    middles = (_middle(regions.get(band)) for band in (LOW, MEDIUM))
     chosen = sorted({min_concurrency, *middles, max_concurrency})
     while len(chosen) < wanted:
         between = _widest_gap(chosen)

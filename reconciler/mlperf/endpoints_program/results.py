@@ -17,7 +17,6 @@ from msgspec import Struct, field
 from reconciler.errors import ReconcilerError
 from reconciler.foreign import read_regular
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.endpoints_accuracy import parse_figure
 from reconciler.mlperf.endpoints_program.point import (
     OFFLINE_PATTERN,
     AccuracyScore,
@@ -220,7 +219,7 @@ def _score(name: str, entry: Mapping[str, Any], *, typed: bool) -> AccuracyScore
         parts = {key: part for key, part in entry.items() if key not in _META}
     kind = entry.get("dataset_type")
     inline = kind == _INLINE or (not typed and name == _INLINE and kind is None)
-    scores = {str(key): number for key, part in parts.items() if (number := parse_figure(part)) is not None}
+    scores = {str(key): number for key, part in parts.items() if (number := parse_decimal(part)) is not None}
     samples = parse_number(entry.get("num_samples", entry.get("unit_samples")))
     repeats = parse_number(entry.get("n_repeats", entry.get("num_repeats"))) or Decimal(1)
     count = int(samples or 0)

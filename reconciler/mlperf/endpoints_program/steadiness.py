@@ -127,7 +127,7 @@ def _is_steady(passes: Sequence[SuperPass], rules: CurveRules) -> bool:
 
 
 def _courses(passes: Sequence[SuperPass]) -> dict[str, list[float]] | None:
-    if not passes or not all(item.metrics for item in passes):
+    if not all(item.metrics for item in passes):
         return None
     return {name: [item.metrics[name] for item in passes] for name in _SHARES}
 
@@ -161,7 +161,7 @@ def find_trend(course: Sequence[float], least_drift: float) -> str:
     count = len(course)
     score = sum(_sign(later - course[n]) for n in range(count) for later in course[n + 1 :])
     variance = _plain_variance(course) * _correct(course)
-    certain = variance <= 0 or abs(score) - 1 >= _CONFIDENT * math.sqrt(variance)
+    certain = abs(score) - 1 >= _CONFIDENT * math.sqrt(variance)
     drift = _slope(course) * (count - 1) / (_median(course) or 1.0)
     if not score or not certain or abs(drift) < least_drift:
         return PLATEAU
@@ -177,10 +177,8 @@ def _correct(course: Sequence[float]) -> float:
     """How much more autocorrelated ranks vary than independent ones; 1 where the formula has no answer."""
     count = len(course)
     order = sorted(range(count), key=lambda n: course[n])
-    ranks = [0.0] * count
-    for rank, place in enumerate(order):
-        ranks[place] = rank - (count - 1) / 2
-    total = sum(rank * rank for rank in ranks)
+    ranks = {place: rank - (count - 1) / 2 for rank, place in enumerate(order)}
+    total = sum(rank * rank for rank in ranks.values())
     added = 0.0
     for lag in range(1, count):
         share = sum(ranks[n] * ranks[n - lag] for n in range(lag, count)) / total
@@ -207,9 +205,9 @@ def _scatter(course: Sequence[float]) -> float:
 
 def _slope(course: Sequence[float]) -> float:
     """Of the line with the least squares."""
-    middle, mean = (len(course) - 1) / 2, _mean(course)
-    wide = sum((n - middle) ** 2 for n in range(len(course)))
-    return sum((n - middle) * (value - mean) for n, value in enumerate(course)) / wide
+    mean, steps = _mean(course), [n - (len(course) - 1) / 2 for n in range(len(course))]
+    wide = sum(step * step for step in steps)
+    return sum(step * (value - mean) for step, value in zip(steps, course, strict=True)) / wide
 
 
 def _sign(value: float) -> int:

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reconciler.mlperf.accuracy import METRIC_LINES, add_hash, check_bars, find_impossible, parse_accuracy
+from reconciler.mlperf.accuracy import (
+    METRIC_LINES,
+    WHOLE_SET,
+    AccuracyReport,
+    add_hash,
+    check_bars,
+    find_impossible,
+    parse_accuracy,
+)
 from reconciler.mlperf.log_files import log_hash
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.mlperf.rules.values import Bar
@@ -47,6 +55,28 @@ RULE = load_ruleset("v6.1").accuracy_log
         ("GEN_LEN", "{'gen_len':  8167644}", None),
         ("exact_match", "{'exact_match': 81.3}", "81.3"),
         ("FID_SCORE", "{'FID_SCORE': '23.4'}", "23.4"),
+        ("acc", "'accuracy' : 76", "76"),
+        ("acc", "accuracy 76.", "76"),
+        ("F1", "{'exact_match': 83, 'f1': 90}", "90"),
+        ("DICE", "mean = 0.86170", None),
+        ("mAP", "noise mAP=37.5", "37.5"),
+        ("AUC", "the AUC=80", None),
+        ("DLRM_NE", "metric/lifetime_ne/rating:0.8", "0.8"),
+        ("DLRM_ACC", "step metric/lifetime_accuracy/rating: 0.69", "0.69"),
+        ("DLRM_ACC", "metric/lifetime_gauc/rating: 0.69", None),
+        ("DLRM_AUC", "metric/lifetime_gauc/rating: 0.78", "0.78"),
+        ("WER", "Word Error Rate: 2.06%, accuracy=97.9%", "97.9"),
+        ("WER", "Word Error Rate: 2.06%, accuracy=97.9", None),
+        ("F1_HIERARCHICAL", '{"f1": 0.79', None),
+        ("ROUGE2", "{'rouge1': 44, 'rouge2': 22.5}", "22.5"),
+        ("ROUGE2", "{'rouge2':22.5}", None),
+        ("ROUGEL", "{'rougeL':   '28.6', 'rougeLsum': 42.1}", "28.6"),
+        ("CLIP_SCORE", "x 'CLIP_SCORE': 31.7", "31.7"),
+        ("TOKENS_PER_SAMPLE", "{'tokens_per_sample': 294.4}", "294.4"),
+        ("TOKENS_PER_SAMPLE", "{'tokens_per_sample': '294.4'}", None),
+        ("gsm8k_accuracy", "{'gsm8k': 73.7, 'mbxp': 60.1}", "73.7"),
+        ("mbxp_accuracy", "{'gsm8k': 73.7, 'mbxp': 60.1}", "60.1"),
+        ("vbench_score", "{'vbench_score': 70.4}", "70.4"),
     ],
 )
 def test_metric_lines(metric: str, line: str, value: str | None) -> None:
@@ -140,6 +170,53 @@ def test_hash_of_a_real_log_is_that_of_the_original(loadgen_run: Callable[[str],
     assert truncate_log(log, RULE).startswith(b'[\n{ "seq_id" : 0')
 
 
+STATED = {
+    "acc": "accuracy={}",
+    "F1": "{{'exact_match': 1, 'f1': {}}}",
+    "mAP": "mAP={}",
+    "AUC": "AUC={}",
+    "WER": "Word Error Rate: 2%, accuracy={}%",
+    "ACCURACY": "Word Error Rate: 2%, accuracy={}%",
+    "E2E_ACCURACY": "Accuracy: {}",
+    "F1_HIERARCHICAL": '{{"f1": {}}}',
+    "DLRM_ACC": "metric/lifetime_accuracy/rating: {}",
+    "DLRM_AUC": "metric/lifetime_gauc/rating: {}",
+    "ROUGE1": "'rouge1': {}",
+    "ROUGE2": "'rouge2': {}",
+    "ROUGEL": "'rougeL': {}",
+    "ROUGELSUM": "'rougeLsum': {}",
+    "CLIP_SCORE": "'CLIP_SCORE': {}",
+    "gsm8k_accuracy": "'gsm8k': {}",
+    "mbxp_accuracy": "'mbxp': {}",
+    "exact_match": "'exact_match': {}",
+    "vbench_score": "'vbench_score': {}",
+}
+BOUNDLESS = {
+    "DLRM_NE": "metric/lifetime_ne/rating: {}",
+    "FID_SCORE": "'FID_SCORE': {}",
+    "GEN_LEN": "'gen_len': {}",
+    "TOKENS_PER_SAMPLE": "'tokens_per_sample': {}",
+}
+
+
+def test_no_share_is_more_than_the_whole_and_other_figures_have_no_bound() -> None:
+    assert {*STATED, *BOUNDLESS, "DICE"} == set(METRIC_LINES)
+    assert set(BOUNDLESS) >= WHOLE_SET
+
+    def find(metric: str, line: str, value: str) -> list[str]:
+        report = parse_accuracy(line.format(value), [metric])
+        assert report.value(metric) == Decimal(value)
+        return [str(item) for item in find_impossible(line.format(value), report)]
+
+    for metric, line in STATED.items():
+        assert find(metric, line, "100") == [], metric
+        assert find(metric, line, "100.1") == [f"accuracy.txt:1: {metric} 100.1 is more than 100"]
+    for metric, line in BOUNDLESS.items():
+        assert find(metric, line, "1000.1") == [], metric
+    assert find("DICE", "Accuracy: mean = {}", "1.000") == []
+    assert find("DICE", "Accuracy: mean = {}", "1.001") == ["accuracy.txt:1: DICE 1.001 is more than 1"]
+
+
 METRICS = ["acc", "vbench_score", "CLIP_SCORE", "mAP", "TOKENS_PER_SAMPLE"]
 COCO = (
     " Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = {}\n"
@@ -189,3 +266,122 @@ def test_an_accuracy_that_no_scorer_can_have_found(text: str, samples: int, why:
 )
 def test_an_accuracy_that_a_scorer_found(text: str, metric: str, samples: int) -> None:
     assert list(find_impossible(text, parse_accuracy(text, [metric]), samples)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "samples", "said"),
+    [
+        # values of one metric that may be one, printed with more digits and with fewer
+        ("accuracy=75\naccuracy=75.9", 0, []),
+        ("accuracy=75\naccuracy=76", 0, ["2: acc 76, and line 1 states 75"]),
+        ("accuracy=75.4\n\naccuracy=75.31", 0, []),
+        ("accuracy=75.4\n\naccuracy=75.50", 0, ["3: acc 75.50, and line 1 states 75.4"]),
+        ("accuracy=175\n\naccuracy=70", 0, ["1: acc 175 is more than 100", "3: acc 70, and line 1 states 175"]),
+        # counts beside an accuracy, which may be off by one of its last digit
+        ("accuracy=93.751%, good=15, total=16", 16, []),
+        ("accuracy=93.749%, good=15, total=16", 16, []),
+        ("\naccuracy=93.752%, good=15, total=16", 16, ["2: accuracy=93.752%: 15 of 16 are 93.750%"]),
+        ("accuracy=93.748%, good=15, total=16", 16, ["1: accuracy=93.748%: 15 of 16 are 93.750%"]),
+        ("accuracy=92%, good=15, total=16", 16, ["1: accuracy=92%: 15 of 16 are 93.750%"]),
+        ("accuracy=93%, good=15, total=16", 16, []),
+        ("accuracy=93.%, good=15, total=16", 16, []),
+        ("accuracy=100%, good=16, total=16", 16, []),
+        ("accuracy=0.%, good=0, total=1", 1, []),
+        ("accuracy=.%, good=0, total=1", 1, []),
+        ("accuracy=..%, good=1, total=100", 100, ["1: accuracy=..%: 1 of 100 are 1.000%"]),
+        ("accuracy=..%, good=0, total=1", 1, []),
+        (
+            "accuracy=50%, good=2, total=1",
+            2,
+            ["1: accuracy=50%: 2 of 1 cannot be", "1: accuracy=50%: it counts 1 samples, and the run answered 2"],
+        ),
+        ("accuracy=50%, good=1, total=2", 0, []),
+        (
+            "accuracy=50%, good=1, total=2\naccuracy=50%, good=1, total=2",
+            3,
+            [f"{line}: accuracy=50%: it counts 2 samples, and the run answered 3" for line in (1, 2)],
+        ),
+        # COCO's table, in shares, beside the mean of it in percent
+        (COCO.format("0.370") + "mAP=37.0", 0, []),
+        (COCO.format("0.370") + "mAP=37.09", 0, []),
+        (COCO.format("0.370") + "\nmAP=37.10", 0, ["4: mAP 37.10, and COCO's table says 37.0"]),
+        (
+            COCO.format("0.370") + COCO.format("0.380") + "mAP=39.0",
+            0,
+            ["5: mAP 39.0, and COCO's table says 37.0"],
+        ),
+        (COCO.format("0.370") + "mAP=1.0", 0, ["3: mAP 1.0, and COCO's table says 37.0"]),
+        # tokens of a sample, and the counts that they are of
+        ("{'gen_num': 4, 'gen_tok_len': 10, 'tokens_per_sample': 2.5}", 0, []),
+        (
+            "\n{'gen_num': 4, 'gen_tok_len': 10, 'tokens_per_sample': 2.6}",
+            0,
+            ["2: TOKENS_PER_SAMPLE 2.6, and 10 tokens of 4 samples are 2.50"],
+        ),
+        ("{'gen_num': 4, 'gen_tok_len': 0, 'tokens_per_sample': 2.6}", 0, []),
+        ("{'gen_num': 4, 'tokens_per_sample': 2.6}", 0, []),
+        ("{'gen_num': 4.5, 'gen_tok_len': 10, 'tokens_per_sample': 2.6}", 0, []),
+        ("{'tokens_per_sample': 2.6}\n{'gen_num': 4, 'gen_tok_len': 10}", 0, []),
+    ],
+)
+def test_what_stands_beside_an_accuracy_says_the_same_as_far_as_its_digits_go(
+    text: str, samples: int, said: list[str]
+) -> None:
+    found = find_impossible(text, parse_accuracy(text, METRICS, "scores/accuracy.txt"), samples)
+    assert [str(item) for item in found] == [f"scores/accuracy.txt:{line}" for line in said]
+
+
+def test_a_report_without_a_metric_or_a_hash_says_so() -> None:
+    report = parse_accuracy("accuracy=n/a\n", ["acc"])
+    assert (report.file, report.value("acc"), report.value("mAP"), dict(report.metrics)) == (
+        "accuracy.txt",
+        None,
+        None,
+        {"acc": ()},
+    )
+    assert (report.hash, report.hash_line) == ("", 0)
+    assert AccuracyReport("accuracy.txt", {"acc": ()}) == report
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("hash=ab12", ("ab12", 1)),
+        ("\n\nhash=ab12 \t\n", ("ab12", 3)),
+        ("x\r\n\rhash=ab12\r\n", ("ab12", 3)),
+        ("xhash=12\nhash=ab-12\n\nhash=ab12\nhash=cd34\n", ("ab12", 4)),
+        (f"hash=1\nhash=2\nhash={'a' * 63}\nhash={'A' * 64}\n", ("A" * 64, 4)),
+        (f"hash=1\nhash=2\nhash={'a' * 65}\n", ("1", 1)),
+        (f"hash=1\rhash=2\r\nhash={'a' * 64}", ("a" * 64, 3)),
+        (f"hash={'g' * 64}\nhash={'0' * 64}", ("0" * 64, 2)),
+    ],
+)
+def test_the_hash_is_that_of_a_line_of_its_own(text: str, stated: tuple[str, int]) -> None:
+    report = parse_accuracy(text, ())
+    assert (report.hash, report.hash_line) == stated
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("", "hash=b2\n"),
+        ("\n\n", "hash=b2\n"),
+        ("hash=a1\n", "hash=b2\n"),
+        ("accuracy=1", "accuracy=1\n\nhash=b2\n"),
+        ("accuracy=1\n\nhash=a1\nmore\n\n", "accuracy=1\n\nmore\n\nhash=b2\n"),
+        ("50%\raccuracy=1\r\nx hash=a1\n", "50%\naccuracy=1\nx hash=a1\n\nhash=b2\n"),
+    ],
+)
+def test_the_hash_stands_behind_a_blank_line_at_the_end(text: str, written: str) -> None:
+    assert add_hash(text, "b2") == written
+
+
+def test_the_worst_of_several_values_is_held_against_a_bar() -> None:
+    report = parse_accuracy("accuracy=80\naccuracy=70\naccuracy=60\n", ["acc"])
+    least, most = Bar("acc", Decimal(75)), Bar("acc", most=Decimal(65))
+    (low,) = check_bars(report, [least])
+    assert (low.bar, low.measured, low.line, low.met) == (least, 70, 2, False)
+    (high,) = check_bars(report, [most])
+    assert (high.bar, high.measured, high.line, high.met) == (most, 80, 1, False)
+    (boundless,) = check_bars(report, [Bar("acc")])
+    assert (boundless.measured, boundless.line, boundless.met) == (80, 1, True)

@@ -9,6 +9,10 @@ import pytest
 
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.endpoints import (
+    LIMITS,
+    MEAN_TOKENS,
+    MEAN_TOKENS_LIMITS,
+    SEEDS,
     AskedResults,
     Results,
     collect_result_settings,
@@ -41,6 +45,15 @@ def document(**values: Any) -> ResultDocument:
         (f"type: online\n{PATTERN}concurrency, target_concurrency: 2}}}}\n", ("Server", "Interactive")),
         (f"type: submission\n{PATTERN}concurrency, target_concurrency: 1}}}}\n", ("SingleStream",)),
         ("type: submission\nbenchmark_mode: offline\n", ()),
+        ("type: OFFLINE\n", ("Offline",)),
+        ("type: Interactive\n", ("Interactive",)),
+        ("type: singlestream\n", ("SingleStream",)),
+        (f"type: interactive\n{PATTERN}concurrency, target_concurrency: 1}}}}\n", ("Interactive",)),
+        (f"type: online\n{PATTERN}poisson, target_concurrency: 1}}}}\n", ("Server", "Interactive")),
+        (f"type: online\n{PATTERN}concurrency}}}}\n", ("Server", "Interactive")),
+        ("type: online\n", ("Server", "Interactive")),
+        (f"type: submission\n{PATTERN}concurrency, target_concurrency: 2}}}}\n", ()),
+        (f"type: submission\n{PATTERN}poisson, target_concurrency: 1}}}}\n", ()),
         ("type: eval\n", ()),
         ("name: x\n", ()),
     ],
@@ -284,6 +297,7 @@ def test_an_accuracy_run_is_held_to_its_scores(old: str, new: str, said: list[st
 def test_a_run_takes_no_longer_than_its_command() -> None:
     assert compare(seconds=10.0) == []
     assert compare(seconds=0.0) == []  # nobody knows
+    assert AskedResults("Offline", "performance").seconds == 0
     (said,) = compare(seconds=9.5)
     assert said == "duration: expected a run within the 9.5 s of the command, result_summary.json says 10 s (line 8)"
 
@@ -291,6 +305,7 @@ def test_a_run_takes_no_longer_than_its_command() -> None:
 def test_what_is_not_asked_may_be_anything() -> None:
     assert compare(settings={}, seeds={}, model="", old="poisson", new="burst") == []
     assert compare("accuracy", settings={}, old='"total_samples": 3', new='"total_samples": 9') == []
+    assert compare(old='"total_samples": 3', new='"total_samples": 9') == []  # of a run that is not scored
 
 
 @pytest.mark.parametrize(
@@ -471,3 +486,156 @@ def test_what_is_nowhere_in_a_configuration_has_no_line() -> None:
         "target_qps: expected 1, config.yaml says nothing",
         "schedule_rng_seed: expected 8, config.yaml says nothing",
     ]
+
+
+def test_a_run_that_left_nothing_of_what_its_mode_is_for_is_told() -> None:
+    offline = parse_yaml_mapping(b"type: offline\n")
+    asked = AskedResults("Offline", "performance", settings={"accuracy_sample_count": 3}, seconds=5)
+    issued = "mode: expected performance, result_summary.json says that no sample was issued for it"
+    assert [str(item) for item in find_differences(Results(offline), asked)] == [issued]
+    few = Results(offline, parse_json_object(b'{"duration_ns": 1,\n"n_samples_issued": "many"}'))
+    assert [str(item) for item in find_differences(few, asked)] == [f"{issued} (line 2)"]
+    none = Results(offline, document(duration_ns=1, n_samples_completed=3))
+    assert [str(item) for item in find_differences(none, asked)] == [issued]
+    scored = AskedResults("Offline", "accuracy", settings={"accuracy_sample_count": 3})
+    assert [str(item) for item in find_differences(Results(offline), scored)] == [
+        "mode: expected accuracy, accuracy_results.json says no score of an accuracy dataset"
+    ]
+    strange = Results(parse_yaml_mapping(b"a: b\ntype: 'x\n\n  y'\n"), scores=parse_json_object(SCORES))
+    (other,) = find_differences(strange, AskedResults("Offline", "accuracy"))
+    assert str(other) == "scenario: expected Offline, config.yaml says type x y (line 2)"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"qps": 10.001, "tps": 30.003}, []),
+        ({"qps": 9.999, "tps": 29.997}, []),
+        ({"qps": 10.0011}, ["qps: expected 10, as its counts make it, result_summary.json says 10.0011"]),
+        ({"qps": 9.9989}, ["qps: expected 10, as its counts make it, result_summary.json says 9.9989"]),
+        ({"tps": 30.0031}, ["tps: expected 30, as its counts make it, result_summary.json says 30.0031"]),
+        (
+            {"qps": 1, "tps": 2},
+            [
+                "qps: expected 10, as its counts make it, result_summary.json says 1",
+                "tps: expected 30, as its counts make it, result_summary.json says 2",
+            ],
+        ),
+        ({"qps": "fast", "tps": None}, []),
+        ({"qps": 1, "n_samples_completed": None, "n_samples_issued": None}, []),
+        ({"qps": 1, "n_samples_completed": 10, "duration_ns": None}, ["duration: expected a duration"]),
+    ],
+    ids=str,
+)
+def test_a_rate_may_be_off_by_a_ten_thousandth_of_what_its_counts_make(values: dict[str, Any], said: list[str]) -> None:
+    counts = {"n_samples_issued": 10, "n_samples_completed": 10, "duration_ns": 10**9}
+    summary = document(**{**counts, "output_sequence_lengths": {"total": 30}, **values})
+    asked = AskedResults("Offline", "performance")
+    found = [str(item) for item in find_differences(Results(document(type="offline"), summary), asked)]
+    kept = [text for text in found if not text.startswith("mode:")]
+    assert [text.partition(", result_summary.json says nothing")[0] for text in kept] == said
+
+
+@pytest.mark.parametrize(
+    ("values", "key", "value"),
+    [
+        ({"n_samples_completed": 10, "duration_ns": 2 * 10**9}, "result_completed_samples_per_sec", 5),
+        ({"n_samples_completed": 10, "duration_ns": 2 * 10**9, "qps": 0}, "result_completed_samples_per_sec", 0),
+        ({}, "result_completed_samples_per_sec", None),
+        ({"n_samples_completed": 10, "duration_ns": 10**9}, "result_completed_tokens_per_second", None),
+        ({"n_samples_issued": 0, "duration_ns": 10**9}, "result_samples_per_second", 0),
+        ({"n_samples_issued": 5, "duration_ns": 0}, "result_samples_per_second", None),
+        ({"latency": {"early_stopping_percentiles": {"99": 7}}}, "result_99_percentile_latency_ns", 7),
+        ({"latency": {"early_stopping_percentiles": {"x": 1, "99": 7}}}, "result_99.00_percentile_latency_ns", 7),
+        ({"latency": {"early_stopping_percentiles": [99]}}, "result_99.00_percentile_latency_ns", None),
+        ({"latency": 5}, "result_mean_latency_ns", None),
+        ({"latency": {"early_stopping_percentiles": {"99": 7}}}, "result_99.00_percentile_ttft_ns", None),
+        ({"latency": {"early_stopping_percentiles": {"99": 7}}}, "early_99.00_percentile_latency_ns", None),
+    ],
+    ids=str,
+)
+def test_a_metric_is_what_the_summary_says_or_its_counts_make(values: dict[str, Any], key: str, value: object) -> None:
+    assert read_measured(document(**values), key) == value
+
+
+def test_of_a_series_the_percentile_that_is_asked_is_read() -> None:
+    series = {"early_stopping_percentiles": {"99.0": 7, "99.9": 9, "50": "odd"}}
+    summary = document(tpot=series, ttft={"percentiles": {"99": 1}})
+    found = [read_percentile(summary, "tpot", Decimal(percent)) for percent in ("99", "99.9", "50", "90")]
+    assert (found, read_percentile(summary, "tpot")) == ([7, 9, None, None], 7)
+    assert (read_percentile(summary, "ttft"), read_percentile(summary, "latency")) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"n_samples_failed": 1}, ["1 sample failed"]),
+        ({"duration_ns": 2 * 10**9}, []),
+        ({"duration_ns": 2 * 10**9 - 1}, ["duration: 2.00000 s, at least 2 s are required"]),
+        ({"duration_ns": 0}, ["duration: 0 s, at least 2 s are required"]),
+        ({"n_samples_failed": "x", "duration_ns": "x"}, []),
+    ],
+    ids=str,
+)
+def test_a_run_falls_short_of_its_duration_and_of_samples_that_failed(values: dict[str, Any], said: list[str]) -> None:
+    assert list(find_shortcomings(document(**values), LatencyLimits(), 2000)) == said
+
+
+def test_a_whole_latency_is_told_where_it_is_not_below_its_limit() -> None:
+    limits = LatencyLimits(latency=Decimal(15 * 10**6))
+    summary = document(latency={"early_stopping_percentiles": {"99": 20_500_000}})
+    assert list(find_shortcomings(summary, limits, 0)) == ["p99 latency: 20.5 ms, below 15 ms is required"]
+    assert list(find_over_limits(summary, LatencyLimits())) == []
+    assert list(find_over_limits(summary, LatencyLimits(tpot=Decimal(1), latency=Decimal(1)))) == [("tpot", 1)]
+
+
+def test_a_metric_is_told_in_its_unit_with_ten_digits() -> None:
+    metric = Metric("result_mean_latency_ns", "s", divisor=10**9)
+    summary = document(latency={"avg": 1_234_567_890_123}, n_samples_failed=1)
+    made = measure_performance(summary, metric, LatencyLimits(), 0)
+    assert (made["validity"], made["reasons"], made["metric"]) == (
+        "INVALID",
+        ["1 sample failed"],
+        {"value": "1234.56789", "unit": "s"},
+    )
+
+
+def test_the_names_of_limits_and_of_the_test_without_a_file_are_those_of_a_round() -> None:
+    assert LIMITS == ("most_ttft_latency", "most_tpot_latency", "most_target_latency")
+    assert (MEAN_TOKENS, MEAN_TOKENS_LIMITS) == ("TEST09", ("least_mean_tokens", "most_mean_tokens"))
+    assert SEEDS == {
+        "sample_index_rng_seed": "dataloader_random_seed",
+        "schedule_rng_seed": "scheduler_random_seed",
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, []),
+        ({"complete": False}, ["end: expected a run that came to its end, result_summary.json says nothing"]),
+        ({"n_samples_failed": 0}, []),
+        (
+            {"n_samples_failed": 1},
+            ["samples: expected the 10 that were issued, result_summary.json says 10 completed and 1 failed"],
+        ),
+        (
+            {"n_samples_completed": None},
+            [
+                "samples: expected the 10 that were issued, "
+                "result_summary.json says nothing completed and nothing failed"
+            ],
+        ),
+        (
+            {"duration_ns": 6 * 10**9},
+            ["duration: expected a run within the 5 s of the command, result_summary.json says 6 s"],
+        ),
+        ({"duration_ns": 5 * 10**9}, []),
+        ({"duration_ns": None}, ["duration: expected a duration, result_summary.json says nothing"]),
+    ],
+    ids=str,
+)
+def test_what_stands_on_no_line_is_told_without_one(values: dict[str, Any], said: list[str]) -> None:
+    summary = document(**{"n_samples_issued": 10, "n_samples_completed": 10, "duration_ns": 1, **values})
+    asked = AskedResults("Offline", "performance", seconds=5)
+    assert [str(item) for item in find_differences(Results(document(type="offline"), summary), asked)] == said

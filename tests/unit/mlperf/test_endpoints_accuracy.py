@@ -52,6 +52,9 @@ def test_samples_are_counted_over_all_datasets_of_the_accuracy_run(document: Res
         ([rouge("40.5")], "ROUGE1", False, Decimal("40.5")),
         ([{"score": {"Acc": 90}}], "mmlu_acc", False, 90),
         ([{"score": {"mmlu_acc": 80, "acc": 90}}], "mmlu_acc", False, 90),
+        ([{"score": {"mmlu_acc": 80}}], "MMLU_acc", False, 80),
+        ([{"score": "0.8"}], "exact_match", True, Decimal("0.8")),
+        ([{"score": True}], "exact_match", True, None),
         ([rouge(40), rouge("many")], "rouge1", False, None),
         ([rouge(40), {"score": {"rouge2": 3}}], "rouge1", False, None),
         ([rouge(40)], "rouge2", True, None),
@@ -102,3 +105,16 @@ def test_scores_without_a_bar_are_told_as_their_mean() -> None:
 def test_a_dataset_without_a_score_is_refused(scores: tuple[dict[str, object], ...]) -> None:
     with pytest.raises(ValueError, match="not every accuracy dataset has a score"):
         judge_accuracy_scores(results(*scores), (LEAST,), single=True, binds=True)
+
+
+def test_of_two_parts_that_are_named_after_a_bar_the_first_by_its_name_counts() -> None:
+    for number in range(12):
+        first, last = f"b{number}_a{number}", f"a{number}"
+        assert read_score(results({"score": {first: 1, last: 2}}), first, single=False) == 2, first
+        assert read_score(results({"score": {last: 1, f"0_{last}": 2}}), f"0_{last}", single=False) == 2, last
+
+
+def test_a_score_is_told_in_ten_digits_and_of_those_that_are_numbers_alone() -> None:
+    entries = results({"score": 1}, {"score": 0}, {"score": 0}, {"score": {"other": 7}})
+    found = judge_accuracy_scores(entries, (LEAST,), single=False, binds=True)
+    assert found["metric"] == {"value": "0.3333333333", "unit": "score"}

@@ -91,7 +91,7 @@ def test_a_test_without_one_of_its_phases_is_named(left: str) -> None:
 
 def test_what_a_round_asks_for_is_missed_or_failed() -> None:
     failed = ResultDocument({"passed": False, "reason": "too fast"})
-    required = {"TEST04": CACHING, "TEST09": "length_test", "TEST11": "new_test", "TEST12": "silent_test"}
+    required = {"TEST12": "silent_test", "TEST11": "new_test", "TEST09": "length_test", "TEST04": CACHING}
     silent = ResultDocument({"passed": "true", "reason": ""})
     stated = {CACHING: failed, "length_test": ResultDocument({"passed": True}), "silent_test": silent}
     assert list(find_missing_audits(Audits(stated, {}), required)) == [
@@ -105,3 +105,45 @@ def test_a_record_says_of_each_test_whether_it_passed() -> None:
     stated = {"b": {"passed": True}, "a": {"passed": False}, "c": {}, "d": {"passed": "yes"}}
     found = collect_audit_values(Audits({name: ResultDocument(values) for name, values in stated.items()}, {}))
     assert list(found.items()) == [("a", False), ("b", True), ("c", False), ("d", False)]
+
+
+def test_tests_are_told_in_the_order_of_their_names() -> None:
+    stated = {name: ResultDocument({"test": "x"}) for name in ("b", "a", CACHING)}
+    assert list(find_wrong_audits(Audits(stated, {}))) == [
+        "audit: expected a, audit_a.json says x",
+        "audit: expected b, audit_b.json says x",
+        "audit: expected output_caching_test, audit_output_caching_test.json says x",
+    ]
+
+
+def test_each_contradiction_is_told_whole() -> None:
+    file = "audit_output_caching_test.json"
+    assert list(find_wrong_audits(audits({"ref_qps": 9, "audit_qps": "many"}, {}, {"qps": 12}))) == [
+        f"ref_qps: {file} says 9, its phase measured 10",
+        f"audit_qps: {file} says many, its phase measured 12",
+        f"passed: {file} says passed, its phases say failed",
+    ]
+    assert list(find_wrong_audits(audits({"passed": None}, {}, {}))) == [
+        f"passed: {file} says failed, its phases say passed"
+    ]
+    assert list(find_wrong_audits(Audits(audits({}, {}, {}).stated, {}))) == [
+        f"audit: {file} is there without the results of its phases reference and output_caching"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stated", "reference", "repeated"),
+    [
+        ({"ref_requested": 0}, {"n_samples_completed": 90}, {}),
+        ({"ref_requested": 100}, {"n_samples_issued": 1000}, {}),
+        ({"audit_requested": 100}, {}, {"n_samples_issued": 1000}),
+        ({"passed": False, "ref_requested": 112}, {}, {}),
+        ({"passed": False}, {"n_samples_issued": 0}, {}),
+        ({"passed": False}, {}, {"n_samples_issued": 112}),
+    ],
+    ids=str,
+)
+def test_a_phase_is_whole_with_nine_tenths_of_what_was_asked_or_else_issued(
+    stated: dict[str, Any], reference: dict[str, Any], repeated: dict[str, Any]
+) -> None:
+    assert list(find_wrong_audits(audits(stated, reference, repeated))) == []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.log_files import is_truncated, split_answers
+from reconciler.mlperf import log_files
+from reconciler.mlperf.log_files import is_truncated, log_hash, split_answers, truncate_text
+from reconciler.mlperf.rules.values import AccuracyLogRule
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["lines of the script", "lines of Windows"])
@@ -26,3 +28,46 @@ def test_dots_before_the_cut_are_no_cut(dots: bytes) -> None:
     assert is_truncated(log)
     assert split_answers(log) == ([*(b"[\nfirst," + dots + b"second,").splitlines(), b"last]"], False)
     assert not is_truncated(b"[\nfirst," + dots + b"second]")
+
+
+RULE = AccuracyLogRule(limit=30, whole_below=9, keep=4)
+
+
+def test_a_log_is_cut_from_a_size_on() -> None:
+    assert truncate_text(b"12345678", b"5678", 8, RULE) == b"12345678"
+    assert truncate_text(b"1234", b"6789", 9, RULE) == b"1234\n\n...\n\n6789"
+    assert log_hash(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+@pytest.mark.parametrize(
+    ("log", "answers", "whole"),
+    [
+        (b"", [], True),
+        (b"one\ntwo", [b"one", b"two"], True),
+        (b"one\ntwo\n\n...\n\nthree\nfour", [b"one", b"three", b"four"], False),
+        (b"\n\n...\n\nthree", [b"three"], False),
+        (b"one\n\n...\n\n", [], False),
+        (b"one\n...\n\ntwo", [b"one", b"...", b"", b"two"], True),
+        (b"one\n\n...\ntwo", [b"one", b"", b"...", b"two"], True),
+        (b"one\n\n..\n\ntwo", [b"one", b"", b"..", b"", b"two"], True),
+        (b"one\ntwo\r\n\r\n...\r\n\r\nthree", [b"one", b"three"], False),
+        (b"one\ntwo\r\n\n...\n\r\nthree", [b"one", b"three"], False),
+    ],
+)
+def test_answers_of_a_log_are_the_whole_lines_around_its_cut(log: bytes, answers: list[bytes], whole: bool) -> None:
+    assert split_answers(log) == (answers, whole)
+    assert is_truncated(log) is not whole
+
+
+def test_files_have_the_names_that_loadgen_the_harness_and_the_checkers_give_them() -> None:
+    assert (log_files.BUILT_IN_CONF, log_files.TRACE) == ("mlperf.conf", "mlperf_log_trace.json")
+    assert (log_files.SUMMARY, log_files.DETAIL) == ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
+    assert (log_files.ACCURACY_LOG, log_files.ACCURACY_TEXT) == ("mlperf_log_accuracy.json", "accuracy.txt")
+    assert log_files.TRUNCATED == "mlperf_log_accuracy.truncated.json"
+    verdicts = (log_files.VERIFY_ACCURACY, log_files.VERIFY_PERFORMANCE, log_files.BASELINE, log_files.COMPLIANCE)
+    assert verdicts == (
+        *("verify_accuracy.txt", "verify_performance.txt"),
+        *("baseline_accuracy.txt", "compliance_accuracy.txt"),
+    )
+    results = (log_files.CONFIG, log_files.RESULT_SUMMARY, log_files.ACCURACY_RESULTS)
+    assert results == ("config.yaml", "result_summary.json", "accuracy_results.json")

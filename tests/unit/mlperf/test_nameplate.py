@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.mlperf.documents import parse_yaml_mapping
-from reconciler.mlperf.nameplate import compute_capacity
+from reconciler.mlperf.nameplate import CAPACITY, compute_capacity
 
 LAB = b"""\
 My System:
@@ -51,3 +51,59 @@ def test_what_names_no_supply_gives_nothing() -> None:
 def test_a_component_that_is_not_as_in_the_template_is_refused(component: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"PSU|power suppl"):
         compute_capacity({"Server": component})
+
+
+def supplies(needed: object, *watts: object, name: str = "PSUs") -> dict[str, object]:
+    return {"Min PSUs Needed": needed, name: [{"PowerCapacityWatts": each} for each in watts]}
+
+
+@pytest.mark.parametrize(
+    ("document", "watts"),
+    [
+        (supplies(1, 5), 5),
+        (supplies(2, 5, 9, 7), 16),
+        (supplies(3, 5, 9, 7), 21),
+        (supplies(1, "5.5", 5), "5.5"),
+        (supplies(1, 5, name="psus"), 5),
+        (supplies(2, 5, "0.5"), "5.5"),
+        ({"MIN PSUS NEEDED": 1, "pSuS": [{"PowerCapacityWatts": 4}]}, 4),
+        ({"PSUs": [{"PowerCapacityWatts": 4}]}, 0),
+        ({"Min PSUs Needed": 1}, 0),
+        ({"a": supplies(1, 5), "b": [supplies(1, 7), {"c": supplies(1, 9)}]}, 21),
+        ([supplies(1, 5), 3, "PSUs", None], 5),
+        ([], 0),
+        (7, 0),
+        ("PSUs", 0),
+    ],
+    ids=str,
+)
+def test_capacities_of_all_components_are_added_up(document: object, watts: object) -> None:
+    assert compute_capacity(document) == Decimal(str(watts))
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (supplies(1), "PSUs names no power supply"),
+        ({"Min PSUs Needed": 1, "PSUs": "two"}, "PSUs names no power supply"),
+        ({"Min PSUs Needed": 1, "PSUs": {"PowerCapacityWatts": 1}}, "PSUs names no power supply"),
+        (supplies(0, 5), "Min PSUs Needed is 0, of 1 power supplies"),
+        (supplies(-1, 5), "Min PSUs Needed is -1, of 1 power supplies"),
+        (supplies(3, 5, 6), "Min PSUs Needed is 3, of 2 power supplies"),
+        (supplies(True, 5), "Min PSUs Needed is True, of 1 power supplies"),
+        (supplies("1", 5), "Min PSUs Needed is '1', of 1 power supplies"),
+        (supplies(1, 5, 0), "a power supply has no PowerCapacityWatts"),
+        (supplies(1, -5), "a power supply has no PowerCapacityWatts"),
+        (supplies(1, 5, "much"), "a power supply has no PowerCapacityWatts"),
+        ({"Min PSUs Needed": 1, "PSUs": [1200]}, "a power supply has no PowerCapacityWatts"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_with_a_component_is_told(document: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        compute_capacity({"Rack": [document]})
+    assert str(caught.value) == said
+
+
+def test_the_capacity_is_a_field_of_the_system_description() -> None:
+    assert CAPACITY == "system_power_capacity"

@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.mlperf.compliance.scores import Scored, Slack
 from reconciler.mlperf.compliance.test01 import find_slack
-from reconciler.mlperf.repeatability import compute_bound
+from reconciler.mlperf.repeatability import Bound, compute_bound
 from reconciler.mlperf.rules.rounds import load_ruleset
 
 OFFLINE = Scored("Offline", "VALID", 100.0)
@@ -105,3 +105,9 @@ def test_the_quantiles_are_those_of_students_t(count: int) -> None:
     found = compute_bound(recorded, 100.0, OFFLINE, Slack(), lower=False)
     quantile = (fmean(recorded) - found.value) / (stdev(recorded) * math.sqrt(1 + 1 / count))
     assert quantile == pytest.approx(student.ppf(0.99, min(count - 1, 30)), abs=6e-4)
+
+
+@pytest.mark.parametrize(("repeat", "higher", "lower"), [(4.9, False, True), (5.0, True, True), (5.1, True, False)])
+def test_a_bound_is_kept_by_the_bound_itself(repeat: float, higher: bool, lower: bool) -> None:
+    bound = Bound(5.0, "by hand")
+    assert (bound.keeps(repeat, lower=False), bound.keeps(repeat, lower=True)) == (higher, lower)

@@ -9,9 +9,17 @@ from msgspec.structs import replace
 
 from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
 from reconciler.mlperf.compliance.judging import judge
-from reconciler.mlperf.compliance.scores import Scored, find_unfit, measure_distance, read_from_summary
+from reconciler.mlperf.compliance.scores import (
+    Scored,
+    find_score_key,
+    find_unfit,
+    measure_distance,
+    read_from_detail,
+    read_from_summary,
+)
 from reconciler.mlperf.compliance.test01 import judge_test01
 from reconciler.mlperf.compliance.verdict import Part
+from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.loadgen.summary import parse_summary
 from reconciler.mlperf.log_files import BASELINE, COMPLIANCE
 
@@ -285,3 +293,63 @@ def test_accuracies_are_compared_only_where_answers_differ(differing: tuple[str,
     assert verdict.passed
     assert any(name.startswith("fallback.") for name in verdict.figures) is judged
     assert bool(verdict.notes) is judged
+
+
+SCENARIOS = ("Offline", "SingleStream", "MultiStream", "Server", "Interactive")
+SINCE_2 = (
+    *("result_samples_per_second", "early_stopping_latency_ss", "early_stopping_latency_ms"),
+    *("result_completed_samples_per_sec", ""),
+)
+BEFORE_2 = (
+    *("result_samples_per_second", "result_90.00_percentile_latency_ns", "effective_samples_per_query"),
+    *("result_scheduled_samples_per_sec", ""),
+)
+
+
+@pytest.mark.parametrize(
+    ("release", "more", "keys"),
+    [
+        ("6.0", {}, SINCE_2),
+        ("2.0", {}, SINCE_2),
+        ("1.9", {"early_stopping_met": True}, SINCE_2),
+        ("1.9", {}, BEFORE_2),
+    ],
+    ids=["now", "its first", "already", "before"],
+)
+def test_the_score_of_a_detail_log_is_under_the_key_of_its_release(
+    release: str, more: dict[str, object], keys: tuple[str, ...]
+) -> None:
+    for scenario, key in zip(SCENARIOS, keys, strict=True):
+        logged = detail(loadgen_version=release, effective_scenario=scenario, **more, **({key: 7} if key else {}))
+        log = parse_detail(logged)
+        assert find_score_key(log) == key
+        assert read_from_detail(log) == Scored(scenario, "VALID", 7 if key else None)
+
+
+STOPPED = "Early stopping satisfied: true"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "lines", "score", "lower"),
+    [
+        ("Offline", ["Samples per second: 5", STOPPED], 5, False),
+        ("Server", ["Scheduled samples per second: 5", STOPPED], None, False),
+        ("Server", ["Scheduled samples per second: 5", "Completed samples per second: 6"], 5, False),
+        ("SingleStream", ["90th percentile latency (ns): 5", STOPPED], None, False),
+        ("SingleStream", [" * Early stopping 90th percentile estimate: 5", STOPPED], 5, True),
+        ("SingleStream", [" * Early stopping 90.0th percentile estimate: 5"], 5, True),
+        ("SingleStream", [" * Early stopping 99.9th percentile estimate: 5"], 5, True),
+        ("SingleStream", [" * Early stopping 99th percentile estimate: 5"], None, False),
+        ("SingleStream", ["90.0th percentile latency (ns): 5"], 5, True),
+        ("MultiStream", [" * Early stopping 99.0th percentile estimate: 5"], 5, True),
+        ("MultiStream", [" * Early stopping 90th percentile estimate: 5"], None, False),
+        ("MultiStream", ["Samples per query: 5", STOPPED], None, False),
+        ("Offline", ["Samples per second: 5", "Samples per second (again): 6"], 6, False),
+    ],
+    ids=str,
+)
+def test_the_score_of_a_summary_is_an_estimate_where_it_stopped_early(
+    scenario: str, lines: list[str], score: float | None, lower: bool
+) -> None:
+    text = "\n".join([f"Scenario : {scenario}", "Result is : VALID", *lines])
+    assert read_from_summary(parse_summary(text.encode())) == Scored(scenario, "VALID", score, lower_is_better=lower)

@@ -74,6 +74,9 @@ def distribute(percentiles: dict[int, int], **values: float) -> Distribution:
         ),
         pytest.param(distribute({}, median=102), "", id="median-alone"),
         pytest.param(distribute({50: 900}, median=102), "", id="of-the-percentile-it-is"),
+        pytest.param(distribute({50: 90}, median=102), "", id="of-the-percentile-that-it-is"),
+        pytest.param(distribute({}, most=999_999, mean=10**6), "", id="mean-a-millionth-beyond-the-most"),
+        pytest.param(distribute({}, least=1_000_001, mean=10**6), "", id="mean-a-millionth-below-the-least"),
     ],
 )
 @pytest.mark.parametrize("name", ["ttft", "tpot", "latency"])
@@ -111,6 +114,10 @@ def count(samples: float, each: int = 10**6) -> Distribution:
         ({"latency": count(101)}, ""),
         ({"latency": count(101.1)}, "latency: total by avg are 101.1 samples, and 90 were completed"),
         ({"latency": count(101.1), "issued": 0}, ""),
+        # a millionth, and one sample
+        ({"ttft": count(10**6), "issued": 999_998}, ""),
+        ({"latency": count(10**6, 1), "issued": 999_998}, ""),
+        ({"latency": count(10**6, 1), "issued": 2 * 10**6, "completed": 1_000_002}, ""),
     ],
 )
 def test_a_sum_by_its_mean_counts_the_samples(changes: dict[str, Any], said: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler.mlperf.endpoints_program.power import (
+    NodeSetPower,
     ProvisionedPower,
     compute_power,
     find_cooling,
@@ -23,6 +24,10 @@ _RULES = load_endpoints_rules()
 
 def sourced(watts: float, **changes: Any) -> dict[str, Any]:
     return {"value_w": watts, "source_type": "vendor_spec", "source": "https://acme.example/spec", **changes}
+
+
+def joules(amount: float, **changes: Any) -> dict[str, Any]:
+    return {"value_pj": amount, "source_type": "vendor_spec", "source": "http://acme.example/link", **changes}
 
 
 def node_set(number: int = 0, nodes: int = 1, **changes: Any) -> dict[str, Any]:
@@ -122,7 +127,14 @@ def test_defaults_are_those_of_the_named_part() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "cooling"), [("liquid-cooled with air-cooled PSUs", "liquid"), ("Air", "air"), ("passive", "")]
+    ("words", "cooling"),
+    [
+        ("liquid-cooled with air-cooled PSUs", "liquid"),
+        ("Warm water, doors", "liquid"),
+        ("Immersion", "liquid"),
+        ("Air", "air"),
+        ("passive", ""),
+    ],
 )
 def test_cooling_is_read_from_its_words(words: str, cooling: str) -> None:
     assert find_cooling(words) == cooling
@@ -134,6 +146,9 @@ def test_cooling_is_read_from_its_words(words: str, cooling: str) -> None:
         (("cooling",), "passive", "cooling is 'passive'"),
         (("system_desc_id",), "", "system_desc_id is missing"),
         (("node_sets",), [], "node_sets is empty"),
+        (("node_sets",), 7, "node_sets is empty"),
+        (("node_sets",), ["box", 7], "node_sets is empty"),
+        (("declared_provisioned_power",), joules(9000), "declared_provisioned_power is an energy, watts are needed"),
         (("scale_out",), {}, "scale_out.present is missing"),
         (("scale_out",), {"present": True}, "and cabling, required_bandwidth_tbps, nics, switches is missing"),
         (("node_sets", 0, "power_method"), "guess", "no power_method"),
@@ -214,10 +229,6 @@ FABRIC: dict[str, Any] = {
 }
 
 
-def joules(amount: float, **changes: Any) -> dict[str, Any]:
-    return {"value_pj": amount, "source_type": "vendor_spec", "source": "http://acme.example/link", **changes}
-
-
 def networked(**changes: Any) -> dict[str, Any]:
     """Two nodes of four cards each."""
     return describe(node_set(nodes=2), scale_out={**copy.deepcopy(FABRIC), **changes})
@@ -230,6 +241,9 @@ def put(document: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[st
         target = target[step]
     target[place[-1]] = value
     return made
+
+
+COMBINED = {"combined_cpu_accelerator": sourced(6000), "scale_up_network": {"method": "none"}}
 
 
 def published(method: str, **changes: Any) -> dict[str, Any]:
@@ -253,6 +267,24 @@ def published(method: str, **changes: Any) -> dict[str, Any]:
         (put(describe(), (*PARTS, "cpu"), None), "cpu and accelerator are needed, or combined_cpu_accelerator"),
         (put(describe(), (*PARTS, "accelerator"), None), "cpu and accelerator are needed, or combined_cpu_accelerator"),
         (put(describe(), (*PARTS, "cpu", "count_per_node"), None), "node_sets[0].cpu.count_per_node is missing"),
+        (put(describe(), (*PARTS, "cpu", "count_per_node"), -1), "node_sets[0].cpu.count_per_node is missing"),
+        (
+            put(describe(), PROCESSOR, sourced(1, value_w="many")),
+            "node_sets[0].cpu.tdp_per_unit needs one of value_w, value_kw, value_pj",
+        ),
+        (put(describe(), PROCESSOR, sourced(1, source=7)), "node_sets[0].cpu.tdp_per_unit has no source of a known"),
+        (
+            put(describe(), PARTS, {**COMBINED, "cpu": {"tdp_per_unit": sourced(1)}}),
+            "node_sets[0]: combined_cpu_accelerator stands beside its parts",
+        ),
+        (
+            put(describe(), PARTS, {**COMBINED, "accelerator": {"tdp_per_unit": sourced(1)}}),
+            "node_sets[0]: combined_cpu_accelerator stands beside its parts",
+        ),
+        (
+            published("published_system", published_power=joules(5)),
+            "node_sets[0].published_power is an energy, watts are needed",
+        ),
         (published("published_system"), "node_sets[0]: published_system needs published_power"),
         (published("node_scaling"), "node_sets[0]: node_scaling needs published_power"),
         (
@@ -360,12 +392,8 @@ ADDRESS = {"source_type": "vendor_spec", "source": "https://acme.example/spec"}
             [],
         ),
         # one part in place of both: 1.5 x 6000
-        (
-            put(describe(), PARTS, {"combined_cpu_accelerator": sourced(6000), "scale_up_network": {"method": "none"}}),
-            "9.00",
-            [],
-            [],
-        ),
+        (put(describe(), PARTS, COMBINED), "9.00", [], []),
+        (put(describe(), PARTS, {**COMBINED, "cpu": {"count_per_node": 2}, "accelerator": {}}), "9.00", [], []),
         # 1.5 x (8 x 700) and the rules' own figure, said to be one
         (put(describe(), (*PARTS, "cpu", "count_per_node"), 0), "8.40", [], []),
         (
@@ -375,6 +403,7 @@ ADDRESS = {"source_type": "vendor_spec", "source": "https://acme.example/spec"}
             [],
         ),
         (put(describe(), PROCESSOR, {"value_kw": 0.5, **ADDRESS}), "9.90", [], []),
+        (put(describe(), PROCESSOR, sourced(0)), "8.40", [], []),
         # 1.5 x (2 x 6300 + 2 x 4 x 75) + 900: a card's own figure is that of the rules
         (networked(nics=SHARE), "20.70", ["scale_out.nics.tdp_per_nic (D.4)"], []),
         (
@@ -430,6 +459,7 @@ ADDRESS = {"source_type": "vendor_spec", "source": "https://acme.example/spec"}
         # within half a watt, and five watts of the whole
         (put(describe(), ("computed",), {"major_components_w": 6300.5, "overhead_fraction": 0.5}), "9.45", [], []),
         (put(describe(), ("provisioned_power_kw",), 9.455), "9.45", [], []),
+        (put(describe(), ("computed",), {"overhead_fraction": 0.500001}), "9.45", [], []),
         (put(put(describe(), PROCESSOR, None), ("declared_provisioned_power",), sourced(9000)), "9.00", [], []),
     ],
 )
@@ -482,8 +512,8 @@ def test_a_processors_figure_goes_by_its_architecture_and_cores(
 ) -> None:
     found = None if watts is None else (Decimal(watts), "D.2")
     assert find_processor_default(model, cores, _RULES) == found
-    estimated = put(describe(), (*PARTS, "cpu"), {"count_per_node": 2, "model": model})
-    power = compute_power(estimated, _RULES, {} if cores is None else {0: cores}, {})
+    estimated = put(describe(node_set(3)), (*PARTS, "cpu"), {"count_per_node": 2, "model": model})
+    power = compute_power(estimated, _RULES, {} if cores is None else {3: cores}, {})
     assert (power.kilowatts is None) == (watts is None)
 
 
@@ -505,3 +535,57 @@ def test_figures_are_held_against_parts_alone_of_which_all_are_known(watts: dict
     gap = put(describe(**computed), (*PARTS, "cpu", "tdp_per_unit"), None)
     assert not any("follows from its parts" in found for found in compute(gap).problems)
     assert compute(gap).kilowatts == (Decimal("12.00") if watts else None)
+
+
+def mixed() -> dict[str, Any]:
+    """Four nodes of their parts and two of a published power, of which the first alone have network cards."""
+    published_set = node_set(5, 2, power_method="published_system", published_power=sourced(9000), components=None)
+    parts = {**copy.deepcopy(FABRIC), "required_bandwidth_tbps": 4.8}
+    parts["switches"][0]["bandwidth_tbps"] = 4.8
+    return describe(node_set(3, 4), published_set, scale_out=parts)
+
+
+def test_each_set_of_nodes_has_the_watts_of_all_its_nodes() -> None:
+    power = compute_power(mixed(), _RULES, {}, {5: 0})
+    assert power.problems == []
+    # 1.5 x 4 x (6300 + 4 x 50), and 2 x 9000 as published
+    assert power.sets == (
+        NodeSetPower(3, 3, 4, Decimal(39_000), 8),
+        NodeSetPower(5, 5, 2, Decimal(18_000), 0),
+    )
+    assert (power.switches, power.kilowatts, power.declared) == (Decimal(900), Decimal("57.90"), False)
+    assert power.accelerators == 4 * 8
+
+
+@pytest.mark.parametrize(
+    ("nodes", "kilowatts"),
+    [
+        ({}, "57.90"),
+        ({3: 4, 5: 2}, "57.90"),
+        ({3: 2}, "38.10"),  # 19500 + 18000 + 900 x 4 / 6
+        ({3: 1, 5: 1}, "19.05"),  # 9750 + 9000 + 900 x 2 / 6
+        ({3: 8, 5: 4}, "115.80"),  # whoever claims more nodes than there are pays for them
+    ],
+    ids=str,
+)
+def test_a_point_has_the_watts_of_its_nodes_and_their_share_of_the_switches(
+    nodes: dict[int, int], kilowatts: str
+) -> None:
+    assert compute_power(mixed(), _RULES, {}, {}).find_point_kilowatts(nodes) == Decimal(kilowatts)
+
+
+def test_a_point_of_a_system_without_sets_has_the_power_of_the_system() -> None:
+    assert ProvisionedPower(kilowatts=Decimal(5)).find_point_kilowatts({0: 1}) == 5
+    assert compute(describe(system_desc_id="")).find_point_kilowatts({0: 1}) is None
+
+
+@pytest.mark.parametrize(("stated", "count"), [(0, 0), (3, 3), (-1, 8), (None, 8), (2.5, 8)], ids=str)
+def test_accelerators_that_a_set_does_not_count_are_those_of_its_system(stated: Any, count: int) -> None:
+    parts = {"accelerator": {"count_per_node": stated}}
+    told = describe(node_set(power_method="published_system", published_power=sourced(9000), components=parts))
+    assert compute_power(told, _RULES, {}, {0: 8}).accelerators == count
+
+
+def test_a_set_of_which_a_part_is_not_known_has_no_watts() -> None:
+    power = compute(describe(LACKING, declared_provisioned_power=sourced(9000)))
+    assert (power.problems, [item.watts for item in power.sets]) == ([], [0])

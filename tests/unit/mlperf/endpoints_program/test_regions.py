@@ -116,8 +116,9 @@ def test_accuracy_goes_to_one_point_of_each_band_and_to_the_elected_one() -> Non
         ((1, 2, 7, 10, 30, 80, 256), None, (1, 7, 30, 80)),  # in log-2 space
         ((1, 2, 7, 10, 30, 256, 280), 280, (1, 7, 30, 256)),  # beyond the maximum nothing is covered
         ((1, 4, 5, 256), None, (1, 4, None, 256)),
+        ((1, 4, 18, 104, 283), 283, (1, 4, 18, 104)),
     ],
-    ids=["nearest to the middle", "the elected one", "by ratios", "the margin", "a band without a point"],
+    ids=["nearest to the middle", "the elected one", "by ratios", "the margin", "a band without a point", "beyond"],
 )
 def test_accuracy_is_measured_nearest_to_the_middle_of_each_band(
     points: tuple[int, ...], elected: int | None, chosen: tuple[int | None, ...]
@@ -265,3 +266,25 @@ def test_points_are_placed_at_the_middles_and_in_the_widest_gaps(
     c_max: int, count: int, c_min: int, points: tuple[int, ...]
 ) -> None:
     assert place_points(c_max, _RULES, count=count, min_concurrency=c_min) == points
+
+
+@pytest.mark.parametrize(
+    ("measured", "count", "taken", "placed"),
+    [
+        ([], 3, (), ()),
+        ([(1, 9.0, 1.0), (64, 1.0, 9.0)], 3, (), ()),
+        ([(1, 10.0, 10.0), (4, 9.0, 90.0), (64, 0.5, 100.0)], 1, (), (16,)),
+        ([(64, 1.0, 100.0), (4, 9.0, 90.0), (1, 10.0, 10.0)], 2, (), (2, 16)),
+        ([(1, 10.0, 10.0), (4, 9.0, 90.0), (64, 1.0, 100.0)], 5, (16, 3), (2,)),
+        ([(1, 10.0, 10.0), (2, 9.0, 90.0), (64, 1.0, 100.0)], 2, (), (11,)),
+        ([(1, 10.0, 0.0), (4, 9.0, 0.0), (64, 1.0, 0.0)], 1, (), (2,)),
+        ([(1, 0.0, 10.0), (4, 0.0, 90.0), (64, 0.0, 100.0)], 1, (), (2,)),
+        # a bend counts for both of its sides, and a side for the sharper of its bends
+        ([(1, 100.0, 1.0), (9, 99.0, 50.0), (100, 50.0, 51.0), (900, 1.0, 99.0)], 2, (), (3, 300)),
+    ],
+    ids=["none", "two", "one", "in any order", "taken", "no room", "no rate", "no user", "two bends"],
+)
+def test_denser_points_stand_on_the_longer_sides_of_the_sharpest_bends(
+    measured: list[tuple[int, float, float]], count: int, taken: tuple[int, ...], placed: tuple[int, ...]
+) -> None:
+    assert place_denser(measured, count, taken) == placed

@@ -93,6 +93,10 @@ def test_of_two_levels_the_first_one_that_lasts_is_taken() -> None:
     assert find_window(passes, 9, _RULES).first == 18
 
 
+def test_a_dataset_of_unknown_size_has_no_super_pass() -> None:
+    assert roll_up(LoggedRun(0, (LoggedRequest(1, first=2, done=3),), 1), 0) == ()
+
+
 def test_fewer_than_four_super_passes_tell_nothing() -> None:
     assert not find_window(make_passes([10, 10, 10, 10]), 0, _RULES).found  # the first one is always ramp
     assert roll_up(parse_events(write_lines(make_events([10] * 12))), _SIZE)[1:] == ()

@@ -55,3 +55,8 @@ def test_a_certain_trend_is_told_from_a_twentieth_of_the_median_on(change: float
     up, down = find_trend(course, 0.05), find_trend(course[::-1], 0.05)
     assert (up, down) == ((UP, DOWN) if change > 4.95 else (PLATEAU, PLATEAU))
     assert OPPOSITE[up] == down
+
+
+@pytest.mark.parametrize(("step", "state"), [(0.007, UP), (-0.007, DOWN), (0.0049, PLATEAU)])
+def test_a_trend_around_zero_is_held_against_one(step: float, state: str) -> None:
+    assert find_trend([step * (n - 5) for n in range(11)], 0.05) == state

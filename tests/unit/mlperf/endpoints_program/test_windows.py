@@ -27,6 +27,7 @@ CASES: tuple[Case, ...] = (
     ([(150, 160), (152, 172), 100, (99, 119), 99, (99, 104), 100, 102, (99, 109)], 0, (2, 8), 2, (PLATEAU, PLATEAU)),
     ([(20, 60), (20, 30), 22, 20, 24, 20, 20, (34, 74)], 6, (2, 6), 2, (PLATEAU, PLATEAU)),
     ([], 6, None, 0, None),
+    ([100, 900, *[100] * 9], 0, (2, 10), 1, (PLATEAU, PLATEAU)),
     ([(100, 110), 100, 100], 5, None, 1, None),
     ([29, 32, (31, 36), 22, (19, 59), 22, (19, 59), (22, 42), 21, (20, 25)], 4, None, 3, (PLATEAU, PLATEAU)),
     ([105, 100, 102, (104, 114), (106, 116), (100, 120), 102, 101, (104, 124), 106], 4, (1, 4), 1, (PLATEAU, PLATEAU)),
@@ -72,6 +73,26 @@ def test_a_window_is_the_first_steady_stretch_that_lasts(
         span: dict[str, Any] = {"samples": 3 * count, "seconds": Decimal(str(round(count - 0.1, 3)))}
         wanted = SteadyWindow(True, first, last, **span, **told)
     assert find_window(make(levels), least, RULES) == wanted  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("levels", "window", "ramp"),
+    [
+        ([100.0] * 96, (1, 95), 1),
+        ([100.0] * 97, (2, 95), 2),  # two at a time, of which the last is without its pair
+        ([*[100.0] * 96, 900.0], (2, 95), 2),
+        ([100.0] * 98, (2, 97), 2),
+        ([100.0] * 192, (2, 191), 2),
+        ([100.0] * 193, (3, 191), 3),
+        ([*[300.0] * 3, *[100.0] * 95], (4, 97), 4),
+    ],
+    ids=["as many as are tested", "one more", "the last is not looked at", "two more", "twice", "more", "a ramp"],
+)
+def test_many_super_passes_are_taken_together(levels: list[Level], window: tuple[int, int], ramp: int) -> None:
+    found = find_window(make(levels), 0, RULES)
+    assert (found.found, found.first, found.last, found.skipped) == (True, *window, ramp)
+    count = window[1] - window[0] + 1
+    assert (found.samples, found.seconds) == (3 * count, Decimal(str(round(count - 0.1, 3))))
 
 
 LEVEL = make([100.0] * 10)

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rules.comparison import RulePlace, diff_rounds, find_conflicts, find_stated, read_value_at
+from reconciler.mlperf.rules.comparison import (
+    Conflict,
+    RoundsDiff,
+    RuleChange,
+    RulePlace,
+    Statement,
+    diff_rounds,
+    find_conflicts,
+    find_stated,
+    read_value_at,
+)
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset, parse_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset
 
@@ -91,3 +101,131 @@ def test_conflicts_say_which_counts_and_why() -> None:
     assert (strict.value, lax.value, lax.sources) == (15_000_000, 20_000_000, ("policy",))
     _, aside = found["llama3.1-8b / accuracy.ROUGE1.least"]
     assert aside.because == "the text repeats the figures of gptj"
+
+
+def _document(**changes: Any) -> dict[str, Any]:
+    edge = {"checker": {"edge": {"required": ["Offline"]}}}
+    return {
+        "round": "v0.1",
+        "layout": "v6",
+        "general": {"min_duration": {"checker": 1}, "least_runs": {"policy": 1}},
+        "scenarios": {"Offline": {"min_query_count": {"checker": 5}}, "Server": {}},
+        "benchmarks": {
+            "b": {"categories": edge, "scenarios": {"Offline": {"model_key": {"checker": "b"}}}},
+            "a": {"categories": edge, "general": {"dataset_size": {"checker": 7}}},
+            "gone": {"categories": edge},
+        },
+        "divisions": {"checker": {}},
+        "system_fields": {"checker": [{"name": "status"}]},
+        "measurements_fields": {"checker": ["retraining"]},
+        "accuracy_log": {"checker": {"limit": 3, "whole_below": 1, "keep": 1}},
+        **changes,
+    }
+
+
+def _later() -> dict[str, Any]:
+    changed = _document(round="v0.2", layout="v7", measurements_fields={"checker": ["weights"]})
+    changed["general"] = {"least_runs": {"policy": 2}, "most_file_bytes": {"policy": 3}}
+    changed["scenarios"] = {"Offline": {"min_query_count": {"checker": 6}}, "Server": {"metric_key": {"checker": "k"}}}
+    new = {"checker": {"edge": {"required": ["Server"]}}}
+    changed["benchmarks"] = {
+        "b": {"categories": new, "general": {"dataset_size": {"checker": 8}}},
+        "a": {"categories": new, "general": {"dataset_size": {"checker": 9}}},
+        "new": {"categories": new},
+        "fresh": {"categories": new},
+    }
+    return changed
+
+
+def test_all_that_changed_is_told_in_one_order() -> None:
+    before, after = parse_ruleset(_document()), parse_ruleset(_later())
+    edge = {"edge": {"required": ("Offline",)}}, {"edge": {"required": ("Server",)}}
+    diff = diff_rounds(before, after)
+    assert diff == RoundsDiff(
+        "v0.1",
+        "v0.2",
+        added=("fresh", "new"),
+        removed=("gone",),
+        changes=(
+            RuleChange(RulePlace("", "", "layout"), "v6", "v7"),
+            RuleChange(RulePlace("", "", "least_runs"), 1, 2),
+            RuleChange(RulePlace("", "", "measurements_fields"), ("retraining",), ("weights",)),
+            RuleChange(RulePlace("", "", "min_duration"), 1, None),
+            RuleChange(RulePlace("", "", "most_file_bytes"), None, 3),
+            RuleChange(RulePlace("", "Offline", "min_query_count"), 5, 6),
+            RuleChange(RulePlace("", "Server", "metric_key"), None, "k"),
+            RuleChange(RulePlace("a", "", "categories"), *edge),
+            RuleChange(RulePlace("a", "", "dataset_size"), 7, 9),
+            RuleChange(RulePlace("b", "", "categories"), *edge),
+            RuleChange(RulePlace("b", "", "dataset_size"), None, 8),
+            RuleChange(RulePlace("b", "Offline", "model_key"), "b", None),
+        ),
+    )
+    assert diff_rounds(after, before) == diff.reversed()
+    assert [str(change.place) for change in diff.changes][4:8] == [
+        "most_file_bytes",
+        "Offline / min_query_count",
+        "Server / metric_key",
+        "a / categories",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (RulePlace("", "", "layout"), "v6"),
+        (RulePlace("", "", "min_duration"), 1),
+        (RulePlace("", "Offline", "min_duration"), 1),
+        (RulePlace("", "Offline", "min_query_count"), 5),
+        (RulePlace("", "Server", "min_query_count"), None),
+        (RulePlace("", "MultiStream", "min_duration"), None),
+        (RulePlace("b", "MultiStream", "min_duration"), None),
+        (RulePlace("b", "Offline", "min_query_count"), 5),
+        (RulePlace("b", "Offline", "model_key"), "b"),
+        (RulePlace("b", "", "model_key"), None),
+        (RulePlace("b", "", "categories"), {"edge": {"required": ("Offline",)}}),
+        (RulePlace("nobody", "", "categories"), None),
+        (RulePlace("nobody", "", "min_duration"), None),
+        (RulePlace("", "", "measurements_fields"), ("retraining",)),
+        (RulePlace("", "", "nothing"), None),
+    ],
+    ids=str,
+)
+def test_a_value_is_read_as_it_holds_at_its_place(place: RulePlace, value: object) -> None:
+    assert read_value_at(parse_ruleset(_document()), place) == value
+
+
+def test_statements_of_sources_that_differ_are_told_with_their_reasons() -> None:
+    document = _document()
+    document["general"] = {
+        "least_runs": {"policy": 1, "checker+loadgen": 3, "old checker": 1, "mlperf.conf": 2},
+        "model_key": {"checker": "k", "ignored": {"policy+loadgen": "x", "old checker": "y"}, "because": "a slip"},
+        "most_file_bytes": {"policy": 1, "checker": 2, "ignored": {"loadgen": 2}, "because": "old"},
+        "min_duration": {"policy": 1, "checker": 1},
+    }
+    assert find_conflicts(parse_ruleset(document)) == (
+        Conflict(
+            RulePlace("", "", "least_runs"),
+            (
+                Statement(("checker", "loadgen"), 3, True, "the strictest"),
+                Statement(("policy", "old checker"), 1, False, "less strict"),
+                Statement(("mlperf.conf",), 2, False, "less strict"),
+            ),
+        ),
+        Conflict(
+            RulePlace("", "", "model_key"),
+            (
+                Statement(("checker",), "k", True, "the others are set aside"),
+                Statement(("policy", "loadgen"), "x", False, "a slip"),
+                Statement(("old checker",), "y", False, "a slip"),
+            ),
+        ),
+        Conflict(
+            RulePlace("", "", "most_file_bytes"),
+            (
+                Statement(("policy",), 1, True, "the strictest"),
+                Statement(("checker",), 2, False, "less strict"),
+                Statement(("loadgen",), 2, False, "old"),
+            ),
+        ),
+    )

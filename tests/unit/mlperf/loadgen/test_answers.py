@@ -177,6 +177,7 @@ def test_what_no_library_and_no_run_has_is_not_judged(total: int, judged: bool) 
 def test_the_size_of_a_library_is_a_number_above_0(total: str, read: int) -> None:
     wrong = [f"answers sample {read}, and the library has {read} samples"] if read else []
     assert told([b'"seq_id" : 0, "qsl_idx" : 4'], accuracy_run(total, None, "PerformanceOnly")) == wrong
+    assert told([b'"seq_id" : 0, "qsl_idx" : 4'], accuracy_run(total, 3, "PerformanceOnly")) == wrong
 
 
 def test_every_damaged_answer_of_many_short_lines_is_counted() -> None:

@@ -44,6 +44,10 @@ def test_without_a_result_there_is_no_efficiency() -> None:
 
 
 def test_a_value_has_six_digits() -> None:
+    assert compute_efficiency(make_log(), {"value": "2", "unit": "samples/s"}, "0.5") == {
+        "value": "4",
+        "unit": "samples/J",
+    }
     assert compute_efficiency(make_log(), {"value": "2", "unit": "samples/s"}, "3") == {
         "value": "0.666667",
         "unit": "samples/J",

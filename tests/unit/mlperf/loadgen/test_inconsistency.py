@@ -72,6 +72,22 @@ def test_a_value_is_shown_in_one_short_line(text: str, shown: str) -> None:
     assert show_value(line) == shown
 
 
+def test_a_list_that_is_none_is_what_it_is() -> None:
+    broken = parse_detail(LISTED.format("[1, x]").encode()).line("a")
+    assert broken is not None
+    assert show_value(broken) == "what is not JSON"
+    listed = parse_detail(LISTED.format("[1, 2]").encode()).line("a")
+    assert listed is not None
+    assert show_value(listed) == "a list of 2 values"
+
+
+LISTED = (
+    ':::MLLOG {{"key": "a", "value": {}, "time_ms": 0.5, "namespace": "mlperf::logging", "event_type": '
+    '"POINT_IN_TIME", "metadata": {{"is_error": false, "is_warning": false, "file": "loadgen.cc", "line_no": 7, '
+    '"pid": 1, "tid": 2}}}}\n'
+)
+
+
 def test_a_run_lasts_from_its_beginning_to_its_end() -> None:
     begun, ended = '"11-22-2026 12:00:00.250"', '"11-22-2026 12:00:10.500"'
     assert elapsed_seconds(make_log(power_begin=begun, power_end=ended)) == Decimal("10.25")

@@ -6,6 +6,7 @@ import pytest
 
 from reconciler.mlperf.loadgen.lacking import find_lacking_keys
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.mlperf.loadgen.text_log import parse_text_log
 
 BOTH = {
     *("scenario", "test_mode", "min_duration_ms", "max_duration_ms", "min_query_count", "max_query_count"),
@@ -115,6 +116,8 @@ def test_a_version_begins_with_a_release(version: str) -> None:
 def test_a_log_has_a_version_of_loadgen() -> None:
     (found,) = find_lacking_keys(make_log())
     assert str(found) == "loadgen_version: absent (line 1), but LoadGen logs it of every run"
+    text = parse_text_log(b'"pid": 7, "tid": 7, "ts": 100ns : Test mode : Performance\n', None)
+    assert list(find_lacking_keys(text)) == []  # of before v1.0
     for version in ("of ours", "6", "x6.0", ""):
         found = next(find_lacking_keys(make_log(loadgen_version=f'"{version}"')))
         assert str(found) == f"loadgen_version: {version} (line 2), but LoadGen's begins with a release"

@@ -63,6 +63,14 @@ def test_a_log_whose_lines_name_no_process_is_of_one() -> None:
     assert parse_detail(line("1").replace(b'"pid": 1,', b"") * 2).index.one_process
 
 
+@pytest.mark.parametrize("pid", [b"1", b"12", b"2"])
+def test_the_process_of_a_line_that_ends_otherwise_counts(pid: bytes) -> None:
+    other = line("1").replace(b'"pid": 1,', b'"pid": %b,' % pid)
+    for odd in (other.replace(b"}}", b"} }"), other.replace(b'"tid": 2', b'"tid": 2.5')):
+        assert parse_detail(line("1") + odd).index.one_process is (pid == b"1")
+        assert parse_detail(odd + line("1")).index.one_process is (pid == b"1")
+
+
 def test_texts_of_lines_are_whole_and_of_plain_values_alone() -> None:
     plain, listed = line("1"), line("[1,2,3]").replace(b'"k"', b'"kept"')
     index = parse_detail(plain + listed + plain.replace(b'"k"', b'"known"')).index

@@ -69,3 +69,17 @@ def test_lists_of_many_logs_are_forgotten_again() -> None:
         values = [",".join(map(str, range(first, first + 10_000)))] * 10
         assert summarize_loaded(lines(*(f"[{value}]" for value in values))).different == 10_000
     assert samples._KNOWN.held == sum(map(samples._count_bytes, samples._KNOWN.found)) <= samples._HELD
+
+
+@pytest.mark.parametrize(("first", "loaded"), [("7", LoadedSamples(2, 7)), ("77", LoadedSamples(32_762))])
+def test_a_list_is_read_up_to_a_length(first: str, loaded: LoadedSamples) -> None:
+    """65,525 bytes; of one that is longer each sample counts."""
+    text = f"[{first}," + "1," * 32_760 + "1]"
+    assert len(text) == 65_524 + len(first)
+    assert summarize_loaded(lines(text)) == loaded
+
+
+def test_a_long_list_beside_a_line_that_is_none_is_counted() -> None:
+    long = "[7," + "1," * 40_000 + "1]"
+    assert summarize_loaded(lines(long, '"none"')) == LoadedSamples(40_002)
+    assert summarize_loaded(lines("[7,1]", '"none"', "[9]")) == LoadedSamples(3, 9)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.loadgen.notation import find_wrong_notation
 from tests.unit.mlperf.loadgen.test_contradictions import make_log
 
@@ -137,6 +138,16 @@ def test_a_value_that_fits_on_a_line_that_does_not_is_named() -> None:
         f"result_query_count: {'1' + 56 * '0'}... (line 6), but LoadGen writes its line otherwise"
     ]
     assert told("3.1 @ a", "result_query_count", 10**120) == []
+
+
+@pytest.mark.parametrize("value", ["0", "7"])
+def test_a_number_that_fits_is_no_other_number_where_its_line_is_written_otherwise(value: str) -> None:
+    log = parse_detail(
+        b':::MLLOG {"key": "loadgen_version", "value": "6.0 @ a"}\n'
+        b':::MLLOG {"key": "result_query_count", "value":  %b}\n' % value.encode()
+    )
+    (found,) = find_wrong_notation(log)
+    assert str(found) == f"result_query_count: {value} (line 2), but LoadGen writes its line otherwise"
 
 
 @pytest.mark.parametrize("key", ["power_begin", "power_end"])

@@ -85,6 +85,15 @@ def test_a_run_of_offline_lasts_as_long_as_its_slowest_sample(seconds: float, ex
     assert told(**OFFLINE, **ended(seconds)) == said
 
 
+@pytest.mark.parametrize(
+    ("slowest", "fine"),
+    [(7_899_999_999, False), (7_900_000_000, True), (10_120_000_000, True), (10_120_000_001, False)],
+)
+def test_bounds_of_a_duration_belong_to_it(slowest: int, fine: bool) -> None:
+    values = OFFLINE | {"result_max_latency_ns": slowest, "result_samples_per_second": round(1e13 / slowest, 3)}
+    assert [text.partition(":")[0] for text in told(**values, **ended(10))] == ["result_max_latency_ns"] * (not fine)
+
+
 SIZED: dict[str, Any] = {
     "generated_samples_per_query": 11_110,
     "effective_target_qps": 1000,
@@ -179,6 +188,8 @@ def test_server_schedules_its_queries_at_the_rate_that_it_logs(values: dict[str,
         # Nobody waits for the last gap.
         ({"result_scheduled_samples_per_sec": 104}, 9.51, []),
         ({"result_scheduled_samples_per_sec": 104}, 9.5, "that is 9.61538 s of queries, and the run lasted 9.5 s"),
+        # The schedule ends where its duration does, too.
+        ({"result_scheduled_samples_per_sec": 99, "result_completed_samples_per_sec": 99}, 9.89, []),
         ({"result_max_latency_ns": 1_000_000_000}, 13.13, []),
         (
             {"result_max_latency_ns": 1_000_000_000},

@@ -125,6 +125,12 @@ def test_a_slack_server_run_is_given_a_higher_rate(latency: int, expected: str |
             "min_query_count: 662 queries (1 of 2000 queries were over the latency)",
         ),
         ({"result_query_count": 300, "result_overlatency_query_count": 3, "early_stopping_met": False}, None),
+        # Of 134 million queries few enough would be late; nobody makes such a run.
+        ({"result_query_count": 100_000, "result_overlatency_query_count": 998, "early_stopping_met": False}, None),
+        (
+            {"result_query_count": 10_000, "result_overlatency_query_count": 99, "early_stopping_met": False},
+            "min_query_count: 5360771 queries (99 of 10000 queries were over the latency)",
+        ),
         ({"result_query_count": 300, "early_stopping_met": True}, None),
         ({"result_query_count": 300}, None),
         ({"result_query_count": 0, "early_stopping_met": False}, None),
@@ -189,6 +195,7 @@ OFFLINE: dict[str, Any] = {
             False,
             "target_qps: 0.0124 samples/s (the run lasted 20 s of 10 s)",
         ),
+        ({"effective_target_qps": None, "result_samples_per_second": 0.5}, True, None),
         ({"result_min_duration_met": False, "result_samples_per_second": 0}, False, None),
         (
             {"result_min_duration_met": False, "result_samples_per_second": 1},

@@ -489,6 +489,7 @@ def test_settings_of_a_test_are_told_by_their_prefix() -> None:
 
 def test_an_audit_config_is_for_any_model_and_scenario() -> None:
     written = write_audit_settings({"mode": 2, "performance_issue_unique": True, "other": False}, ["of a test"])
+    assert write_audit_settings({"accuracy_log_probability": "0.5"}) == b"*.*.accuracy_log_probability = 0.5\n"
     assert written == b"# of a test\n*.*.mode = 2\n*.*.performance_issue_unique = 1\n*.*.other = 0\n"
 
 

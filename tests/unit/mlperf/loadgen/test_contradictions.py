@@ -14,7 +14,7 @@ OLD, NEW = "3.0 @ f536725011", "5.0 @ 3d4e5f6a7b"  # of the old one no line is m
 BEGAN, DAY = "power_begin: 02-22-2023 08:54:48.100 (line 5)", "02-22-2023 "
 
 
-def make_log(version: str = OLD, *more: tuple[str, object], **values: Any) -> DetailLog:
+def make_log(version: str = OLD, /, *more: tuple[str, object], **values: Any) -> DetailLog:
     """Of a run of 20 s by LoadGen's logger; ``more`` lines; a value of None leaves its line out."""
     lines: dict[str, Any] = {
         "loadgen_version": version,
@@ -36,7 +36,7 @@ def _line(key: str, value: object) -> str:
     return ":::MLLOG " + json.dumps({**entry, "event_type": "POINT_IN_TIME", "metadata": metadata}) + "\n"
 
 
-def told(version: str = OLD, *more: tuple[str, object], **values: Any) -> list[str]:
+def told(version: str = OLD, /, *more: tuple[str, object], **values: Any) -> list[str]:
     return list(map(str, find_inconsistencies(make_log(version, *more, **values))))
 
 
@@ -333,7 +333,11 @@ def test_offline_issues_as_many_samples_as_it_has_to_unless_each_is_issued_once(
 def test_a_minimum_duration_is_met_by_the_time_that_a_run_took(scenario: str, dated: bool) -> None:
     """Within 20 ms, and one part in a hundred."""
     key = "result_min_duration_met"
-    values = {"effective_scenario": scenario, "result_max_latency_ns": 9_880_000_000 if not dated else 1, key: True}
+    values: dict[str, Any] = {
+        "effective_scenario": scenario,
+        "result_max_latency_ns": 9_880_000_000 if not dated else 1,
+        key: True,
+    }
     values |= {"power_end": DAY + "08:54:57.980", "test_datetime": None}
     assert told(**values, effective_min_duration_ms=10_000) == []
     log = make_log(**values, effective_min_duration_ms=10_001)
@@ -341,7 +345,7 @@ def test_a_minimum_duration_is_met_by_the_time_that_a_run_took(scenario: str, da
     assert str(found) == f"{key}: true (line {log.number(key)}), but the run lasted 9.88 s of 10.001 s"
     assert found.dated is dated
     assert told(**values | {key: False}, effective_min_duration_ms=10_001, result_validity="INVALID") == []
-    unknown = {"power_end": None} if dated else {"result_max_latency_ns": None}
+    unknown: dict[str, Any] = {"power_end": None} if dated else {"result_max_latency_ns": None}
     assert told(**values | unknown, effective_min_duration_ms=10_001) == []
 
 

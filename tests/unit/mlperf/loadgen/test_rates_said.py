@@ -12,7 +12,7 @@ from tests.unit.mlperf.loadgen.test_contradictions import make_log
 NEW, OLD, FIRST = "5.0 @ a", "4.1 @ a", "1.1 @ a"
 
 
-def told(version: str = NEW, **values: Any) -> list[str]:
+def told(version: str = NEW, /, **values: Any) -> list[str]:
     """Of a run from 08:54:48.100 on, with the key of the other line in place of its number."""
     log = make_log(version, **{"test_datetime": None} | values)
     keys = {log.number(key): f" ({key})" for key in log.index} | {0: ""}

@@ -201,7 +201,7 @@ QUERIES = {
 SINGLE = {"90.0th percentile latency (ns)": "result_90.00_percentile_latency_ns"}
 
 
-def differing(said: dict[str, str], version: str = "6.0 @ a", **logged: object) -> list[tuple[str, str]]:
+def differing(said: dict[str, str], version: str = "6.0 @ a", /, **logged: object) -> list[tuple[str, str]]:
     text = "".join(f"{name} : {value}\n" for name, value in said.items())
     nothing = {"effective_test_mode": None, "result_validity": None}
     return list(find_differing(parse_summary(text.encode()), make_log(version, **nothing | logged)))

@@ -148,6 +148,8 @@ def test_a_line_end_within_a_text_breaks_its_line(before: int) -> None:
     whole = b"".join(_from_file(f"k{number}", b"logging.cc") for number in range(before))
     with pytest.raises(LogError, match=rf"log\.txt:{before + 1}: broken log entry"):
         parse_detail(whole + _from_file("a", b"logging\n.cc") + _from_file("b", b"logging.cc"), "log.txt")
+    with pytest.raises(LogError, match=rf"log\.txt:{before + 1}: broken log entry"):
+        parse_detail(whole + _from_file("a", b"logging\n.cc").removesuffix(b"\n"), "log.txt")
 
 
 def test_a_last_line_without_its_end_is_read() -> None:

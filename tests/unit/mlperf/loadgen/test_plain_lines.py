@@ -137,7 +137,7 @@ def read(data: bytes) -> object:
 def test_a_key_is_what_its_text_says() -> None:
     for text, key in ((rb"a\u0062", "ab"), (b"a\xffb", "a\ufffdb"), ("caf\u00e9".encode(), "caf\u00e9")):
         data = line("1").replace(b'"k"', b'"%b"' % text)
-        for value in (data, data.replace(b'"value": 1', b'"value": [1]')):
+        for value in (data, data.replace(b'"value": 1', b'"value": [1]'), data.replace(b'"value": 1', b'"value": {}')):
             log = parse_detail(line("7") + value + line("8") + value + line("9"))
             assert list(log.index) == ["k", key]
             assert [entry.line for entry in log.all_of(key)] == [2, 4]

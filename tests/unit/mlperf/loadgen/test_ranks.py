@@ -211,6 +211,12 @@ def test_an_estimate_of_a_thousand_queries_stands_between_two_percentiles(
         assert found == [said] * (not fine), estimate
 
 
+def test_estimates_are_of_streams() -> None:
+    values = {"result_query_count": 1000, "effective_target_latency_percentile": 0.99, "early_stopping_latency_ms": 9}
+    for scenario in ("Server", "Offline", ""):
+        assert wrong(scenario, **values, **dict.fromkeys(map("result_99.00_{}".format, RANKED.values()), 10)) == []
+
+
 def test_an_estimate_of_single_stream_is_of_its_own_percentile_and_of_the_99th() -> None:
     """64 queries prove the 90th percentile with one over it; with nine of ten below the estimate there are seven."""
     values = {"result_query_count": 64, "effective_target_latency_percentile": 0.9}

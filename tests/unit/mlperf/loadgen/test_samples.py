@@ -64,6 +64,13 @@ def test_lists_that_differ_in_their_last_sample_are_two() -> None:
     assert [summarize_loaded(lines(f"[{begin},{last}]")).greatest for last in (201, 301, 201)] == [201, 301, 201]
 
 
+def test_lists_are_those_of_another_log_where_all_of_them_are() -> None:
+    begin = ",".join(map(str, range(300, 400)))
+    for lasts in ((501, 502), (501, 503), (504, 503), (501, 502)):
+        found = summarize_loaded(lines(*(f"[{begin},{last}]" for last in lasts)))
+        assert found == LoadedSamples(102, max(lasts))
+
+
 def test_lists_of_many_logs_are_forgotten_again() -> None:
     for first in range(40):
         values = [",".join(map(str, range(first, first + 10_000)))] * 10

@@ -116,6 +116,15 @@ def test_loadgen_is_of_the_commit_that_it_names_twice(version: str, message: str
     assert found == ([told] if wrong else [])
 
 
+def test_a_message_begins_with_the_forty_digits_of_its_commit() -> None:
+    for commit, wrong in (("abcdef1", False), ("abcdef2", True)):
+        named = make_log(f"6.0 @ {commit}", loadgen_git_log_message=f" abcdef1{'0' * 33} a subject")
+        derived = [item.derived for item in find_wrong_release(named)]
+        assert derived == ["its sources were at abcdef100000"] * wrong
+        longer = make_log(f"6.0 @ {commit}", loadgen_git_log_message=f"abcdef1{'0' * 34}")
+        assert [item.derived for item in find_wrong_release(longer)] == derived
+
+
 @pytest.mark.parametrize(
     ("made", "built", "wrong"),
     [

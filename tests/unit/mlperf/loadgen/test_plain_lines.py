@@ -156,6 +156,12 @@ def test_a_number_beyond_is_refused(text: str) -> None:
         parse_detail(line(text))
 
 
+def test_names_of_more_keys_than_logs_have_are_forgotten() -> None:
+    data = b"".join(line("1").replace(b'"k"', b'"k%d"' % number) for number in range(5000))
+    assert list(parse_detail(data).index) == [f"k{number}" for number in range(5000)]
+    assert len(log_line.NAMES) <= 4096
+
+
 def test_what_a_log_has_of_its_keys() -> None:
     log = parse_detail(line("1") + line("2") + line('"x"').replace(b'"k"', b'"other"') + b"noise\n" + line("3"))
     index = log.index

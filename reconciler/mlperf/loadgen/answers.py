@@ -21,7 +21,7 @@ _LARGEST_READ = 1 << 16  # bytes; scorers and compliance tests read the images a
 _SPARE = 7  # samples that MultiStream asks twice in each of its series, so that the last query is whole
 _MOST = 50_000_000  # samples of one library, far above the largest dataset, and answers of one run
 _WANTED = "effective_accuracy_log_sampling_target"
-_SMALL = 1 << 16  # bytes of memory
+_SMALL = 65_536  # bytes of memory
 _SURE = 30  # answers that a test wants by chance: there is none of them once in e^30 runs
 
 

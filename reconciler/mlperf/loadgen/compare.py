@@ -24,7 +24,6 @@ from reconciler.mlperf.loadgen.settings import (
     Unit,
     find_setting,
     find_settings,
-    list_settings,
     name_loadgen_scenario,
 )
 from reconciler.mlperf.loadgen.user_conf import UserConf, parse_user_conf, read_conf_settings
@@ -187,9 +186,8 @@ def find_conf_contradictions(data: bytes, log: DetailLog, model_key: str, scenar
     conf = parse_user_conf(data)
     if conf.rejected:
         return ["LoadGen rejects the file"]
-    mode = ACCURACY if log.mode == LOADGEN_MODE[ACCURACY] else PERFORMANCE
-    names = {setting.name for setting in SETTINGS}
-    found = find_contradictions(log, Asked(scenario, mode, read_conf_settings(conf, model_key, scenario), {}))
+    names = {setting.name for setting in SETTINGS}  # no conf says the mode, nor the scenario
+    found = find_contradictions(log, Asked(scenario, PERFORMANCE, read_conf_settings(conf, model_key, scenario), {}))
     return [str(item) for item in found if item.field in names]
 
 
@@ -198,14 +196,14 @@ def read_logged_settings(log: DetailLog, conf: UserConf | None = None, model_key
     decimal text. LoadGen logs rates with six digits: ``conf`` supplies the others where it agrees."""
     scenario = log.scenario
     found: dict[str, Any] = {}
-    for name in list_settings(PERFORMANCE, scenario):
-        setting = find_setting(name, scenario)
-        logged = log.get(setting.key) if setting else None
-        if setting is None or logged is None:
+    stated = read_conf_settings(conf, model_key, scenario) if conf else {}
+    for setting in find_settings(scenario):
+        logged = log.get(setting.key) if PERFORMANCE in setting.modes else None
+        if logged is None:
             continue
-        found[name] = show_decimal(Decimal(logged)) if setting.unit is Unit.RATE else int(Decimal(logged))
-        exact = read_conf_settings(conf, model_key, scenario).get(name) if conf else None
-        if setting.unit is Unit.RATE and exact is not None and _is_same(Unit.RATE, exact, logged):
-            found[name] = exact
+        rate, exact = setting.unit is Unit.RATE, stated.get(setting.name)
+        found[setting.name] = show_decimal(Decimal(logged)) if rate else int(Decimal(logged))
+        if rate and _is_same(Unit.RATE, exact, logged):
+            found[setting.name] = exact
     # Zero is LoadGen's word for no bound.
     return {name: value for name, value in found.items() if value != 0 or name == "min_duration"}

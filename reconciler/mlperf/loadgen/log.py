@@ -164,9 +164,8 @@ def _read_time(text: str) -> datetime:
     """ValueError where it is none. Digits in their places are read in a fifth of strptime's time."""
     if (found := _DIGITS_OF_TIME.fullmatch(text)) is not None:
         month, day, year, hour, minute, second, fraction = found.groups()
-        if int(second) < 60:  # above, strptime has its own rule
-            microsecond = int(fraction.ljust(6, "0"))
-            return datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), microsecond, UTC)
+        microsecond = int(fraction.ljust(6, "0"))
+        return datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), microsecond, UTC)
     return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
 
 

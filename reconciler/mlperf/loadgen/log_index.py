@@ -145,7 +145,7 @@ class LogIndex(Mapping[str, LogLine]):
         rows, batches = self._list_rows(key), self._batches
         own = [self._texts[at] for at in rows]
         lists = [(row.data, *row.place) for row in own if isinstance(row, ListLine)]
-        if len(lists) < len(own) or (batches is not None and key in batches.keys[1:]):
+        if len(lists) < len(own):  # of a key of batches, too, as lines before them have it
             return []
         if batches is not None and key == batches.keys[0]:
             above = bisect.bisect_left(rows, self._rows.above)

@@ -51,7 +51,7 @@ def judge_performance(log: DetailLog, metric: Metric) -> RunVerdict:
     value = log.get(metric.key)
     number = Decimal(value) / metric.divisor if isinstance(value, (int, Decimal)) else Decimal(0)
     # LoadGen writes 0 for an early-stopping latency that too few queries leave unknown.
-    known = not number.is_nan() and number > 0
+    known = number > 0
     if not known and not reasons:
         reasons = (f"the log has no {metric.key}",)
     found = compute_margins(log)

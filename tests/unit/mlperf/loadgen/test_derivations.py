@@ -73,6 +73,8 @@ MEASURED: dict[str, Any] = {
         ({RATE: 11.13}, "11.1111"),
         ({RATE: 12.6, "result_query_count": 6}, "12.5 "),
         ({RATE: 12.5, "result_query_count": 6}, ""),
+        ({RATE: 10.01, "result_max_latency_ns": 100_000_000}, ""),  # a thousandth more than 10
+        ({RATE: 10.0101, "result_max_latency_ns": 100_000_000}, "10"),
         ({RATE: 99, "result_max_latency_ns": 1_100_000_000}, ""),  # all that was measured was the slowest
         ({RATE: 99, MEAN: "long"}, ""),
         ({RATE: 99, "result_max_latency_ns": None}, ""),
@@ -99,6 +101,7 @@ def test_a_rate_is_no_higher_than_the_latencies_allow(changes: dict[str, Any], m
         ("6.0 @ abcdef2", "abcdef1234567890 subject", True),
         ("6.0 @ abcdef", "1234567890 subject", False),  # too short to be one
         ("6.0 @ abcdefg", "abcdef1234567890 subject", False),
+        ("6.0 @ abcdefX", "abcdef1234567890 subject", False),
         ("6.0", "abcdef1234567890 subject", False),
         ("6.0 @ abcdef2", "Merge abcdef", False),
         ("6.0 @ abcdef2", "", False),
@@ -111,6 +114,15 @@ def test_loadgen_is_of_the_commit_that_it_names_twice(version: str, message: str
     lines = named.number("loadgen_version"), named.number("loadgen_git_log_message")
     told = Inconsistency("loadgen_version", version, f"its sources were at {head[:12]}", *lines)
     assert found == ([told] if wrong else [])
+
+
+def test_a_message_begins_with_the_forty_digits_of_its_commit() -> None:
+    for commit, wrong in (("abcdef1", False), ("abcdef2", True)):
+        named = make_log(f"6.0 @ {commit}", loadgen_git_log_message=f" abcdef1{'0' * 33} a subject")
+        derived = [item.derived for item in find_wrong_release(named)]
+        assert derived == ["its sources were at abcdef100000"] * wrong
+        longer = make_log(f"6.0 @ {commit}", loadgen_git_log_message=f"abcdef1{'0' * 34}")
+        assert [item.derived for item in find_wrong_release(longer)] == derived
 
 
 @pytest.mark.parametrize(

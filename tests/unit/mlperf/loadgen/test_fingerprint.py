@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
@@ -45,3 +46,31 @@ def test_dates_and_settings_and_their_order_tell_no_run() -> None:
     assert find(**dated, **measure(1, 2, 3, 4)) == own
     assert find(**dict(reversed(measure(1, 2, 3, 4).items()))) == own
     assert find(**measure(1, 2, 3, 3), effective_target_latency_ns=7) == ()
+
+
+def test_latencies_tell_by_their_names_and_digits_alone() -> None:
+    text = (
+        "result_50.00_percentile_latency_ns=3 result_max_latency_ns=4 result_mean_latency_ns=2 result_min_latency_ns=1"
+    )
+    assert find(**measure(1, 2, 3, 4)) == (f"latencies {hashlib.sha256(text.encode()).hexdigest()}",)
+
+
+@pytest.mark.parametrize(
+    ("clocks", "told"),
+    [
+        ({"power_begin": 0.25, "power_end": 600_000.125}, ("clock 0.25 600000.125",)),
+        ({"power_begin": 0.25}, ()),
+        ({"power_end": 600_000.125}, ()),
+        ({}, ()),
+    ],
+)
+def test_the_clock_of_loadgens_logger_tells_a_run_that_has_both_of_its_ends(
+    clocks: dict[str, float], told: tuple[str, ...]
+) -> None:
+    metadata = {"is_error": False, "is_warning": False, "file": "loadgen.cc", "line_no": 7, "pid": 1, "tid": 2}
+    entries = [
+        {"key": key, "value": "x", "time_ms": at, "namespace": "a", "event_type": "b", "metadata": metadata}
+        for key, at in {"first": 7.5, **clocks}.items()
+    ]
+    log = parse_detail("".join(f":::MLLOG {json.dumps(entry)}\n" for entry in entries).encode())
+    assert find_fingerprints(log) == told

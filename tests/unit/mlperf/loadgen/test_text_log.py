@@ -189,3 +189,88 @@ def test_bytes_that_are_no_text_are_shown_in_their_place() -> None:
     log = parse_text_log(data, parse_summary(_SUMMARY.encode()), "log.txt")
     assert log.get("sut_name") == "Some_\ufffd_SUT"
     assert log.effective("min_duration_ms") == 60000
+
+
+def lines(*texts: str) -> bytes:
+    return "".join(f'"pid": 7, "tid": 7, "ts": 100ns : {text}\n' for text in texts).encode()
+
+
+def test_every_line_becomes_what_it_says() -> None:
+    data = lines(
+        "Scenario : Server",  # of no section
+        "Effective Settings:",
+        " Scenario : Multi Stream ",
+        "Test mode : Submission",
+        "target_latency (ns): 7",
+        "min_duration (ms) : 8",
+        "a (s): 1.50",
+        "flag : true",
+        "other : false",
+        "nothing :",
+        "no colon",
+        "many : " + "1" * 41,
+        "fewer : " + "1" * 40,
+        "version : 6.0",  # a setting there
+        "Requested Settings:",
+        "Scenario : Offline",
+        "",
+        "version : 5.0",
+        'GeneratedQueries: "queries" : 10, "samples per query" : 2, "duration" : 30',
+        'POWER_BEGIN: "mode" : Performance, "time" : 09-16-2020 10:25:45.633 ',
+        'POWER_END: "mode" : Performance, "time" : 09-16-2020 10:26:45.635',
+        "Found Audit Config file (a). ERROR",
+        "ERROR : CAS failed.",
+        "ERROR : It broke.",
+    )
+    data += b"Scenario : of a program\n" + lines("x" * 4200 + " ERROR", "git_commit_date: 2020-07-01")
+    log = parse_text_log(data, None)
+    assert [(entry.key, entry.value, entry.line, entry.error, entry.warning) for entry in log.lines] == [
+        ("effective_scenario", "MultiStream", 3, False, False),
+        ("effective_test_mode", "SubmissionRun", 4, False, False),
+        ("effective_target_latency_ns", 7, 5, False, False),
+        ("effective_min_duration_ms", 8, 6, False, False),
+        ("effective_a (s)", Decimal("1.50"), 7, False, False),
+        ("effective_flag", True, 8, False, False),
+        ("effective_other", False, 9, False, False),
+        ("effective_many", Decimal("1" * 41), 12, False, False),
+        ("effective_fewer", int("1" * 40), 13, False, False),
+        ("effective_version", Decimal("6.0"), 14, False, False),
+        ("requested_scenario", "Offline", 16, False, False),
+        ("loadgen_version", Decimal("5.0"), 18, False, False),
+        ("generated_query_count", 10, 19, False, False),
+        ("power_begin", "09-16-2020 10:25:45.633", 20, False, False),
+        ("power_end", "09-16-2020 10:26:45.635", 21, False, False),
+        ("generic_message", "Found Audit Config file (a). ERROR", 22, False, True),
+        (PASSED_OVER, "ERROR : CAS failed.", 23, False, False),
+        ("error_generic_message", "ERROR : It broke.", 24, True, False),
+        ("loadgen_git_commit_date", "2020-07-01", 27, False, False),
+        ("generated_samples_per_query", 2, 19, False, False),
+        ("generated_query_duration", 30, 19, False, False),
+    ]
+    assert type(log.effective("fewer")) is int
+    assert (log.length, log.file, log.index.structured) == (27, "mlperf_log_detail.txt", False)
+    assert (log.number("loadgen_git_commit_date"), log.number("generated_query_duration")) == (27, 0)
+    assert [entry.key for entry in log.errors] == ["error_generic_message"]
+    assert log.audit is not None
+
+
+def test_a_line_is_read_up_to_a_length() -> None:
+    head = '"pid": 7, "tid": 7, "ts": 100ns : '
+    for more, read in ((0, "x"), (1, "")):
+        text = f"version : {'y' * (4096 - len(head) - 11 + more)}x"
+        found = parse_text_log(f"{head}{text}\n".encode(), None).get("loadgen_version")
+        assert found[-1:] == (read or "y")
+
+
+def test_results_come_from_the_summary() -> None:
+    summary = (
+        "Result is : VALID\nMin queries satisfied : No\nEarly stopping satisfied : Yes\nSamples per second : 1.5\n"
+    )
+    log = parse_text_log(lines("Effective Settings:"), parse_summary(f"{summary}Mean latency (ns) :\n".encode()))
+    assert [(entry.key, entry.value, entry.line) for entry in log.lines] == [
+        ("result_validity", "VALID", 0),
+        ("result_min_queries_met", False, 0),
+        ("early_stopping_met", True, 0),
+        ("result_samples_per_second", Decimal("1.5"), 0),
+    ]
+    assert log.number("result_validity") == 0

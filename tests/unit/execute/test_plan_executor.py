@@ -21,6 +21,7 @@ from reconciler.execute.outcome import Event, Outcome, Status
 from reconciler.execute.perform import Finished, derive_outcome
 from reconciler.execute.plan_executor import PlanExecutor, compute_minimum_seconds, is_timed
 from reconciler.execute.service import Services
+from reconciler.execute.side_by_side import SideBySide
 from reconciler.files import Lock
 from reconciler.plan.plan import Step
 from reconciler.reconcile import PassReport
@@ -267,6 +268,10 @@ class Walk:
             services=cast(Any, self.services),
         )
         self.checks: list[tuple[str, bool]] = []
+        self.redirect(monkeypatch)
+
+    def redirect(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What would reach the machine reaches this."""
         monkeypatch.setattr(plan_executor, "perform", self.perform)
         monkeypatch.setattr(plan_executor, "find_busy", self.find_busy)
         monkeypatch.setattr(plan_executor, "make_machine_lock", self.lock)
@@ -295,10 +300,11 @@ class Walk:
         moved(Progress("running", 1, 2, 3.0, 0.0, ""))
         return self.finish(step)
 
-    def go(self, **options: Any) -> list[tuple[str, str]]:
-        """Once through the plan: each outcome."""
+    def go(self, spread: bool = False, **options: Any) -> list[tuple[str, str]]:
+        """Once through the plan: each outcome. ``spread``: as where several machines work at a time."""
         plan = World().plan(self.desired, **options)
-        return [(str(each.step.change.address), str(each.status)) for each in self.executor.steps(plan)]
+        steps = SideBySide(self.executor).steps(plan) if spread else self.executor.steps(plan)
+        return [(str(each.step.change.address), str(each.status)) for each in steps]
 
 
 class Kept:

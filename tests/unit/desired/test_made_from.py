@@ -11,6 +11,7 @@ import pytest
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.requirements import list_needed_pins
 from reconciler.desired.state import Desired, Pins
+from reconciler.mlperf.rules.context import RuleContext
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.kinds import Kind
 from reconciler.resource.resources import Resource
@@ -143,7 +144,26 @@ BESIDE = """\
         net: {Server: {target_qps: 5}, Offline: {target_qps: 9, background: [net/Server]}}
         words: {Offline: {target_qps: 9}}
 """
+OTHERS = """\
+  systems:
+    box: {category: edge, status: available}
+    hall: {category: datacenter, status: available, description: {system_name: Hall}}
+  defaults: {endpoints: {harness: {command: [run, "{run_dir}"], code: ., results: endpoints, model_name: net}}}
+  benchmarks:
+    net: {as: resnet, code: digits, engine: {backend: onnxruntime, version: "1.20.1"}}
+    wan: {as: wan-2.2-t2v-a14b, use: [endpoints]}
+    gpt: {as: gpt-oss-120b, use: [endpoints]}
+    mine: {as: of-my-own, code: digits, engine: {backend: onnxruntime, version: "1"}}
+  divisions:
+    closed:
+      box: {net: {Offline: {target_qps: 3}, SingleStream: {}}}
+      hall: {gpt: {Server: {target_qps: 1}}, wan: {Offline: {target_qps: 1}}}
+    open:
+      box: {net: {Offline: {target_qps: 3}, MultiStream: {}}}
+      hall: {net: {Server: {target_qps: 3}}, mine: {Offline: {target_qps: 3}}}
+"""
 CASES = {
+    "several divisions and systems": HEADER + OTHERS,
     "own harness": HEADER + OWN,
     "a command with its own engine and server": HEADER + COMMAND,
     "tests with samples of their own": HEADER + TESTED,
@@ -179,15 +199,30 @@ def tell_shared(desired: Desired) -> Iterator[str]:
     yield f"  missing {desired.missing_cells}"
 
 
+def tell_rules(rules: RuleContext) -> Iterator[str]:
+    bars = [f"{bar.metric} {bar.least}..{bar.most}" for bar in rules.bars]
+    flags = ("bars_bind", "answers_compared", "performance_checked")
+    inferred = [(each.rule.scenario, each.unit) for each in rules.inferred]
+    held = [flag for flag in flags if getattr(rules, flag)]
+    yield f"  ruled {rules.metric.key} {bars} {held} {inferred} {rules.shown}"
+    if rules.endpoints is not None:
+        yield f"  of endpoints {rules.endpoints}"
+
+
 def tell(desired: Desired, resource: Resource) -> Iterator[str]:
     """A heading, and a line for each input and place."""
     detail = desired.detail(resource.address)
     more = [f"{resource.attempts} attempts"] if resource.attempts > 1 else []
     yield " ".join([f"- {resource.address} of {resource.cell}", *more, *detail.marks])
-    for item in detail.inputs:
+    of_round = [item for item in detail.inputs if str(item.origin).startswith("round ")]
+    for item in (each for each in detail.inputs if each not in of_round):
         yield f"  {item.name} = {item.upstream or f'{item.value!r} ({item.origin})'}"
+    if of_round:
+        yield f"  of the round: {', '.join(f'{item.name} = {item.value!r}' for item in of_round)}"
     if resource.address.kind in (Kind.DATASET, Kind.MODEL):
         yield f"  settings {dict(detail.settings.values)}"
+    if detail.rules is not None:
+        yield from tell_rules(detail.rules)
     if detail.locations:
         yield f"  places {dict(sorted(detail.locations.items()))}"
 

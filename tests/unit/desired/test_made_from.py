@@ -153,13 +153,14 @@ OTHERS = """\
     net: {as: resnet, code: digits, engine: {backend: onnxruntime, version: "1.20.1"}}
     wan: {as: wan-2.2-t2v-a14b, use: [endpoints]}
     gpt: {as: gpt-oss-120b, use: [endpoints]}
+    tiny: {as: llama3.1-8b-edge, use: [endpoints]}
     mine: {as: of-my-own, code: digits, engine: {backend: onnxruntime, version: "1"}}
   divisions:
     closed:
       box: {net: {Offline: {target_qps: 3}, SingleStream: {}}}
       hall: {gpt: {Server: {target_qps: 1}}, wan: {Offline: {target_qps: 1}}}
     open:
-      box: {net: {Offline: {target_qps: 3}, MultiStream: {}}}
+      box: {net: {Offline: {target_qps: 3}, MultiStream: {}}, tiny: {SingleStream: {}}}
       hall: {net: {Server: {target_qps: 3}}, mine: {Offline: {target_qps: 3}}}
 """
 CASES = {
@@ -236,7 +237,7 @@ def test_each_resource_is_made_from_what_it_reads_of_the_spec(name: str, tmp_pat
 
 def test_a_point_of_a_curve_is_made_from_what_its_client_and_its_server_are_told(tmp_path: Path) -> None:
     desired = compile_text(CURVE, tmp_path)
-    chosen = [r for r in desired.resources if r.cell is None or r.cell.scenario in ("c1", "c3")]
+    chosen = [r for r in desired.resources if r.cell is None or r.cell.scenario in ("c4", "c2")]
     hold(SAID, POINTS, (line for resource in chosen for line in tell(desired, resource)))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from reconciler.errors import StorageError
+from reconciler.execute import attempt as attempt_module
 from reconciler.execute.attempt import (
     Intent,
     MachineFacts,
@@ -216,3 +220,16 @@ def test_attempts_are_named_by_their_time_so_that_names_sort_as_they_began() -> 
     moments = [datetime(2026, 1, 2, 3, 4, 5, micro, tzinfo=UTC) for micro in (6, 7, 700_000)]
     names = [make_attempt_id(moment) for moment in moments]
     assert names == [f"20260102T030405.{micro}-{os.getpid()}" for micro in ("000006", "000007", "700000")]
+
+
+@pytest.mark.parametrize("read_it", [read, lambda folder: read_placement(folder / "placed")], ids=["attempt", "place"])
+def test_a_disk_that_cannot_be_read_says_nothing_of_an_attempt(
+    read_it: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(attempt_module, "read_json", fail)
+    monkeypatch.setattr(Path, "read_text", fail)
+    with pytest.raises(StorageError):
+        read_it(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -85,6 +86,17 @@ def test_a_launcher_starts_the_child_that_reads_the_request_and_writes_the_answe
 def test_a_container_that_is_left_is_ended_by_its_name(tmp_path: Path) -> None:
     _, found = put(tmp_path, COMMAND, "docker", "run", f"image@sha256:{'a' * 64}")
     assert found.ending == ("docker", "rm", "--force", "reconcile-2026-1")
+
+
+def test_a_container_is_shown_the_repository_its_scratch_and_what_the_request_names(tmp_path: Path) -> None:
+    """And no more: what of it lies within another is seen there."""
+    root, own, scratch = (tmp_path / name for name in ("repository", "own", "scratch"))
+    for folder in (root, own, scratch):
+        folder.mkdir()
+    RepositoryPaths(root).work.symlink_to(scratch)
+    _, found = put(root, dataclasses.replace(COMMAND, cwd=str(own)), "docker", "run", f"image@sha256:{'a' * 64}")
+    shown = [after for word, after in pairwise(found.command) if word == "--volume"]
+    assert sorted(shown) == sorted(f"{path.resolve()}:{path.resolve()}" for path in (root, own, scratch))
 
 
 def test_a_server_is_given_time_to_end_and_told_what_it_hides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,6 +173,16 @@ def test_what_is_submitted_counts_beside_its_attempt_and_is_found_by_its_handle(
     assert queue.since == [100.0]
 
 
+def test_what_is_submitted_has_a_folder_for_what_it_leaves(tmp_path: Path, clock: Clock) -> None:
+    """Also where an earlier attempt to submit it left none."""
+    attempt = begin(tmp_path)
+    attempt.output.rmdir()
+    executor = QueuedExecutor("slurm", RepositoryPaths(tmp_path), cast(Any, Queue(RUNNING)))
+    for _ in range(2):
+        executor.submit(Submission(attempt, make_request(attempt), attempt.result))
+        assert attempt.output.is_dir()
+
+
 def test_behind_a_launcher_the_job_starts_that(tmp_path: Path, clock: Clock) -> None:
     queue = Queue(RUNNING)
     _, _, attempt = submit(tmp_path, queue, system__launcher=["srun"])
@@ -388,9 +398,12 @@ def test_how_far_a_job_is_is_told_as_of_a_child_here(tmp_path: Path, clock: Cloc
     assert read_progress(attempt.counter) is None
     there = Counter(attempt.folder / "counter-job")
     there.stage("running", 9)
+    relays: list[object] = []
     for done in (2, 3):
         there.bump(1 if done == 3 else 2)
         executor.poll(handle)
+        relays = relays or list(executor.relays.values())
+        assert list(executor.relays.values()) == relays  # how long it is in its stage goes on
         found = read_progress(attempt.counter)
         assert found is not None
         assert (found.stage, found.done, found.expected) == ("running", done, 9)

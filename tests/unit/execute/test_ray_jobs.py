@@ -481,3 +481,39 @@ def test_headers_that_are_no_object_are_told(
     with pytest.raises(ReconcilerError, match="RAY_JOB_HEADERS is no object of JSON") as caught:
         ray_dashboard.list_jobs(dashboard.address)
     assert caught.value.fix == 'write {"name": "value"}'
+
+
+def test_a_job_is_told_whole_and_kept_for_whoever_looks_for_it(tmp_path: Path, dashboard: Dashboard) -> None:
+    _, handle, attempt = submit(tmp_path)
+    job = {
+        "entrypoint": f"exec sh {shlex.quote(str(attempt.folder / 'ray.sh'))}",
+        "submission_id": NAME,
+        "metadata": {"mlperf-reconciler": "Model:net"},
+        "entrypoint_num_cpus": 0,
+        "entrypoint_num_gpus": 0,
+        "entrypoint_resources": {"box": 1},
+    }
+    assert dashboard.jobs[NAME] == {**job, "status": "PENDING"}
+    assert json.loads((handle.folder / "ray.json").read_text()) == {"address": dashboard.address, "job": job}
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus"),
+    [
+        ({}, 0),
+        ({"hardware.count": 4}, 0),
+        ({"hardware.accelerator": "H100"}, 1),
+        ({"hardware.accelerator": "H100", "hardware.count": 4}, 4),
+        ({"hardware.accelerator": "H100", "hardware.count": 4, "executor.ray.gpus": 2}, 2),
+    ],
+)
+def test_a_job_holds_the_gpus_that_its_system_has(settings: dict[str, object], gpus: int) -> None:
+    found = choose_resources(CellSettings({**settings, "system.name": "box"}))
+    assert found == {"entrypoint_num_cpus": 0, "entrypoint_num_gpus": gpus, "entrypoint_resources": {"box": 1}}
+    more = {"executor.ray.cpus": 8, "executor.ray.resources.lab": 2, "executor.ray.labels.kind": "H200"}
+    assert choose_resources(CellSettings({**settings, **more, "system.name": "box"})) == {
+        "entrypoint_num_cpus": 8,
+        "entrypoint_num_gpus": gpus,
+        "entrypoint_resources": {"lab": 2},
+        "entrypoint_label_selector": {"kind": "H200"},
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -53,8 +52,14 @@ class _ScorerFailedError(Exception):
 
     def __init__(self, log: str, child: Result) -> None:
         super().__init__(log)
-        problem = f"the scorer failed on {log}: {child.problem}"
-        self.result = dataclasses.replace(child, seconds=0.0, facts={}, problem=problem)
+        self.result = Result(
+            done=False,
+            seconds=0.0,
+            values=child.values,
+            problem=f"the scorer failed on {log}: {child.problem}",
+            problem_class=child.problem_class,
+            fix=child.fix,
+        )
 
 
 def _missing(run: str) -> Result:

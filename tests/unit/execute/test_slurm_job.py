@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -11,8 +13,9 @@ from typing import Any
 import pytest
 
 from harness.contract import LaunchRequest, ProbeRequest, WaitingAttempt
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, StorageError
 from reconciler.execute.attempt import Attempt, Intent, create
+from reconciler.execute.executors import slurm_arrays
 from reconciler.execute.executors.carrier import Ticket
 from reconciler.execute.executors.executor import Handle, Submission
 from reconciler.execute.executors.job_script import find_interpreter, make_script, must_be_alone
@@ -221,6 +224,15 @@ def test_each_task_of_an_array_finds_its_number_by_its_folder(tmp_path: Path) ->
         (group[0].handle.folder / "array.json").write_text(text)
         assert read_member(group[0].handle.folder) is None
     assert read_member(tmp_path / "none") is None
+
+
+def test_a_disk_that_cannot_be_read_says_nothing_of_an_array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(slurm_arrays, "read_json", fail)
+    with pytest.raises(StorageError):
+        read_member(tmp_path)
 
 
 def test_an_array_does_what_its_number_says() -> None:

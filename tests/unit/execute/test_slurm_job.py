@@ -164,6 +164,7 @@ def test_a_job_gets_what_slurm_reads_and_no_variable_of_a_job_that_submits_it() 
         (None, None, {}, 600.0),
         (None, 599.0, {}, 600.0),
         (None, 600.0, {}, None),
+        (None, None, {"executor__slurm__take_over": 1000}, 1.0),
         (None, 10.0, {"executor__slurm__take_over": 20_000}, 20.0),
         (None, 20.0, {"executor__slurm__take_over": 20_000}, None),
         (TICKET, 10.0, {}, None),

@@ -17,7 +17,7 @@ from reconciler.diff.change import Work
 from reconciler.errors import ReconcilerError
 from reconciler.execute import plan_executor
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess
-from reconciler.execute.outcome import Event, Outcome, Status
+from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, StepStarted
 from reconciler.execute.perform import Finished, derive_outcome
 from reconciler.execute.plan_executor import PlanExecutor, compute_minimum_seconds, is_timed
 from reconciler.execute.service import Services
@@ -517,3 +517,37 @@ def test_a_record_of_another_key_makes_nothing(tmp_path: Path, monkeypatch: pyte
     same = replace(make_summary(dataset), key=walk.desired.by_address[dataset].key)
     walk.executor.used[dataset] = same
     assert walk.executor.upstream(detail) == {"dataset": same}
+
+
+def test_a_run_whose_server_nobody_starts_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = Walk(tmp_path, monkeypatch, Wish(service="serve"))
+    steps = {str(step.change.address): step for step in World().plan(walk.desired).steps}
+    (found,) = walk.executor.served(steps[RUNS[0]])
+    assert found.status is Status.BLOCKED
+    assert walk.services.said == ["stop False"]
+
+
+def test_people_are_told_how_long_a_step_takes_at_least_and_which_attempt_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = Walk(tmp_path, monkeypatch, inputs=(Input("min_duration", 1500),))
+    steps = {str(step.change.address): step for step in World().plan(walk.desired).steps}
+    executor = walk.executor
+    for name, minimum in ((RUNS[0], 0.0), (RUNS[1], 1.5)):
+        for failures in (0, 1):
+            walk.events.clear()
+            executor.failures = {steps[name].change.key: failures}
+            detail = walk.desired.detail(steps[name].change.address)
+            executor.carry_out(steps[name], detail, {}, executor.context, executor.turns)
+            started, progress = walk.events
+            assert started == StepStarted(steps[name], minimum, failures + 1)
+            assert progress == StepProgress(steps[name], Progress("running", 1, 2, 3.0, 0.0, ""), minimum)
+
+
+def test_the_start_of_a_server_is_told_with_its_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = Walk(tmp_path, monkeypatch, Wish(service="serve"))
+    step = next(step for step in World().plan(walk.desired).steps if step.change.how is Work.START)
+    walk.executor.used[Address(Kind.ENGINE, CELL)] = make_summary(Address(Kind.ENGINE, CELL))
+    walk.executor.failures = {step.change.key: 2}
+    walk.executor.start(step)
+    assert walk.events[0] == StepStarted(step, attempt=3)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
+import os
 import threading
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 
 from harness.contract import Benchmark, RehearseRequest, Result
+from reconciler.execute import prepared
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.prepared import find_prepared, offer_prepared, take_prepared
 from reconciler.files import hash_file, remove
@@ -255,3 +259,22 @@ def test_an_entry_whose_result_cannot_be_read_is_none(text: str, tmp_path: Path)
     (entry / "result.json").write_text(text)
     assert not take_prepared(second, entry)
     assert not second.result.exists()
+
+
+def test_where_the_scratch_space_fails_half_way_nothing_of_it_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempt, entry = begin(tmp_path), tmp_path / "scratch" / "entry"
+    end(attempt)
+    link = prepared.link
+
+    def fill(source: Path, target: Path) -> None:
+        if target.name == "manifest.json":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        link(source, target)
+
+    monkeypatch.setattr(prepared, "link", fill)
+    caplog.set_level(logging.INFO)
+    offer_prepared(attempt, entry)
+    assert list((tmp_path / "scratch").iterdir()) == []
+    assert [record.message for record in caplog.records] == ["a prepared dataset is not left in the scratch space"]

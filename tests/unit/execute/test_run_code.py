@@ -146,3 +146,35 @@ def test_code_is_kept_by_nobody_where_what_ran_cannot_be_read(tmp_path: Path) ->
     launched.write_bytes(b"cut off")
     take_launched_code(code, launched)
     assert not code.exists()
+
+
+def test_a_backend_with_a_module_of_its_own_is_kept_with_that(tmp_path: Path) -> None:
+    modules = ("onnxruntime", "onnxruntime_cuda")
+    for backend in ("onnxruntime", "onnxruntime-cuda"):
+        found = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend=backend)
+        kept = [name for name in modules if f"harness/backends/{name}.py" in found]
+        assert kept == [backend.replace("-", "_")]
+
+
+def test_each_part_of_a_command_has_a_place_of_its_own(tmp_path: Path) -> None:
+    for name in ("ours/run.py", "serving/serve.py", "building/build.py", "conf/run.json", "conf/serve.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    parts = {"harness__code": "ours", "harness__service__code": "serving", "harness__build__code": "building"}
+    configs = {"harness__configs": ["conf/run.json", "gone.json"], "harness__service__configs": ["conf/serve.json"]}
+    run, service, build = (
+        {name: ["go"]} for name in ("harness__command", "harness__service__command", "harness__build__command")
+    )
+    gone = {"benchmark.path": "gone.py"}
+    whole = code_of(tmp_path, gone, **parts, **configs, **run, **service, **build)
+    assert whole == {
+        "run.py": b"ours/run.py",
+        "configs/run.json": b"conf/run.json",
+        "service/serve.py": b"serving/serve.py",
+        "configs/serve.json": b"conf/serve.json",
+        "build/build.py": b"building/build.py",
+    }
+    assert set(code_of(tmp_path, gone, **parts, **configs, **run)) == {"run.py", "configs/run.json"}
+    served = code_of(tmp_path, gone, engine__backend="openai", **parts, **configs, **service)
+    own = {name for name in served if not name.startswith("harness/")}
+    assert own == {"service/serve.py", "configs/serve.json"}

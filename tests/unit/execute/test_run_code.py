@@ -178,3 +178,23 @@ def test_each_part_of_a_command_has_a_place_of_its_own(tmp_path: Path) -> None:
     served = code_of(tmp_path, gone, engine__backend="openai", **parts, **configs, **service)
     own = {name for name in served if not name.startswith("harness/")}
     assert own == {"service/serve.py", "configs/serve.json"}
+
+
+def test_what_a_benchmark_of_the_users_imports_of_ours_is_kept(tmp_path: Path) -> None:
+    """In whichever way, and without carrying it out."""
+    (tmp_path / "mine.py").write_text(
+        "from harness.benchmarks import bert  # pydoc\n"
+        "def late():\n    from harness.backends import (\n        openai,\n        vllm as other,\n    )\n"
+        "import harness.cuda\n"
+        "from harness.benchmarks.digits import Digits\n"
+        "# from harness.backends import triton\n"
+    )
+    found = code_of(tmp_path, {"benchmark.path": "mine.py"}, engine__backend="null")
+    units = {"/".join(name.removesuffix(".py").split("/")[1:3]) for name in found if name.startswith("harness/")}
+    assert {"benchmarks/bert", "backends/openai", "backends/vllm", "benchmarks/digits", "backends/null"} <= units
+    assert {"__init__", "run", "backends/__init__", "benchmarks/__init__"} <= units
+    assert {"backends/triton", "benchmarks/pydoc", "backends/tensorrt"}.isdisjoint(units)
+    bare = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend="null")
+    assert {"harness/backends/openai", "harness/benchmarks/bert"}.isdisjoint(
+        {"/".join(name.split("/")[:3]) for name in bare}
+    )

@@ -300,8 +300,10 @@ def test_a_result_may_be_seen_a_little_after_its_job_ended(
     executor, handle, attempt = submit(tmp_path, Queue(said))
     assert executor.poll(handle) == said
     assert clock.now - 100.0 == pytest.approx(patience, abs=0.06)
-    clock.due[clock.now + patience / 2] = lambda: end_well(attempt)
+    seen = clock.now + patience / 2
+    clock.due[seen] = lambda: end_well(attempt)
     assert executor.poll(handle) == DONE
+    assert clock.now == pytest.approx(seen, abs=0.06)  # nobody waits any longer
 
 
 @pytest.mark.parametrize("said", [ENDED, PREEMPTED])

@@ -105,13 +105,15 @@ def _last_line(attempt: Attempt) -> str:
 
 
 def _result(attempt: Attempt, reason: str, found: Progressing) -> Result:
-    status = found.status
+    status, unreadable = found.status, ""
     if attempt.result.exists():
         try:
             return Result.read(attempt.result)
         except ValueError as error:
-            reason = str(error)
-    if reason:
+            unreadable = str(error)
+    if unreadable:
+        problem, kind, fix = f"the child's result cannot be read: {unreadable}", "crash", "see the child's log"
+    elif reason:
         problem, kind, fix = reason, "resources", "see in the child's log what it is waiting for"
         if attempt.intent.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
             fix += "; raise run.stall_timeout for slow models"

@@ -33,6 +33,8 @@ def judge_attempt(attempt: Attempt, paths: RepositoryPaths, watch: Watch, execut
         verdict, answers, taken_over = _judge(attempt, paths, watch, executors)
     except MissingLogError as error:
         result = _missing(str(error))
+    except _ScorerFailedError as error:
+        result = error.result
     except (ReconcilerError, OSError, ValueError) as error:
         refuse_storage_error(error, attempt.folder)
         fix = "repeat the run whose log this is: reconcile apply --rerun cell=…"
@@ -43,6 +45,21 @@ def judge_attempt(attempt: Attempt, paths: RepositoryPaths, watch: Watch, execut
         values = _values(verdict, answers, taken_over=taken_over)
         result = Result(done=True, seconds=time.monotonic() - began, values=values)
     result.write(attempt.result)
+
+
+class _ScorerFailedError(Exception):
+    """``result``: that of its child, told as the verdict's own."""
+
+    def __init__(self, log: str, child: Result) -> None:
+        super().__init__(log)
+        self.result = Result(
+            done=False,
+            seconds=0.0,
+            values=child.values,
+            problem=f"the scorer failed on {log}: {child.problem}",
+            problem_class=child.problem_class,
+            fix=child.fix,
+        )
 
 
 def _missing(run: str) -> Result:
@@ -126,13 +143,13 @@ def _both_scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executo
 
 
 def _scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors, name: str, log: Path) -> str:
-    """What the benchmark's scorer says of a log. Raises ReconcilerError when it fails."""
+    """What the benchmark's scorer says of a log. Raises _ScorerFailedError when it fails."""
     child = Attempt(attempt.folder / Path(name).stem, attempt.intent)
     child.output.mkdir(parents=True)
     request = make_score_request(child, paths, {"dataset": str(attempt.inputs / "dataset")}, log)
     result = run_child(child, request, watch, executors)
     if not result.done:
-        raise ReconcilerError(f"the scorer failed on {log.name}: {result.problem}", fix=result.fix)
+        raise _ScorerFailedError(log.name, result)
     return (child.output / ACCURACY_TEXT).read_text(encoding="utf-8", errors="surrogateescape")
 
 

@@ -111,13 +111,13 @@ class SideBySide(Struct):
         for step in dispatch.take():
             if self.walk.drops(step):
                 dispatch.end(step)
-            elif lacking := self.walk.lacks(step):
-                dispatch.end(step)
-                yield self._note(lacking)
-            elif self.walk.service_of(step.change.address):  # one server at a time, here
+            elif self.walk.service_of(step.change.address):  # one server at a time, here; it is started for this step
                 for outcome in self.walk.served(step):
                     yield self._note(outcome)
                 dispatch.end(step)
+            elif lacking := self.walk.lacks(step):
+                dispatch.end(step)
+                yield self._note(lacking)
             else:
                 self._follow(step)
 

@@ -93,8 +93,10 @@ def _authorise() -> dict[str, str]:
         token = Path(path).read_text(encoding="utf-8").strip()
     try:
         more = json.loads(os.environ.get("RAY_JOB_HEADERS") or "{}")
-    except ValueError as error:
-        raise ReconcilerError("RAY_JOB_HEADERS is not JSON", fix='write {"name": "value"}') from error
+    except ValueError:
+        more = None
+    if not isinstance(more, dict):
+        raise ReconcilerError("RAY_JOB_HEADERS is no object of JSON", fix='write {"name": "value"}')
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     return headers | {str(name): str(value) for name, value in more.items()}
 

@@ -127,3 +127,21 @@ def test_a_spec_of_no_round_is_told_what_the_reading_found(declared: Declared | 
     with pytest.raises(SpecError) as caught:
         check_reading(Reading(declared, (found,)), lambda _: pytest.fail("no rules are asked for"))
     assert list(caught.value.problems) == [found]
+
+
+def test_a_benchmark_without_an_official_name_is_looked_for_by_its_own() -> None:
+    (problem,) = find_problems(declare("Offline", benchmark__official=None), RULES)
+    assert problem.message == "round v6.1 has no benchmark 'digits'"
+    assert problem.fix.startswith("set `as:` in benchmarks.digits to the official one it is entered as: ")
+
+
+def test_nothing_is_said_of_a_cell_whose_system_is_not_declared() -> None:
+    declared = replace(declare("Offline", min_duration=599_999), systems={})
+    assert find_problems(declared, RULES) == []
+
+
+@pytest.mark.parametrize(("official", "told"), [("resnet", 1), (None, 0)])
+def test_nothing_is_said_of_a_benchmark_that_was_refused(official: str | None, told: int) -> None:
+    """It is not known as what it is entered."""
+    declared = declare("Offline", min_duration=599_999, benchmark__official=official)
+    assert len(find_problems(declared, RULES, ["spec.stores"])) == told

@@ -73,6 +73,14 @@ def test_the_rules_of_the_program_leave_the_least_duration_of_a_point_to_its_cli
     assert rules.endpoints.min_duration == 0
 
 
+@pytest.mark.parametrize("rehearsal", [False, True])
+def test_the_accuracy_of_a_rehearsed_point_is_held_to_no_bar(rehearsal: bool) -> None:
+    text = SPEC.replace("submitter: ACME", f"submitter: ACME\n  rehearsal: {str(rehearsal).lower()}")
+    rules = compile_curve(text).detail(Address(Kind.RUN, f"{CELL}/c256/performance")).rules
+    assert rules is not None
+    assert rules.bars_bind is not rehearsal
+
+
 def find_problems(*changes: tuple[str, str]) -> list[Problem]:
     with pytest.raises(SpecError) as caught:
         list_keys(*changes)

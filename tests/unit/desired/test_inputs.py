@@ -366,6 +366,56 @@ def test_cells_with_equal_settings_share_keys_and_keep_their_results_apart() -> 
     assert len([r for r in desired.resources if r.kind == "Result"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("setting", "other", "apart"),
+    [
+        ("benchmark.code", "resnet50", {"Dataset", "Model"}),
+        ("dataset.settings.seed", 2, {"Dataset", "Model"}),
+        ("model.settings.epochs", 4, {"Model"}),
+        ("run.streams", 2, set()),
+    ],
+)
+def test_a_cell_whose_data_or_model_is_another_one_has_its_own(setting: str, other: object, apart: set[str]) -> None:
+    """What most cells of the benchmark have stands under its name."""
+    declared = declare("Offline")
+    (cell,), (system,) = declared.cells, declared.systems.values()
+    at = {name: replace(cell, cell=Cell("open", name, "digits", "Offline")) for name in ("box", "crate", "chest")}
+    at["crate"] = replace(at["crate"], settings={**cell.settings, setting: Value(other, HERE)})
+    systems = {name: replace(system, name=name) for name in at}
+    desired = compiled(replace(declared, systems=systems, cells=tuple(at.values())))
+    found = {str(r.address) for r in desired.resources if r.kind in (Kind.DATASET, Kind.MODEL)}
+    own = {f"{kind}:open/crate/digits/Offline" for kind in apart}
+    assert found == {"Dataset:digits", "Model:digits", *own}
+    for kind in (Kind.DATASET, Kind.MODEL):
+        keys = {name: desired.by_address[address].key for name in at for address in _list_used(desired, name, kind)}
+        assert (keys["crate"] != keys["box"]) is (str(kind) in apart)
+        assert keys["box"] == keys["chest"]
+
+
+def _list_used(desired: Desired, system: str, kind: Kind) -> list[Address]:
+    """What the engine of a system's cell stands on."""
+    (model,) = desired.by_address[Address(Kind.ENGINE, f"open/{system}/digits/Offline")].upstream
+    return [model] if kind is Kind.MODEL else list(desired.by_address[model].upstream)
+
+
+def test_a_setting_of_a_cell_counts_before_that_of_its_system() -> None:
+    run = Address(Kind.RUN, "open/box/digits/Server/performance")
+    for more, said in (({}, "edge"), ({"system__category": "datacenter"}, "datacenter")):
+        assert compiled(declare(**more)).detail(run).settings.text("system.category") == said
+
+
+def test_bars_bind_in_a_rehearsal_but_for_points_of_a_curve() -> None:
+    """Their closed division holds to the accuracy of the whole set, which a rehearsal has not."""
+    declared = declare("Offline")
+    (cell,) = declared.cells
+    closed = replace(cell, cell=replace(cell.cell, division="closed"))
+    for rehearsal in (False, True):
+        whole = replace(declared, cells=(closed,), rehearsal=Value(rehearsal, HERE))
+        rules = compiled(whole).detail(Address(Kind.SCORE, str(closed.cell))).rules
+        assert rules is not None
+        assert rules.bars_bind
+
+
 def test_what_a_resource_is_made_from_comes_before_it() -> None:
     desired = compiled(declare())
     seen: set[Address] = set()

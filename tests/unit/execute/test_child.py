@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -14,17 +15,18 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from harness.contract import Benchmark, BuildRequest, ProbeRequest, Progress, Result
-from reconciler.execute import perform
-from reconciler.execute.attempt import Attempt, Intent, make_attempt_id
+from harness.contract import LOG_PARTS, Benchmark, BuildRequest, ProbeRequest, Progress, Result
+from reconciler.execute import child, perform
+from reconciler.execute.attempt import Attempt, Intent, ServerAccess, make_attempt_id
 from reconciler.execute.child import Watch, follow_submission, read_last_lines, run_child
 from reconciler.execute.executors import local
-from reconciler.execute.executors.executor import Executor, Handle, Progressing, State
+from reconciler.execute.executors.executor import Executor, Handle, Interruption, Progressing, State
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Status
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.plan.plan import Step
 from reconciler.planning import Options
+from reconciler.process import explain_signal
 from reconciler.reconcile import PassReport, run_pass
 from reconciler.resource.kinds import Address, Kind
 from tests.passes.repository import HERE, SPEC, Repository, make_repository
@@ -94,11 +96,11 @@ def test_score_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "s while scoring" in message
 
 
-def an_attempt(root: Path) -> Attempt:
+def an_attempt(root: Path, kind: Kind = Kind.DATASET, server: ServerAccess | None = None) -> Attempt:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     intent = Intent(
         id=make_attempt_id(now),
-        address=Address(Kind.DATASET, "tiny"),
+        address=Address(kind, "tiny"),
         key="key",
         revision=1,
         started="2026-01-01T00:00:00.000000Z",
@@ -112,6 +114,7 @@ def an_attempt(root: Path) -> Attempt:
         supersedes="",
         shared=(),
         tool="",
+        server=server,
     )
     attempt = Attempt(root / "attempt", intent)
     attempt.folder.mkdir()
@@ -280,13 +283,162 @@ class Queue:
 
     def __init__(self, *words: Progressing) -> None:
         self.words = iter(words)
-        self.harvested = False
+        self.cancelled = self.harvested = False
 
     def poll(self, handle: Handle, wait: float = 0.0) -> Progressing:
         return next(self.words)
 
+    def cancel(self, handle: Handle, grace: float = 2.0) -> None:
+        self.cancelled = True
+
     def harvest(self, handle: Handle) -> None:
         self.harvested = True
+
+
+def follow(attempt: Attempt, watch: Watch, *words: Progressing) -> tuple[Result, bool]:
+    """With whether it was made to end."""
+    attempt.output.mkdir()
+    return follow_words(attempt, watch, *words)
+
+
+def follow_words(attempt: Attempt, watch: Watch, *words: Progressing) -> tuple[Result, bool]:
+    queue = Queue(*words)
+    result = follow_submission(cast(Any, queue), Handle("slurm", attempt.folder, "n"), attempt, watch)
+    assert queue.harvested
+    assert Result.read(attempt.result) == result
+    return result, queue.cancelled
+
+
+GOES_ON, IS_OVER = Progressing(State.RUNNING), Progressing(State.ENDED, 0)
+
+
+def let_count(monkeypatch: pytest.MonkeyPatch, progress: Progress | None) -> None:
+    monkeypatch.setattr(child, "read_progress", lambda _: progress)
+
+
+@pytest.mark.parametrize(
+    ("printed", "note", "text"),
+    [("", "", ""), ("epoch 3", "", "epoch 3"), ("", "job 7 on n1", "job 7 on n1"), ("a", "job 7", "a, job 7")],
+)
+def test_what_goes_on_is_told_with_its_last_line_and_where_it_runs(
+    printed: str, note: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt, readings = an_attempt(tmp_path), list[Progress]()
+    if printed:
+        attempt.last_line.write_text(printed)
+    let_count(monkeypatch, Progress("running", 3, 9, 1.0, 0.5, ""))
+    Result(done=True, seconds=3.0).write(attempt.result)
+    result, cancelled = follow(attempt, Watch(readings.append), Progressing(State.RUNNING, note=note), IS_OVER)
+    assert readings == [Progress("running", 3, 9, 1.0, 0.5, text)]
+    assert (result.done, cancelled) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("stage", "idle", "said"),
+    [
+        ("running", 10.0, ""),
+        ("running", 10.4, "no sample was completed for 10 s"),
+        ("loading", 10.0, ""),
+        ("loading", 11.0, "no progress for 11 s while loading"),
+        ("starting", 99.0, ""),  # it has ``start`` for that
+        ("done", 12.0, "no progress for 12 s while done"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Kind.RUN, Kind.COMPLIANCE_TEST, Kind.DATASET])
+def test_a_child_without_progress_is_ended_in_whichever_stage(
+    stage: str, idle: float, said: str, kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = an_attempt(tmp_path, kind)
+    let_count(monkeypatch, Progress(stage, 0, 0, 1.0, idle, ""))
+    result, cancelled = follow(attempt, Watch(lambda _: None, stall=10.0, start=60.0), GOES_ON, IS_OVER)
+    assert cancelled is bool(said)
+    if said:
+        fix = "see in the child's log what it is waiting for"
+        more = "" if kind is Kind.DATASET else "; raise run.stall_timeout for slow models"
+        assert (result.problem, result.problem_class, result.fix) == (said, "resources", f"{fix}{more}")
+
+
+@pytest.mark.parametrize(("stall", "start", "ended"), [(10.0, 0.0, True), (10.0, 60.0, False), (0.0, 0.0, False)])
+@pytest.mark.parametrize("progress", [None, Progress("starting", 0, 0, 1.0, 0.0, "")], ids=["silent", "starting"])
+def test_a_child_has_a_while_to_begin(
+    stall: float, start: float, ended: bool, progress: Progress | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_count(monkeypatch, progress)
+    result, cancelled = follow(an_attempt(tmp_path), Watch(lambda _: None, stall, start), GOES_ON, IS_OVER)
+    assert cancelled is ended
+    assert (result.problem == "the child did not start work within 0 s") is ended
+
+
+def test_what_waits_in_a_queue_may_wait_as_long_as_it_likes(tmp_path: Path) -> None:
+    waits = Progressing(State.QUEUED)
+    assert not follow(an_attempt(tmp_path), Watch(lambda _: None, start=0.0), waits, waits, IS_OVER)[1]
+
+
+def test_a_child_fails_with_the_server_that_it_asks_and_keeps_what_that_printed(tmp_path: Path) -> None:
+    log = tmp_path / "server"
+    log.mkdir()
+    (log / LOG_PARTS[0]).write_text("out of memory\n")
+    attempt = an_attempt(tmp_path, Kind.RUN, ServerAccess(8000, str(log)))
+    Result(done=True, seconds=3.0).write(attempt.result)
+    lost = Result(done=False, seconds=0.0, problem="the server ended", problem_class="resources")
+    result, cancelled = follow(attempt, Watch(lambda _: None, lost=lambda: lost), GOES_ON, IS_OVER)
+    assert (result, cancelled) == (lost, True)
+    assert attempt.service_log.read_text() == "out of memory\n"
+
+
+LOST = "see the child's log; what it starts must see {} and have this mlperf-reconciler"
+WHY = Interruption("preempted", "job 7 was preempted", "raise its priority")
+
+
+@pytest.mark.parametrize(
+    ("found", "placed", "problem", "kind", "fix"),
+    [
+        (
+            Progressing(State.ENDED, 3),
+            "",
+            "the child process ended with status 3 and no result",
+            "crash",
+            "see the child's log",
+        ),
+        (
+            Progressing(State.ENDED, -9),
+            "",
+            "the child process was ended by signal 9",
+            "resources",
+            f"{explain_signal(9, 'lower batch_size or streams')}; see the child's log",
+        ),
+        (Progressing(State.LOST), "", "its job ended and left no result; it never began", "crash", LOST),
+        (Progressing(State.LOST), "slurm 7\n", "its job ended and left no result; it never began", "crash", LOST),
+        (Progressing(State.LOST), "slurm 7\nn1\nn2\n", "its job ended and left no result, on n1, n2", "crash", LOST),
+        (Progressing(State.ENDED, 3, why=WHY), "", "job 7 was preempted", "preempted", "raise its priority"),
+    ],
+    ids=["status", "signal", "lost", "placed nowhere", "lost on nodes", "its queue knows"],
+)
+def test_a_child_without_a_result_is_told_by_how_it_ended(
+    found: Progressing, placed: str, problem: str, kind: str, fix: str, tmp_path: Path
+) -> None:
+    attempt = an_attempt(tmp_path)
+    if placed:
+        attempt.placed.write_text(placed)
+    result, _ = follow(attempt, Watch(lambda _: None), found)
+    said = Result(done=False, seconds=0.0, problem=problem, problem_class=kind, fix=fix.format(tmp_path))
+    assert result == dataclasses.replace(said, values={"log": ""})
+
+
+def test_a_child_whose_folder_was_removed_is_told_so(tmp_path: Path) -> None:
+    attempt = an_attempt(tmp_path)
+    result, _ = follow_words(attempt, Watch(lambda _: None), IS_OVER)
+    assert result.problem == f"the folder of the attempt was removed while it ran: {attempt.folder}"
+    assert (result.problem_class, result.fix) == ("input", "let the command delete nothing outside of {run_dir}")
+    assert attempt.output.is_dir()
+
+
+def test_a_result_that_cannot_be_read_is_a_failure_that_says_so(tmp_path: Path) -> None:
+    attempt = an_attempt(tmp_path)
+    attempt.result.write_text("{")
+    result, _ = follow(attempt, Watch(lambda _: None), IS_OVER)
+    assert (result.done, result.problem_class, result.fix) == (False, "crash", "see the child's log")
+    assert result.problem.startswith("the child's result cannot be read: ")
 
 
 def test_a_job_that_waits_in_a_queue_has_done_nothing_and_says_what_it_waits_for(tmp_path: Path) -> None:

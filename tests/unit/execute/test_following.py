@@ -110,6 +110,53 @@ def test_what_a_service_prints_before_it_is_ready_is_seen(tmp_path: Path) -> Non
     follower.close()
 
 
+def test_a_server_whose_log_nobody_names_is_not_read(tmp_path: Path) -> None:
+    begin(tmp_path, 1, server=ServerAccess(8000))
+    follower = make_follower(tmp_path)
+    assert look(follower) == [("2026-1", True, b"")]
+    follower.close()
+
+
+def test_how_far_an_attempt_is_comes_with_what_it_printed(tmp_path: Path) -> None:
+    attempt, follower = begin(tmp_path, 1), make_follower(tmp_path)
+    counter = Counter(attempt.counter)
+    for done in (0, 3):
+        counter.stage("running", 9)
+        counter.bump(done)
+        (printed,) = follower.look()
+        assert (printed.address, printed.log, printed.began) == (RUN, attempt.log, not done)
+        assert printed.progress is not None
+        assert (printed.progress.stage, printed.progress.done, printed.progress.expected) == ("running", done, 9)
+    counter.close()
+    follower.close()
+
+
+def test_the_last_of_a_server_is_seen_though_its_folder_was_removed(tmp_path: Path) -> None:
+    log, attempts = tmp_path / "server", tmp_path / "attempts"
+    log.mkdir()
+    (log / LOG_PARTS[0]).write_text("a\n")
+    begin(attempts, 1, server=ServerAccess(8000, str(log)))
+    follower = make_follower(attempts)
+    assert ("server", True, b"a\n") in look(follower)
+    with (log / LOG_PARTS[0]).open("a") as stream:
+        stream.write("no end of line")
+    assert ("server", False, b"") not in look(follower)
+    shutil.rmtree(log)
+    assert ("server", False, b"no end of line") in look(follower)
+    assert [name for name, _, _ in look(follower)] == ["2026-1"]
+    follower.close()
+
+
+def test_attempts_of_several_repositories_are_followed_the_oldest_first(tmp_path: Path) -> None:
+    for folder, number in (("a", 2), ("a", 1), ("b", 0)):
+        begin(tmp_path / folder, number)
+    follower = LogFollower((tmp_path / "a", tmp_path / "b"), lambda _: True)
+    assert [name for name, _, _ in look(follower)] == ["2026-1", "2026-2", "2026-0"]
+    follower.close()
+    assert [began for _, began, _ in look(follower)] == [True] * 3  # closed, it has seen nothing
+    follower.close()
+
+
 def test_what_is_told_ends_with_the_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     attempt = begin(tmp_path, 1)
     write(attempt, "loading \x1b[2Jweights\n")

@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from msgspec.structs import replace
@@ -18,8 +20,9 @@ from reconciler.execute import harvest as harvesting
 from reconciler.execute.attempt import Attempt, Intent, MachineFacts, ServerAccess, create, read
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import Watch
+from reconciler.execute.executors.executor import Handle, write_handle
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.harvest import harvest
+from reconciler.execute.harvest import find_under_way, harvest
 from reconciler.execute.judging import judge_attempt
 from reconciler.execute.perform import Finished
 from reconciler.execute.requests import describe_benchmark
@@ -264,3 +267,56 @@ def test_a_test_whose_logs_cannot_be_read_is_not_done(tmp_path: Path) -> None:
     result = Result.read(attempt.result)
     assert (result.done, result.problem_class) == (False, "input")
     assert "--rerun" in result.fix
+
+
+def test_of_what_goes_on_the_newest_of_a_key_is_followed(tmp_path: Path) -> None:
+    """What is not readable here is nobody's; the pass that can read it follows it."""
+    for number in (3, 1, 2):
+        attempt = begin(tmp_path, number)
+        write_handle(Handle("queue", attempt.folder, f"job {number}"))
+    other = create(tmp_path, replace(begin(tmp_path, 9).intent, id="2026-4", key=f"{1:064}"))
+    write_handle(Handle("queue", other.folder, "job 4"))
+    (tmp_path / "2026-2" / "attempt.json").write_text("{")
+    asked: list[str] = []
+
+    def goes_on(handle: Handle | None) -> bool:
+        asked.append(handle.name if handle else "none")
+        return handle is not None and handle.name != "job 3"
+
+    found = find_under_way(tmp_path, cast(Executors, SimpleNamespace(goes_on=goes_on)))
+    assert found == {f"{1:064}": other}
+    assert asked == ["job 1", "job 2", "job 3", "job 4", "none"]
+
+
+def test_what_is_put_aside_is_told_with_what_is_wrong_and_where_it_is(tmp_path: Path) -> None:
+    attempt = begin(tmp_path / "attempts")
+    end(attempt)
+    (attempt.folder / "attempt.json").write_text('{"format": 99}')
+    notes: list[str] = []
+    assert collect(tmp_path / "attempts", notes.append) == []
+    aside = tmp_path / "quarantine" / "2026-1"
+    assert notes == [
+        "2026-1: the result of an earlier pass is unreadable (attempt.json is not one of this version); "
+        f"moved to {aside}"
+    ]
+    assert (aside / "result.json").exists()
+
+
+def test_what_is_spared_stays(tmp_path: Path) -> None:
+    attempts = [begin(tmp_path, number) for number in (1, 2)]
+    assert list(harvest(tmp_path, lambda _: None, {attempts[0].folder})) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["2026-1"]
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_what_a_lost_attempt_placed_goes_with_it_unless_somebody_wrote_it(edited: bool, tmp_path: Path) -> None:
+    (cwd := tmp_path / "code").mkdir()
+    attempt = begin(tmp_path / "attempts")
+    attempt.audit_settings.write_text("*.*.mode = 2\n")
+    placed = cwd / "audit.config"
+    placed.write_text("*.*.mode = 3\n" if edited else "*.*.mode = 2\n")
+    request = {"place_audit": str(attempt.audit_settings), "cwd": str(cwd)}
+    attempt.request.write_text(json.dumps(request), encoding="utf-8")
+    assert collect(tmp_path / "attempts") == []
+    assert placed.exists() is edited
+    assert not attempt.folder.exists()

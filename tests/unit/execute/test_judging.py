@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 
 from harness.contract import Result
-from reconciler.execute.attempt import Intent, create
+from reconciler.execute import judging
+from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.child import Watch
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.judging import judge_attempt
@@ -117,3 +119,64 @@ def test_a_question_that_cannot_be_asked_is_a_problem_of_its_input(runs: Path, t
     assert result.fix == "repeat the run whose log this is: reconcile apply --rerun cell=…"
     assert result.problem
     assert list(attempt.output.iterdir()) == []
+
+
+class Scorer:
+    """Says one thing of each log after another; ``asked``: of which, with the samples in it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *results: Result | str) -> None:
+        self.results, self.asked = list(results), list[tuple[str, str, list[int]]]()
+        monkeypatch.setattr(judging, "run_child", self.run)
+
+    def run(self, child: Attempt, request: Any, *_: object) -> Result:
+        entries = json.loads(Path(request.accuracy_log).read_text())
+        self.asked.append((child.folder.name, Path(request.accuracy_log).name, [e["qsl_idx"] for e in entries]))
+        assert [e["seq_id"] for e in entries] == list(range(len(entries))) or child.folder.name != "baseline_accuracy"
+        assert request.inputs == {"dataset": str(child.folder.parent / "inputs/dataset")}
+        found = self.results.pop(0)
+        if isinstance(found, Result):
+            return found
+        (child.output / "accuracy.txt").write_text(found)
+        return Result(done=True, seconds=1.0)
+
+
+def test_where_an_answer_differs_both_runs_are_scored_over_the_same_samples(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = Scorer(monkeypatch, "accuracy=75.0%, good=3, total=4\n", "accuracy=50.0%, good=2, total=4\n")
+    result, files = judge(runs, tmp_path, "TEST01-one-answer-differs")
+    (first, baseline, of_baseline), (second, audit, of_audit) = scorer.asked
+    assert (first, baseline) == ("baseline_accuracy", "baseline.json")
+    assert (second, audit) == ("compliance_accuracy", "mlperf_log_accuracy.json")
+    assert set(of_baseline) == set(of_audit)
+    assert len(of_baseline) == len(set(of_baseline))
+    assert (result.done, result.values["passed"], result.values["answers_taken_over"]) == (True, False, False)
+    assert result.values["answers"]["reasons"]
+    assert files["baseline_accuracy.txt"] == "accuracy=75.0%, good=3, total=4\n"
+    assert files["compliance_accuracy.txt"] == "accuracy=50.0%, good=2, total=4\n"
+
+
+@pytest.mark.parametrize("id_", ["TEST01-one-answer-differs", "TEST07-above"])
+def test_a_scorer_that_fails_is_told_with_its_words(
+    id_: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = Result(
+        done=False, seconds=3.0, problem="no memory", problem_class="resources", fix="more", values={"log": "killed"}
+    )
+    scorer = Scorer(monkeypatch, failed)
+    result, files = judge(runs, tmp_path, id_)
+    ((_, log, _),) = scorer.asked
+    assert result == Result(
+        done=False,
+        seconds=0.0,
+        problem=f"the scorer failed on {log}: no memory",
+        problem_class="resources",
+        fix="more",
+        values={"log": "killed"},
+    )
+    assert files == {}
+
+
+def test_a_test_that_the_scorer_decides_needs_the_answers_of_the_audit_run(runs: Path, tmp_path: Path) -> None:
+    result, _ = judge(runs, tmp_path, "TEST07-above", "audit")
+    assert result.problem == "the whole accuracy log of the audit run is not here"

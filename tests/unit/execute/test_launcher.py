@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +19,9 @@ from harness.contract import (
     StateRequest,
 )
 from reconciler.execute.attempt import Attempt, Intent, create
-from reconciler.execute.executors.launcher import put_behind_launcher
+from reconciler.execute.executors.executor import Capacity, Handle, Progressing, State, Submission
+from reconciler.execute.executors.launcher import LauncherExecutor, put_behind_launcher
+from reconciler.execute.executors.local import LocalExecutor
 from reconciler.files import RepositoryPaths
 from reconciler.process import build_elsewhere_environment
 from reconciler.resource.kinds import Address, Kind
@@ -84,6 +88,17 @@ def test_a_container_that_is_left_is_ended_by_its_name(tmp_path: Path) -> None:
     assert found.ending == ("docker", "rm", "--force", "reconcile-2026-1")
 
 
+def test_a_container_is_shown_the_repository_its_scratch_and_what_the_request_names(tmp_path: Path) -> None:
+    """And no more: what of it lies within another is seen there."""
+    root, own, scratch = (tmp_path / name for name in ("repository", "own", "scratch"))
+    for folder in (root, own, scratch):
+        folder.mkdir()
+    RepositoryPaths(root).work.symlink_to(scratch)
+    _, found = put(root, dataclasses.replace(COMMAND, cwd=str(own)), "docker", "run", f"image@sha256:{'a' * 64}")
+    shown = [after for word, after in pairwise(found.command) if word == "--volume"]
+    assert sorted(shown) == sorted(f"{path.resolve()}:{path.resolve()}" for path in (root, own, scratch))
+
+
 def test_a_server_is_given_time_to_end_and_told_what_it_hides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A little more than it may take: its end is told to here. What is not set cannot be hidden."""
     monkeypatch.setenv("HIDDEN", "x")
@@ -106,3 +121,65 @@ def test_a_lock_of_a_run_in_a_power_state_is_one_that_each_node_sees(tmp_path: P
     shared = str(RepositoryPaths(tmp_path).work / "locks/quiet-1") if lock else ""
     attempt, _ = put(tmp_path, dataclasses.replace(STATE, inner={**STATE.inner, "lock": lock}))
     assert StateRequest.read(attempt.request).inner == {"lock": shared, "cwd": "/own"}
+
+
+IMAGE = f"image@sha256:{'a' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "own"),
+    [
+        ({"system.launcher": ["ssh", "n1"]}, True),
+        ({"system.launcher": ["ssh", "n1"], "harness.service.command": ["serve"]}, False),
+        ({"system.launcher": ["docker", "run", IMAGE]}, False),
+        ({"system.launcher": ["srun", "-N", "2"]}, False),
+    ],
+    ids=["a box", "with a server", "a container", "a cluster"],
+)
+def test_only_a_box_that_is_reached_by_its_name_works_beside_this_machine(
+    settings: dict[str, object], own: bool, tmp_path: Path
+) -> None:
+    """Behind any launcher one timed run is made at a time, which may wait for as long as a cluster is busy."""
+    executor = LauncherExecutor(RepositoryPaths(tmp_path))
+    found = executor.capacity(CellSettings(settings))
+    assert found == Capacity(found.lock, 6 * 3600.0, found.lock if own else "here", 1, lasts=False)
+    assert found.lock.startswith("quiet-")
+    assert executor.capacity(CellSettings({"system.launcher": ["ssh", "n2"]})).lock != found.lock
+
+
+def test_what_starts_a_launcher_is_a_child_here(tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    class Local:
+        def submit(self, submission: Submission) -> Handle:
+            asked.append(submission)
+            return Handle("launcher", submission.attempt.folder, "n")
+
+        def poll(self, *words: object) -> Progressing:
+            asked.append(words)
+            return Progressing(State.RUNNING)
+
+        def cancel(self, *words: object) -> None:
+            asked.append(words)
+
+        def harvest(self, *words: object) -> None:
+            asked.append(words)
+
+    executor = LauncherExecutor(RepositoryPaths(tmp_path), local=cast(LocalExecutor, Local()))
+    settings = CellSettings({"system.launcher": ["ssh", "n1"]})
+    attempt = create(tmp_path, Intent("2026-1", Address(Kind.MODEL, "net"), "k" * 64, 1, "2026", {}, settings))
+    handle = executor.submit(Submission(attempt, ProbeRequest(), attempt.result, (7,), sweeps=False, seconds=9.0))
+    (submission,) = asked
+    assert isinstance(submission.request, LaunchRequest)
+    assert (submission.result, submission.keep_open, submission.sweeps, submission.seconds) == (
+        attempt.result,
+        (7,),
+        False,
+        9.0,
+    )
+    assert executor.poll(handle, 3.0) == Progressing(State.RUNNING)
+    executor.cancel(handle, 4.0)
+    executor.harvest(handle)
+    assert asked[1:] == [(handle, 3.0), (handle, 4.0), (handle,)]
+    own = LauncherExecutor(RepositoryPaths(tmp_path))
+    assert (own.name, own.local.name) == ("launcher", "launcher")

@@ -6,15 +6,16 @@ import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
-from harness.contract import Result
+from harness.contract import Progress, Result
 from reconciler.desired.detail import Detail
+from reconciler.execute import perform as perform_module
 from reconciler.execute.attempt import Attempt, Intent, MachineFacts, create
-from reconciler.execute.child import Detached
+from reconciler.execute.child import Detached, Watch
 from reconciler.execute.executors.executor import (
     Capacity,
     Handle,
@@ -25,10 +26,12 @@ from reconciler.execute.executors.executor import (
     write_handle,
 )
 from reconciler.execute.executors.table import Executors
+from reconciler.execute.outcome import Outcome, Status
 from reconciler.execute.perform import (
     AttemptContext,
     Finished,
     begin,
+    derive_outcome,
     find_known_answers,
     find_response_type,
     perform,
@@ -311,3 +314,105 @@ def test_a_response_is_of_the_type_that_the_harness_of_the_audit_run_named() -> 
     assert find_response_type(other, load(response={"dtype": "int32"})) == ""
     assert find_response_type(audit, load(response={})) == ""
     assert find_response_type(audit, load()) == ""
+
+
+RUN_COMMAND = {"harness.command": ["go"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "stall"),
+    [
+        (Kind.RUN, {}, 700.0),
+        (Kind.RUN, {"run.stall_timeout": 60_000}, 60.0),
+        (Kind.RUN, {"run.stall_timeout": 0}, 0.0),
+        (Kind.COMPLIANCE_TEST, {"run.stall_timeout": 60_000}, 60.0),
+        (Kind.RUN, {"run.stall_timeout": 60_000, **RUN_COMMAND}, 0.0),
+        (Kind.ENGINE, {"run.stall_timeout": 60_000}, 6 * 3600.0),
+        (Kind.DATASET, RUN_COMMAND, 6 * 3600.0),
+    ],
+    ids=["run", "declared", "never", "test", "command", "engine", "data set"],
+)
+def test_a_child_may_stand_still_for_as_long_as_its_kind_may(
+    kind: Kind, settings: dict[str, Any], stall: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_pass, asked = Pass(tmp_path), list[Any]()
+    moved, checks = list[Progress](), list[tuple[Step, bool]]()
+    lost = Result(done=False, seconds=0.0)
+
+    def run(attempt: Attempt, request: object, watch: Watch, executors: Executors, seconds: float | None) -> None:
+        asked.append((request, watch.stall, watch.start, watch.keep_open, watch.lost(), executors, seconds))
+        watch.check()
+        watch.moved(Progress("running", 1, 2, 3.0, 0.0, ""))
+        Result(done=False, seconds=1.0, problem="enough").write(attempt.result)
+
+    monkeypatch.setattr(perform_module, "run_child", run)
+    monkeypatch.setattr(perform_module, "make_request", lambda attempt, paths: (attempt.intent.address, paths))
+    address = Address(kind, "net" if kind is Kind.DATASET else "open/box/net/Offline/accuracy")
+    step: Step = replace(a_pass.step, change=replace(a_pass.step.change, address=address), seconds=9.0)
+    context = replace(
+        a_pass.context, stall=700.0, keep_open=(7,), check=lambda *what: checks.append(what), lost=lambda: lost
+    )
+    detail = replace(a_pass.detail, settings=CellSettings(settings))
+    finished = perform(step, detail, {}, context, moved.append)
+    assert asked == [((address, a_pass.paths), stall, 60.0, (7,), lost, context.executors, 9.0)]
+    assert checks == [(step, True)]
+    assert moved == [Progress("running", 1, 2, 3.0, 0.0, "")]
+    assert (finished.record.ended, finished.record.problem) == (Ended.FAILED, "enough")
+
+
+@pytest.mark.parametrize("results", ["endpoints", "loadgen"])
+def test_an_accuracy_run_that_has_scored_itself_needs_no_scorer(
+    results: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_pass, asked = Pass(tmp_path), list[str]()
+
+    def run(attempt: Attempt, *_: object) -> None:
+        asked.append("scorer")
+        Result(done=False, seconds=1.0, problem="enough").write(attempt.result)
+
+    monkeypatch.setattr(perform_module, "run_child", run)
+    monkeypatch.setattr(perform_module, "make_request", lambda *_: None)
+    monkeypatch.setattr(
+        perform_module, "build_record", lambda attempt: (Result.read(attempt.result), ("what is kept",))
+    )
+    address = Address(Kind.SCORE, "open/box/net/Offline")
+    step: Step = replace(a_pass.step, change=replace(a_pass.step.change, address=address))
+    detail = replace(a_pass.detail, settings=CellSettings({"harness.results": results}))
+    finished = perform(step, detail, {}, a_pass.context, lambda _: None)
+    assert asked == ([] if results == "endpoints" else ["scorer"])
+    assert cast(Any, finished.record).done is (results == "endpoints")
+
+
+@pytest.mark.parametrize(
+    ("problem_class", "status"),
+    [
+        *((name, Status.RETRY) for name in ("resources", "preempted", "node-failure", "requeued", "lost", "clock")),
+        *((name, Status.FAILED) for name in ("crash", "input", "cancelled", "time-limit", "backend", "")),
+    ],
+)
+def test_what_is_no_fault_of_a_step_is_tried_again(problem_class: str, status: Status, tmp_path: Path) -> None:
+    a_pass = Pass(tmp_path)
+    attempt = a_pass.begin_earlier()
+    failed = {"problem": "it broke", "problem_class": problem_class, "fix": "mend it"}
+    record = Record(a_pass.step.change.address, "k", 1, Ended.FAILED, "2026", 1.0, "a", {}, **failed)
+    for log, told in ((None, ""), ("".join(f"{n}\n" for n in range(25)), "\n".join(map(str, range(5, 25))))):
+        if log is not None:
+            attempt.log.write_text(log)
+        found = derive_outcome(a_pass.step, Finished(attempt, record, seconds=3.0))
+        assert found == Outcome(a_pass.step, status, "it broke", "mend it", record, 3.0, told)
+    kept = replace(record, values={"log": "last words"})
+    assert derive_outcome(a_pass.step, Finished(attempt, kept)).log == "last words"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [(Kind.DATASET, "5 B"), (Kind.MODEL, "5 B"), (Kind.ENGINE, "5 B"), (Kind.SERVICE, "ready"), (Kind.SCORE, "")],
+)
+def test_of_what_was_built_its_size_is_told_and_of_a_server_that_it_is_ready(
+    kind: Kind, said: str, tmp_path: Path
+) -> None:
+    a_pass = Pass(tmp_path)
+    files = (Artifact("a", "1", 2), Artifact("b", "2", 3))
+    record = Record(Address(kind, "net"), "k", 1, Ended.DONE, "2026", 1.0, "a", {}, artifacts=files)
+    found = derive_outcome(a_pass.step, Finished(a_pass.begin_earlier(), record))
+    assert (found.status, found.message, found.fix, found.log) == (Status.DONE, said, "", "")

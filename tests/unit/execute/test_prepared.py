@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
+import os
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness.contract import Benchmark, RehearseRequest
+from harness.contract import Benchmark, RehearseRequest, Result
+from reconciler.execute import prepared
+from reconciler.execute.attempt import Attempt, Intent, create
+from reconciler.execute.prepared import find_prepared, offer_prepared, take_prepared
+from reconciler.files import hash_file, remove
 from reconciler.reconcile import PassReport
-from reconciler.resource.kinds import Kind
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.settings import CellSettings
 from tests.passes.repository import Repository
 from tests.shared import need
 from tests.unit.cli.conftest import git
@@ -151,3 +159,122 @@ def test_without_a_variable_nothing_is_left_anywhere(
     repository.edit("specs/one.yaml", "{engine:", f"{{dataset: {{path: {scratch}/data/imagenet}}, engine:")
     prepare(repository)
     assert not (scratch / "preprocessed_data").exists()
+
+
+def begin(root: Path, kind: Kind = Kind.DATASET, scratch: str = "scratch", **settings: object) -> Attempt:
+    """With an output of two files and their manifest."""
+    named = {name.replace("__", "."): value for name, value in settings.items()}
+    places = {"dataset.prepared": str(root / scratch)} if scratch else {}
+    address = Address(kind, "net" if kind is Kind.DATASET else "open/box/net/Offline/accuracy")
+    number = len(list(root.glob("attempt*")))
+    intent = Intent(f"attempt{number}", address, "k" * 64, 1, "2026", {}, CellSettings(named), places)
+    attempt = create(root, intent)
+    for name in ("a", "below/b", "manifest.json"):
+        (attempt.output / name).parent.mkdir(exist_ok=True)
+        (attempt.output / name).write_text(name)
+    return attempt
+
+
+def end(attempt: Attempt, **more: object) -> None:
+    digests = {name: hash_file(attempt.output / name) for name in ("a", "below/b")}
+    Result(**{"done": True, "seconds": 1.0, "values": {"files": digests}, **more}).write(attempt.result)  # type: ignore[arg-type]
+
+
+def test_only_a_data_set_that_our_harness_prepares_is_shared(tmp_path: Path) -> None:
+    assert find_prepared(begin(tmp_path)) == tmp_path / "scratch" / ("k" * 64)
+    others = [
+        begin(tmp_path, scratch=""),
+        begin(tmp_path, Kind.RUN),
+        begin(tmp_path, Kind.RUN, harness__command=["go"]),
+    ]
+    assert [find_prepared(other) for other in others] == [None] * 3
+
+
+def test_what_one_left_another_takes_as_it_is(tmp_path: Path) -> None:
+    first, second = begin(tmp_path), begin(tmp_path)
+    entry = tmp_path / "scratch" / "entry"
+    assert not take_prepared(second, entry)
+    offer_prepared(first, entry)
+    assert not entry.exists()  # it has not ended
+    end(first)
+    offer_prepared(first, entry)
+    assert sorted(path.name for path in entry.parent.iterdir()) == ["entry"]
+    remove(second.output)
+    second.output.mkdir()
+    assert take_prepared(second, entry)
+    found = {p.relative_to(second.output).as_posix(): p.read_text() for p in second.output.rglob("*") if p.is_file()}
+    assert found == {name: name for name in ("a", "below/b", "manifest.json")}
+    one, other = Result.read(first.result), Result.read(second.result)
+    assert other.values == {**one.values, "taken_from_scratch": True}
+    assert "taken_from_scratch" not in Result.read(entry / "result.json").values
+
+
+@pytest.mark.parametrize("more", [{"done": False, "problem": "no"}, {"values": {}}], ids=["failed", "no files"])
+def test_what_failed_or_names_no_files_is_left_to_nobody(more: dict[str, object], tmp_path: Path) -> None:
+    attempt, entry = begin(tmp_path), tmp_path / "scratch" / "entry"
+    end(attempt, **more)
+    offer_prepared(attempt, entry)
+    assert not (tmp_path / "scratch").exists()
+
+
+def test_the_entry_of_the_first_stays(tmp_path: Path) -> None:
+    first, second = begin(tmp_path), begin(tmp_path)
+    entry = tmp_path / "scratch" / "entry"
+    (second.output / "a").write_text("of another time")
+    for attempt in (first, second):
+        end(attempt)
+        offer_prepared(attempt, entry)
+    assert (entry / "files/a").read_text() == "a"
+    assert [path.name for path in entry.parent.iterdir()] == ["entry"]
+
+
+@pytest.mark.parametrize("damage", ["edited", "missing", "more", "no manifest"])
+def test_an_entry_that_is_not_what_it_was_goes(damage: str, tmp_path: Path) -> None:
+    first, second = begin(tmp_path), begin(tmp_path)
+    entry = tmp_path / "scratch" / "entry"
+    end(first)
+    offer_prepared(first, entry)
+    match damage:
+        case "edited":
+            (entry / "files/a").unlink()
+            (entry / "files/a").write_text("b")
+        case "missing":
+            (entry / "files/below/b").unlink()
+        case "more":
+            (entry / "files/c").touch()
+        case _:
+            (entry / "files/manifest.json").unlink()
+    assert not take_prepared(second, entry)
+    assert not entry.exists()
+    assert not second.result.exists()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"done": true}'])
+def test_an_entry_whose_result_cannot_be_read_is_none(text: str, tmp_path: Path) -> None:
+    first, second = begin(tmp_path), begin(tmp_path)
+    entry = tmp_path / "scratch" / "entry"
+    end(first)
+    offer_prepared(first, entry)
+    (entry / "result.json").unlink()
+    (entry / "result.json").write_text(text)
+    assert not take_prepared(second, entry)
+    assert not second.result.exists()
+
+
+def test_where_the_scratch_space_fails_half_way_nothing_of_it_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempt, entry = begin(tmp_path), tmp_path / "scratch" / "entry"
+    end(attempt)
+    link = prepared.link
+
+    def fill(source: Path, target: Path) -> None:
+        if target.name == "manifest.json":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        link(source, target)
+
+    monkeypatch.setattr(prepared, "link", fill)
+    caplog.set_level(logging.INFO)
+    offer_prepared(attempt, entry)
+    assert list((tmp_path / "scratch").iterdir()) == []
+    assert [record.message for record in caplog.records] == ["a prepared dataset is not left in the scratch space"]

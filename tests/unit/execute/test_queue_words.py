@@ -80,6 +80,7 @@ def test_each_state_of_slurm_is_that_of_an_attempt(states: list[str], told: Stat
         job = SlurmJob("14", state, "Resources", "n3")
         found = job.describe()
         assert (found.state, found.note, found.why, job.goes_on) == (told, note, None, told is not State.ENDED), state
+        assert not job.gave_up, state  # Slurm keeps what waits, however long
 
 
 @pytest.mark.parametrize("reason", ["", "None"])

@@ -84,7 +84,7 @@ def dashboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Dashboard]:
             return
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         found.address = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setenv("RAY_API_SERVER_ADDRESS", found.address)
@@ -363,3 +363,157 @@ def test_what_is_no_list_of_jobs_is_a_queue_that_does_not_answer(monkeypatch: py
     monkeypatch.setattr(ray_dashboard, "_ask", lambda *_: (200, said))
     with pytest.raises(QueueSilentError):
         ray_dashboard.list_jobs("http://127.0.0.1:1")
+
+
+def answering(dashboard: Dashboard, status: int, said: Any) -> list[tuple[str, str, bytes]]:
+    """Whatever it is asked; what that was."""
+    asked: list[tuple[str, str, bytes]] = []
+
+    def answer(*what: Any) -> tuple[int, Any]:
+        asked.append(what)
+        return status, said
+
+    dashboard.answer = answer  # type: ignore[method-assign]
+    return asked
+
+
+def test_what_a_dashboard_is_asked_goes_through_a_proxy_that_stands_before_it(dashboard: Dashboard) -> None:
+    asked = answering(dashboard, 200, [])
+    at = f"{dashboard.address}/ray"
+    assert ray_dashboard.submit_job(at, {"entrypoint": "go"})
+    ray_dashboard.stop_job(at, "a/b c")
+    ray_dashboard.delete_job(at, "a b")
+    assert ray_dashboard.list_jobs(at) == []
+    assert asked == [
+        ("POST", "/ray/api/jobs/", b'{"entrypoint": "go"}'),
+        ("POST", "/ray/api/jobs/a/b%20c/stop", b""),
+        ("DELETE", "/ray/api/jobs/a%20b", b""),
+        ("GET", "/ray/api/jobs/", b""),
+    ]
+    assert dashboard.headers["Content-Type"] == "application/json"
+    assert "Authorization" not in dashboard.headers
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "new", "error", "said"),
+    [
+        (200, "{}", True, None, ""),
+        (400, "job r7 already exists", False, None, ""),
+        (400, "Traceback\nno such option\n", None, ReconcilerError, "Ray refuses the job: no such option (HTTP 400)"),
+        *(
+            (status, "already exists", None, ReconcilerError, f"Ray refuses the job: already exists (HTTP {status})")
+            for status in (401, 403, 404, 405, 415, 422)
+        ),
+        (500, "no agent", None, QueueSilentError, "no agent (HTTP 500)"),
+        (503, "", None, QueueSilentError, "(HTTP 503)"),
+        (502, "x" * 301, None, QueueSilentError, f"{'x' * 300} (HTTP 502)"),
+    ],
+)
+def test_a_dashboard_takes_a_job_knows_it_refuses_it_or_says_nothing_of_use(
+    status: int,
+    answer: str,
+    new: bool | None,
+    error: type[Exception] | None,
+    said: str,
+    dashboard: Dashboard,
+) -> None:
+    answering(dashboard, status, answer)
+    if error is None:
+        assert ray_dashboard.submit_job(dashboard.address, {}) is new
+        return
+    with pytest.raises(error) as caught:
+        ray_dashboard.submit_job(dashboard.address, {})
+    assert str(caught.value).partition("\n")[0] == said
+    if isinstance(caught.value, ReconcilerError):
+        assert caught.value.fix == "see executor.ray of the system, and its address"
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "jobs", "said"),
+    [
+        (200, '[{"a": 1}, 7, {"b": 2}]', [{"a": 1}, {"b": 2}], ""),
+        (200, '{"a": 1}', [], ""),
+        (200, "<html>", None, " is not Ray's dashboard"),
+        (404, "[]", None, "[] (HTTP 404)"),
+    ],
+)
+def test_jobs_are_those_of_a_list_that_a_dashboard_gives(
+    status: int, answer: str, jobs: list[object] | None, said: str, dashboard: Dashboard
+) -> None:
+    answering(dashboard, status, answer)
+    if jobs is not None:
+        assert ray_dashboard.list_jobs(dashboard.address) == jobs
+        return
+    with pytest.raises(QueueSilentError) as caught:
+        ray_dashboard.list_jobs(dashboard.address)
+    assert str(caught.value) == (said if said.startswith("[") else f"{dashboard.address}{said}")
+
+
+@pytest.mark.parametrize(
+    ("variables", "headers"),
+    [
+        ({"RAY_AUTH_TOKEN_PATH": "token"}, {"Authorization": "Bearer of a file"}),
+        ({"RAY_AUTH_TOKEN_PATH": "token", "RAY_AUTH_TOKEN": "own"}, {"Authorization": "Bearer own"}),
+        ({"RAY_JOB_HEADERS": '{"X-Tenant": 7}'}, {"X-Tenant": "7"}),
+    ],
+)
+def test_a_token_may_stand_in_a_file(
+    variables: dict[str, str],
+    headers: dict[str, str],
+    tmp_path: Path,
+    dashboard: Dashboard,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "token").write_text(" of a file\n")
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_JOB_HEADERS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(tmp_path / value) if name.endswith("PATH") else value)
+    ray_dashboard.list_jobs(dashboard.address)
+    assert dashboard.headers.items() >= headers.items()
+
+
+@pytest.mark.parametrize("written", ["X-Tenant: lab", '["X-Tenant"]', "7", "null"])
+def test_headers_that_are_no_object_are_told(
+    written: str, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_JOB_HEADERS", written)
+    with pytest.raises(ReconcilerError, match="RAY_JOB_HEADERS is no object of JSON") as caught:
+        ray_dashboard.list_jobs(dashboard.address)
+    assert caught.value.fix == 'write {"name": "value"}'
+
+
+def test_a_job_is_told_whole_and_kept_for_whoever_looks_for_it(tmp_path: Path, dashboard: Dashboard) -> None:
+    _, handle, attempt = submit(tmp_path)
+    job = {
+        "entrypoint": f"exec sh {shlex.quote(str(attempt.folder / 'ray.sh'))}",
+        "submission_id": NAME,
+        "metadata": {"mlperf-reconciler": "Model:net"},
+        "entrypoint_num_cpus": 0,
+        "entrypoint_num_gpus": 0,
+        "entrypoint_resources": {"box": 1},
+    }
+    assert dashboard.jobs[NAME] == {**job, "status": "PENDING"}
+    assert json.loads((handle.folder / "ray.json").read_text()) == {"address": dashboard.address, "job": job}
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus"),
+    [
+        ({}, 0),
+        ({"hardware.count": 4}, 0),
+        ({"hardware.accelerator": "H100"}, 1),
+        ({"hardware.accelerator": "H100", "hardware.count": 4}, 4),
+        ({"hardware.accelerator": "H100", "hardware.count": 4, "executor.ray.gpus": 2}, 2),
+    ],
+)
+def test_a_job_holds_the_gpus_that_its_system_has(settings: dict[str, object], gpus: int) -> None:
+    found = choose_resources(CellSettings({**settings, "system.name": "box"}))
+    assert found == {"entrypoint_num_cpus": 0, "entrypoint_num_gpus": gpus, "entrypoint_resources": {"box": 1}}
+    more = {"executor.ray.cpus": 8, "executor.ray.resources.lab": 2, "executor.ray.labels.kind": "H200"}
+    assert choose_resources(CellSettings({**settings, **more, "system.name": "box"})) == {
+        "entrypoint_num_cpus": 8,
+        "entrypoint_num_gpus": gpus,
+        "entrypoint_resources": {"lab": 2},
+        "entrypoint_label_selector": {"kind": "H200"},
+    }

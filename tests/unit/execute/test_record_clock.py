@@ -8,6 +8,7 @@ import pytest
 
 from reconciler.execute.record_clock import RecordClock
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Ended, Recorded, Summary
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CELL = "open/box/tiny/Offline"
@@ -38,3 +39,20 @@ def test_another_cell_keeps_the_clock() -> None:
 def test_a_time_that_nothing_can_follow_stops_nobody(newest: str) -> None:
     order = RecordClock({CELL: newest})
     assert order.started([PERFORMANCE], NOON) == "2026-01-01T12:00:00.000000Z"
+
+
+def test_of_two_that_begin_at_once_one_comes_later() -> None:
+    order = RecordClock()
+    times = [order.started([address], NOON) for address in (PERFORMANCE, ACCURACY, OTHER)]
+    assert [time.rpartition(".")[2] for time in times] == ["000000Z", "000001Z", "000000Z"]
+
+
+def test_what_belongs_to_no_cell_comes_after_what_is_recorded_of_itself() -> None:
+    order, data, model = RecordClock(), Address(Kind.DATASET, "net"), Address(Kind.MODEL, "net")
+    old, new = (
+        Summary("Dataset/1", data, "k" * 64, Ended.DONE, f"2026-01-01T{hour}:00:00.000000Z", 1.0, ())
+        for hour in (12, 13)
+    )
+    order.know(Recorded({}, {data: (new, old)}, ""))
+    assert order.started([data], NOON) == "2026-01-01T13:00:00.000001Z"
+    assert order.started([model], NOON) == "2026-01-01T12:00:00.000000Z"

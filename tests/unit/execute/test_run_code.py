@@ -146,3 +146,55 @@ def test_code_is_kept_by_nobody_where_what_ran_cannot_be_read(tmp_path: Path) ->
     launched.write_bytes(b"cut off")
     take_launched_code(code, launched)
     assert not code.exists()
+
+
+def test_a_backend_with_a_module_of_its_own_is_kept_with_that(tmp_path: Path) -> None:
+    modules = ("onnxruntime", "onnxruntime_cuda")
+    for backend in ("onnxruntime", "onnxruntime-cuda"):
+        found = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend=backend)
+        kept = [name for name in modules if f"harness/backends/{name}.py" in found]
+        assert kept == [backend.replace("-", "_")]
+
+
+def test_each_part_of_a_command_has_a_place_of_its_own(tmp_path: Path) -> None:
+    for name in ("ours/run.py", "serving/serve.py", "building/build.py", "conf/run.json", "conf/serve.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    parts = {"harness__code": "ours", "harness__service__code": "serving", "harness__build__code": "building"}
+    configs = {"harness__configs": ["conf/run.json", "gone.json"], "harness__service__configs": ["conf/serve.json"]}
+    run, service, build = (
+        {name: ["go"]} for name in ("harness__command", "harness__service__command", "harness__build__command")
+    )
+    gone = {"benchmark.path": "gone.py"}
+    whole = code_of(tmp_path, gone, **parts, **configs, **run, **service, **build)
+    assert whole == {
+        "run.py": b"ours/run.py",
+        "configs/run.json": b"conf/run.json",
+        "service/serve.py": b"serving/serve.py",
+        "configs/serve.json": b"conf/serve.json",
+        "build/build.py": b"building/build.py",
+    }
+    assert set(code_of(tmp_path, gone, **parts, **configs, **run)) == {"run.py", "configs/run.json"}
+    served = code_of(tmp_path, gone, engine__backend="openai", **parts, **configs, **service)
+    own = {name for name in served if not name.startswith("harness/")}
+    assert own == {"service/serve.py", "configs/serve.json"}
+
+
+def test_what_a_benchmark_of_the_users_imports_of_ours_is_kept(tmp_path: Path) -> None:
+    """In whichever way, and without carrying it out."""
+    (tmp_path / "mine.py").write_text(
+        "from harness.benchmarks import bert  # pydoc\n"
+        "def late():\n    from harness.backends import (\n        openai,\n        vllm as other,\n    )\n"
+        "import harness.cuda\n"
+        "from harness.benchmarks.digits import Digits\n"
+        "# from harness.backends import triton\n"
+    )
+    found = code_of(tmp_path, {"benchmark.path": "mine.py"}, engine__backend="null")
+    units = {"/".join(name.removesuffix(".py").split("/")[1:3]) for name in found if name.startswith("harness/")}
+    assert {"benchmarks/bert", "backends/openai", "backends/vllm", "benchmarks/digits", "backends/null"} <= units
+    assert {"__init__", "run", "backends/__init__", "benchmarks/__init__"} <= units
+    assert {"backends/triton", "benchmarks/pydoc", "backends/tensorrt"}.isdisjoint(units)
+    bare = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend="null")
+    assert {"harness/backends/openai", "harness/benchmarks/bert"}.isdisjoint(
+        {"/".join(name.split("/")[:3]) for name in bare}
+    )

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import socket
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
-from harness.contract import LOG_PARTS, Ready, Result, ServiceRequest
+from harness.contract import LOG_PARTS, Progress, Ready, Result, ServiceRequest
+from harness.progress import Counter
+from reconciler.diff.change import Work
+from reconciler.execute import service
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
-from reconciler.execute.executors.executor import Handle, Progressing, State
-from reconciler.execute.service import ENDED, RunningServer, Services, make_service_request
-from reconciler.files import RepositoryPaths
+from reconciler.execute.executors.executor import Handle, Progressing, State, Submission
+from reconciler.execute.perform import Finished
+from reconciler.execute.service import ENDED, RunningServer, Services, free_port, make_service_request
+from reconciler.files import Lock, RepositoryPaths
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Ended
 from reconciler.resource.settings import CellSettings
+from tests.unit.diff.simulated import Wish, World, desire
+from tests.unit.execute.contexts import make_context
 
 SERVER = {"harness.service.command": ["serve", "--port={port}"]}
 
@@ -173,3 +184,149 @@ def test_a_pass_asks_the_server_of_a_key_while_it_is_well(tmp_path: Path) -> Non
     assert services.server is None
     services.stop()
     assert len(keeper.ended) == 2
+
+
+class Starter:
+    """The executor of a keeper: at each look it does what the test says, and tells how the keeper is."""
+
+    name = "local"
+
+    def __init__(self, *looks: Callable[[Attempt], Progressing]) -> None:
+        self.looks, self.submitted = list(looks), list[Submission]()
+        self.ended: list[str] = []
+
+    def choose(self, *_: object) -> Starter:
+        return self
+
+    def submit(self, submission: Submission) -> Handle:
+        self.submitted.append(submission)
+        return Handle("local", submission.attempt.folder, "n")
+
+    def poll(self, handle: Handle, wait: float = 0.0) -> Progressing:
+        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        return look(self.submitted[-1].attempt)
+
+    def cancel(self, handle: Handle, grace: float = 2.0) -> None:
+        self.ended.append(f"cancelled {grace}")
+
+    def harvest(self, handle: Handle) -> None:
+        self.ended.append("harvested")
+
+
+def runs(_: Attempt) -> Progressing:
+    return Progressing(State.RUNNING)
+
+
+def counts(attempt: Attempt) -> Progressing:
+    counter = Counter(attempt.counter)
+    counter.stage("starting service", 3)
+    counter.close()
+    attempt.last_line.write_text("loading weights")
+    return Progressing(State.RUNNING)
+
+
+def is_ready(attempt: Attempt) -> Progressing:
+    Result(done=True, seconds=2.0, values={"seconds_to_ready": 2}).write(attempt.result)
+    return Progressing(State.RUNNING)
+
+
+def ends(attempt: Attempt) -> Progressing:
+    attempt.server_log.mkdir(exist_ok=True)
+    (attempt.server_log / LOG_PARTS[0]).write_text("out of memory\n")
+    return Progressing(State.ENDED, 3)
+
+
+def ends_ready(attempt: Attempt) -> Progressing:
+    is_ready(attempt)
+    return ends(attempt)
+
+
+class Pass:
+    """One that starts a server."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, *looks: Callable[[Attempt], Progressing]) -> None:
+        desired = desire([Wish(service="serve")])
+        self.step = next(step for step in World().plan(desired).steps if step.change.how is Work.START)
+        settings = CellSettings({**SERVER, "harness.service.stop.timeout": 5000})
+        self.detail = replace(desired.detail(self.step.change.address), settings=settings)
+        self.starter, self.services = Starter(*looks), Services()
+        self.moved: list[Progress] = []
+        self.held: list[Lock] = []
+        self.checks: list[bool] = []
+        context = make_context(root, lambda _, begun: self.checks.append(begun))
+        self.context = replace(context, executors=cast(Any, self.starter), keep_open=(7,))
+        monkeypatch.setattr(service, "make_machine_lock", lambda name: Lock(root / name, purpose="a server"))
+
+    def start(self) -> Finished:
+        def hold(lock: Lock) -> None:
+            lock.acquire()
+            self.held.append(lock)
+
+        return self.services.start(self.step, self.detail, {}, self.context, self.moved.append, hold)
+
+
+def test_a_server_is_started_once_the_machine_is_held_and_told_of_until_it_is_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_pass = Pass(tmp_path, monkeypatch, runs, counts, is_ready)
+    finished = a_pass.start()
+    (submission,), (lock,) = a_pass.starter.submitted, a_pass.held
+    attempt, request = submission.attempt, cast(ServiceRequest, submission.request)
+    assert (submission.result, submission.sweeps) == (attempt.folder / ENDED, False)
+    assert submission.keep_open == (7, lock.descriptor)
+    assert lock.path.name == "service"
+    access = attempt.intent.server
+    assert access is not None
+    assert request.command == ("serve", f"--port={access.port}")
+    assert (finished.attempt, finished.lives) == (attempt, True)
+    assert finished.seconds < time.monotonic()  # it is no moment
+    assert (finished.record.ended, finished.record.values) == (Ended.DONE, {"seconds_to_ready": 2})
+    assert [(each.stage, each.text) for each in a_pass.moved] == [("starting service", "loading weights")] * 2
+    assert a_pass.checks == [True] * 3
+    server = a_pass.services.server
+    assert server is not None
+    assert (server.key, server.access) == (a_pass.step.change.key, ServerAccess(access.port, request.log))
+    a_pass.services.stop()
+    assert a_pass.starter.ended == ["cancelled 35.0", "harvested"]
+    assert a_pass.services.lock is None
+    assert not attempt.folder.exists()
+
+
+@pytest.mark.parametrize("end", [ends, ends_ready], ids=["before", "just then"])
+def test_a_server_that_ends_before_it_is_ready_has_failed_with_what_it_printed(
+    end: Callable[[Attempt], Progressing], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_pass = Pass(tmp_path, monkeypatch, runs, end)
+    finished = a_pass.start()
+    assert (finished.lives, finished.record.ended) == (False, Ended.FAILED)
+    assert finished.record.problem == "the service's keeper ended with status 3"
+    assert finished.record.values == {"log": "out of memory"}
+    assert [(kept.name, kept.path.read_text()) for kept in finished.kept] == [("service.log", "out of memory\n")]
+
+
+def test_a_server_that_is_not_wanted_any_more_ends_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: Attempt) -> Progressing:
+        raise KeyboardInterrupt
+
+    a_pass = Pass(tmp_path, monkeypatch, runs, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        a_pass.start()
+    assert a_pass.starter.ended == ["cancelled 35.0", "harvested"]
+    assert not a_pass.starter.submitted[0].attempt.folder.exists()
+    assert (a_pass.services.server, a_pass.services.lock) == (None, None)
+
+
+def test_a_server_ends_before_the_next_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a_pass = Pass(tmp_path, monkeypatch, is_ready)
+    first, second = a_pass.start(), a_pass.start()
+    assert a_pass.starter.ended == ["cancelled 35.0", "harvested"]
+    assert not first.attempt.folder.exists()
+    assert second.lives
+
+
+def test_a_port_that_nobody_listens_on_is_found() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", free_port()))
+        assert free_port() != listening.getsockname()[1]

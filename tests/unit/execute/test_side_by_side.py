@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from harness.progress import Progress
 from reconciler.desired.detail import Detail
 from reconciler.diff.change import Work
+from reconciler.execute import plan_executor
 from reconciler.execute.child import Detached
 from reconciler.execute.executors.executor import Capacity
 from reconciler.execute.machine_turns import MachineTurns
@@ -27,6 +28,7 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Summary
 from tests.unit.diff.simulated import Wish, World, desire
 from tests.unit.execute.contexts import make_context
+from tests.unit.execute.test_plan_executor import BUSY, CELL, FAILED, RUNS, WHOLE, Walk
 
 
 def test_queue_is_left_to_itself_once_nothing_else_is_under_way(tmp_path: Path) -> None:
@@ -208,3 +210,63 @@ def test_a_plan_is_spread_over_machines_by_the_steps_alone_that_are_made_now(
 
     walk = Walk(desired, make_context(tmp_path), lambda _: None, lambda _: pytest.fail("nothing is stored"), {})
     assert spreads(walk, replace(plan, steps=tuple(map(fetched, plan.steps)))) is spread
+
+
+@pytest.mark.parametrize(
+    ("wish", "ends"),
+    [
+        (Wish(), {}),
+        (Wish(), {"Dataset:net": FAILED}),
+        (Wish(), {f"Engine:{CELL}": FAILED}),
+        (Wish(), {RUNS[0]: FAILED}),
+        (Wish(tests=("TEST01",)), {RUNS[1]: {"values": {"validity": "VALID"}}}),
+        (Wish(tests=("TEST01",)), {RUNS[1]: {"values": {"validity": "INVALID"}}}),
+        (Wish(tests=("TEST01",)), {RUNS[1]: FAILED}),
+        (Wish(service="serve"), {}),
+        (Wish(service="serve"), {f"Service:{CELL}": FAILED}),
+        (Wish(service="serve"), {RUNS[0]: FAILED}),
+    ],
+    ids=["well", "data", "engine", "accuracy", "tested", "invalid", "untested", "server", "no server", "asked in vain"],
+)
+def test_side_by_side_a_plan_comes_to_what_it_comes_to_one_by_one(
+    wish: Wish, ends: dict[str, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walks = [Walk(tmp_path, monkeypatch, wish) for _ in range(2)]
+    found = []
+    for walk, spread in zip(walks, (False, True), strict=True):
+        walk.ends = ends
+        walk.redirect(monkeypatch)
+        found.append(sorted(walk.go(spread=spread)))
+    one, other = walks
+    assert found[0] == found[1]
+    assert sorted(one.tried) == sorted(other.tried)
+    assert one.locks == other.locks
+    assert sorted(type(event).__name__ for event in one.events) == sorted(
+        type(event).__name__ for event in other.events
+    )
+    assert one.executor.stuck == other.executor.stuck
+    assert one.executor.used == other.executor.used
+    servers = [{address: context.server for address, context in walk.contexts.items()} for walk in walks]
+    assert servers[0] == servers[1]
+
+
+@pytest.mark.parametrize(("busy", "status"), [(BUSY, "Blocked"), (None, "Done")])
+def test_side_by_side_a_timed_run_finds_its_machine_idle_too(
+    busy: object, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = Walk(tmp_path, monkeypatch)
+    walk.busy = [busy]
+    assert dict(walk.go(spread=True)) == {address: status if address == RUNS[1] else "Done" for address in WHOLE}
+    told = [event for event in walk.events if isinstance(event, Outcome) and event.status is Status.BLOCKED]
+    assert len(told) == (1 if busy else 0)
+
+
+def test_what_a_step_raises_ends_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = Walk(tmp_path, monkeypatch)
+
+    def fail(*_: object) -> Finished:
+        raise GivenUpError
+
+    monkeypatch.setattr(plan_executor, "perform", fail)
+    with pytest.raises(GivenUpError):
+        walk.go(spread=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import pytest
 lg = pytest.importorskip("mlperf_loadgen")
 
 from harness import loadgen  # noqa: E402
-from harness.contract import Mode, Scenario  # noqa: E402
+from harness.contract import Fact, Mode, Scenario  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from harness.loadgen import Prepared, Responder, prepare  # noqa: E402
 from tests.unit.harness.children import ROOT  # noqa: E402
@@ -142,6 +144,25 @@ def test_without_data_only_samples_and_tokens_are_told(monkeypatch: pytest.Monke
     assert stand_in.found == [(5, b"", 3), (9, b"", 3)]
 
 
+def test_the_first_token_of_an_answer_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, bytes, int]] = []
+
+    def take(responses: Sequence[Any]) -> None:
+        told.extend((r.id, ctypes.string_at(r.data, r.size), r.n_tokens) for r in responses)
+
+    monkeypatch.setattr(loadgen.lg, "FirstTokenComplete", take)
+    Responder(with_data=True, tokens=True).first(7, np.array([3], np.int32))
+    assert told == [(7, b"\3\0\0\0", 1)]
+
+
+def test_which_loadgen_ran_is_evidence() -> None:
+    digest = hashlib.sha256(Path(lg.__file__).read_bytes()).hexdigest()
+    assert loadgen.collect_loadgen_facts() == {
+        "loadgen.version": Fact(value=version("mlcommons-loadgen"), role="evidence"),
+        "loadgen.digest": Fact(value=digest, role="evidence"),
+    }
+
+
 # A process prepares one test only: LoadGen remembers which files it was given.
 CHILD = """
 import gc, json, sys
@@ -169,11 +190,15 @@ def tell(case):
         return probe_seeds()
     folder = Path("logs")
     folder.mkdir()
-    test = Test(scenario=case[0], mode=case[1], model_key="*", user_conf=Path("user.conf"), log_dir=folder)
+    audit = "audit.config" if Path("audit.config").exists() else ""
+    named = {"model_key": "resnet50", "user_conf": Path("user.conf"), "log_dir": folder, "audit_config": audit}
+    test = Test(scenario=case[0], mode=case[1], **named)
     try:
         prepared = prepare(test)
     except HarnessError as error:
         return [str(error), error.problem_class, error.fix]
+    if case[2:] == ["counts"]:
+        return [prepared.settings.min_query_count, prepared.settings.min_duration_ms, prepared.settings.scenario.name]
     if len(case) == 2:
         return [prepared.settings.server_target_qps, prepared.overrides]
     before, sut = [gc.isenabled(), gc.get_freeze_count(), sys.getswitchinterval()], Sut()
@@ -231,6 +256,12 @@ def test_a_conf_file_that_loadgen_refuses_is_named(conf: str, why: str, tmp_path
         "input",
         "render the file again",
     ]
+
+
+def test_lines_of_the_audit_that_name_the_model_count_over_those_of_the_conf(tmp_path: Path) -> None:
+    (tmp_path / "audit.config").write_text("resnet50.*.min_query_count = 77\nbert.*.min_duration = 5\n")
+    conf = "*.*.min_query_count = 3\nresnet50.MultiStream.min_duration = 1000\n*.Offline.min_duration = 9\n"
+    assert tell(["MultiStream", "performance", "counts"], tmp_path, conf) == [77, 1000, "MultiStream"]
 
 
 def test_nothing_disturbs_a_run_and_all_is_as_before_after_it(tmp_path: Path) -> None:

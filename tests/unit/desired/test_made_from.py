@@ -1,0 +1,256 @@
+"""What each resource of a whole spec is made from: the inputs of its key with their places, and all that its record and
+its run are told. A line that differs makes stale what was measured, or lets it stand where it should not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reconciler.desired.compile import compile_desired
+from reconciler.desired.requirements import list_needed_pins
+from reconciler.desired.state import Desired, Pins
+from reconciler.mlperf.rules.context import RuleContext
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.resource.kinds import Kind
+from reconciler.resource.resources import Resource
+from reconciler.spec.declared import Declared
+from tests.said import hold, read_sections
+from tests.unit.desired.test_curves import SPEC as CURVE
+from tests.unit.spec import writing
+
+SAID = Path(__file__).with_name("said_of_resources.txt")
+HEADER = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: acme}
+spec:
+  round: v6.1
+  submitter: ACME
+"""
+OWN = """\
+  documents: {calibration: docs/calibration.md}
+  systems:
+    box:
+      category: edge
+      status: available
+      original: systems/box.json
+      launcher: [docker, run, "lab@sha256:IMAGE"]
+      hardware: {accelerator: none, count: 0, cpu: EPYC, nodes: 1}
+      description: {cooling: air}
+      power: {director: "meter:4950", kit: kit, analyzer: WT310}
+      power_state: {set: [a], restore: [b], read: [c], expect: "400"}
+  benchmarks:
+    net:
+      as: resnet
+      code: net.py
+      source: [src, more]
+      excluded_code: [internal/*]
+      model: {path: m.onnx, retraining: "No", settings: {epochs: 3}}
+      dataset: {path: images, settings: {count: 10, seed: 1}}
+      engine: {backend: onnxruntime, precision: fp32, batch_size: 4, options: {graph_optimization: none}}
+      run: {streams: 2, threads: 1, stall_timeout: 9 min}
+      measurements: {input_data_types: fp32, weight_data_types: fp32}
+    mine:
+      as: resnet
+      code: mine.py
+      dataset: {sha256: "DATASET"}
+      engine: {backend: onnxruntime, version: "1.20.1"}
+  divisions:
+    open:
+      box:
+        net:
+          Offline:
+            {target_qps: 9, min_query_count: 12, power: measured, accuracy_sample_count: 7, attempts: 2, publish: best}
+          SingleStream: {}
+          MultiStream: {infer_from: SingleStream}
+        mine: {Offline: {target_qps: 3}}
+""".replace("IMAGE", "a" * 64).replace("DATASET", "b" * 64)
+COMMAND = """\
+  systems:
+    box: {category: datacenter, status: available, launcher: [docker, run, "lab@sha256:IMAGE"]}
+  benchmarks:
+    chat:
+      as: llama3.1-8b
+      code: command
+      model: {path: weights, sha256: "WEIGHTS"}
+      dataset: {path: prompts.json}
+      engine: {precision: fp8, batch_size: 64}
+      harness:
+        command: [run, "{run_dir}", "{service_url}"]
+        code: client
+        configs: [one.yaml, two.yaml]
+        env: {THREADS: "2", KEY: {from_env: KEY}}
+        image: "client@sha256:IMAGE"
+        user_conf: harvested
+        audit_config: placed
+        timeout: 2 h
+        score: {command: [score, "{accuracy_log}"]}
+        build: {command: [build, "{model}", "{precision}", "{scenario}"], configs: [build.yaml], outputs: [out]}
+        service:
+          command: [serve, "{port}", "{batch_size}"]
+          env: {SYSTEM: "{system}", DATA: "{dataset}"}
+          image: "server@sha256:IMAGE"
+          code: server
+          ready: {log: started}
+  divisions:
+    open:
+      box:
+        chat: {Offline: {target_qps: 1, attempts: 3}, Server: {target_qps: 1, target_latency: 2 s}}
+""".replace("IMAGE", "a" * 64).replace("WEIGHTS", "b" * 64)
+TESTED = """\
+  systems: {box: {category: datacenter, status: available}}
+  benchmarks:
+    gpt:
+      as: gpt-oss-120b
+      harness: {command: [run, "{run_dir}", "{user_conf}"], code: ., score: {command: [s, "{accuracy_log}"]}}
+      dataset: {path: data, settings: {count: 6, shuffle: true}}
+  divisions:
+    closed:
+      box:
+        gpt:
+          Offline:
+            target_qps: 5
+            attempts: 2
+            compliance:
+              TEST07: {target_qps: 4, dataset: {path: other, settings: {count: 5}}}
+              TEST09: {attempts: 3}
+    open:
+      box: {gpt: {Server: {target_qps: 5, compliance: [TEST07]}}}
+"""
+COMPARED = """\
+  systems: {box: {category: edge, status: available}}
+  benchmarks:
+    net: {as: resnet, code: digits, engine: {backend: onnxruntime, version: "1.20.1"}}
+  divisions:
+    closed:
+      box:
+        net: {Offline: {target_qps: 5, compliance: {TEST01: {dtype: int32, target_qps: 4}, TEST04: {attempts: 3}}}}
+"""
+BESIDE = """\
+  rehearsal: true
+  systems:
+    box:
+      category: edge
+      status: available
+      hardware: {accelerator: A100, count: 1, mig: {profile: 1g.10gb, count: 2}}
+  benchmarks:
+    net: {as: resnet, code: digits, engine: {backend: onnxruntime, version: "1.20.1"}, run: {streams: 2}}
+    words: {as: llama3.1-8b, code: llama3_1_8b, engine: {backend: openvino-genai, version: "1"}}
+  divisions:
+    open:
+      box:
+        net: {Server: {target_qps: 5}, Offline: {target_qps: 9, background: [net/Server]}}
+        words: {Offline: {target_qps: 9}}
+"""
+OTHERS = """\
+  systems:
+    box: {category: edge, status: available}
+    hall: {category: datacenter, status: available, description: {system_name: Hall}}
+  defaults: {endpoints: {harness: {command: [run, "{run_dir}"], code: ., results: endpoints, model_name: net}}}
+  benchmarks:
+    net: {as: resnet, code: digits, engine: {backend: onnxruntime, version: "1.20.1"}}
+    wan: {as: wan-2.2-t2v-a14b, use: [endpoints]}
+    gpt: {as: gpt-oss-120b, use: [endpoints]}
+    tiny: {as: llama3.1-8b-edge, use: [endpoints]}
+    mine: {as: of-my-own, code: digits, engine: {backend: onnxruntime, version: "1"}}
+  divisions:
+    closed:
+      box: {net: {Offline: {target_qps: 3}, SingleStream: {}}}
+      hall: {gpt: {Server: {target_qps: 1}}, wan: {Offline: {target_qps: 1}}}
+    open:
+      box: {net: {Offline: {target_qps: 3}, MultiStream: {}}, tiny: {SingleStream: {}}}
+      hall: {net: {Server: {target_qps: 3}}, mine: {Offline: {target_qps: 3}}}
+"""
+CASES = {
+    "several divisions and systems": HEADER + OTHERS,
+    "own harness": HEADER + OWN,
+    "a command with its own engine and server": HEADER + COMMAND,
+    "tests with samples of their own": HEADER + TESTED,
+    "tests that are compared with runs": HEADER + COMPARED,
+    "a background, slices, and answers that are generated": HEADER + BESIDE,
+}
+POINTS, READS = "two points of a curve", "what each kind reads"
+
+
+def declare(text: str, root: Path) -> Declared:
+    for name in ("net.py", "mine.py"):
+        (root / name).write_text("", encoding="utf-8")
+    return writing.load_texts(root, a=text)
+
+
+def compile_text(text: str, root: Path) -> Desired:
+    """With what the world supplies: of each source and version, words that name it."""
+    declared = declare(text, root)
+    ruleset = load_ruleset(str(declared.round.value))
+    needed = list_needed_pins(declared, ruleset)
+    pins = Pins({pin: f"of {pin.owner} at {pin.location}" for pin in needed}, dict.fromkeys(needed, "here"))
+    return compile_desired(declared, ruleset, pins)[0]
+
+
+def tell_shared(desired: Desired) -> Iterator[str]:
+    """What is said of the submission as a whole."""
+    shared = desired.submission
+    yield f"- the whole: {desired.name} of {shared.submitter} for {shared.round} in {shared.tree!r}"
+    yield f"  own {dict(shared.values)}"
+    for name, system in shared.systems.items():
+        yield f"  {name} {dict(sorted(system.values.items()))} described as {dict(system.description)}"
+    yield f"  code {dict(shared.code)}, {dict(shared.own_code)} without {dict(shared.excluded_code)}"
+    yield f"  missing {desired.missing_cells}"
+
+
+def tell_rules(rules: RuleContext) -> Iterator[str]:
+    bars = [f"{bar.metric} {bar.least}..{bar.most}" for bar in rules.bars]
+    flags = ("bars_bind", "answers_compared", "performance_checked")
+    inferred = [(each.rule.scenario, each.unit) for each in rules.inferred]
+    held = [flag for flag in flags if getattr(rules, flag)]
+    yield f"  ruled {rules.metric.key} {bars} {held} {inferred} {rules.shown}"
+    if rules.endpoints is not None:
+        yield f"  of endpoints {rules.endpoints}"
+
+
+def tell(desired: Desired, resource: Resource) -> Iterator[str]:
+    """A heading, and a line for each input and place."""
+    detail = desired.detail(resource.address)
+    more = [f"{resource.attempts} attempts"] if resource.attempts > 1 else []
+    yield " ".join([f"- {resource.address} of {resource.cell}", *more, *detail.marks])
+    of_round = [item for item in detail.inputs if str(item.origin).startswith("round ")]
+    for item in (each for each in detail.inputs if each not in of_round):
+        yield f"  {item.name} = {item.upstream or f'{item.value!r} ({item.origin})'}"
+    if of_round:
+        yield f"  of the round: {', '.join(f'{item.name} = {item.value!r}' for item in of_round)}"
+    if resource.address.kind in (Kind.DATASET, Kind.MODEL):
+        yield f"  settings {dict(detail.settings.values)}"
+    if detail.rules is not None:
+        yield from tell_rules(detail.rules)
+    if detail.locations:
+        yield f"  places {dict(sorted(detail.locations.items()))}"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_resource_is_made_from_what_it_reads_of_the_spec(name: str, tmp_path: Path) -> None:
+    desired = compile_text(CASES[name], tmp_path)
+    told = [line for resource in desired.resources for line in tell(desired, resource)]
+    hold(SAID, name, [*told, *tell_shared(desired)])
+
+
+def test_a_point_of_a_curve_is_made_from_what_its_client_and_its_server_are_told(tmp_path: Path) -> None:
+    desired = compile_text(CURVE, tmp_path)
+    chosen = [r for r in desired.resources if r.cell is None or r.cell.scenario in ("c4", "c2")]
+    hold(SAID, POINTS, (line for resource in chosen for line in tell(desired, resource)))
+
+
+def test_each_kind_reads_of_the_spec_what_makes_it_stale(tmp_path: Path) -> None:
+    """Of commands, tests and servers of any cell: all that a kind was asked for, whether it is declared or not."""
+    told: dict[str, set[str]] = {}
+    for text in (*CASES.values(), CURVE):
+        declared = declare(text, tmp_path)
+        _, noted = compile_desired(declared, load_ruleset(str(declared.round.value)), Pins(), noting=True)
+        for label, names in noted.items():
+            told.setdefault(label, set()).update(names)
+    hold(SAID, READS, (f"{label}: {' '.join(sorted(names))}" for label, names in sorted(told.items())))
+
+
+def test_every_text_is_of_a_spec() -> None:
+    assert list(read_sections(SAID)) == [*CASES, POINTS, READS]

@@ -1,0 +1,67 @@
+"""A step that waits for its machine, and says so once."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from reconciler.errors import LockedError
+from reconciler.execute import machine_turns
+from reconciler.execute.machine_turns import MachineTurns
+from reconciler.execute.outcome import Event, Message
+from reconciler.files import Lock
+
+STEP: Any = "the step"
+
+
+class Held:
+    """A lock that others give back at the third attempt; each takes as long as somebody waits for it."""
+
+    def __init__(self, clock: list[float], times: int) -> None:
+        self.clock, self.times = clock, times
+        self.asked: list[float] = []
+
+    def acquire(self, wait: float = 0.0) -> None:
+        self.asked.append(wait)
+        self.clock[0] += wait
+        if len(self.asked) <= self.times:
+            raise LockedError("a pass of ann holds it")
+
+
+@pytest.mark.parametrize(
+    ("times", "asked", "waited", "said"),
+    [
+        (0, [0.0], 0.0, []),
+        (1, [0.0, 0.5], 0.5, ["waiting: a pass of ann holds it"]),
+        (3, [0.0, 0.5, 0.5, 0.5], 1.5, ["waiting: a pass of ann holds it"]),
+    ],
+)
+def test_who_waits_for_a_machine_says_so_once_and_looks_whether_it_is_wanted_still(
+    times: int, asked: list[float], waited: float, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(machine_turns, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    events, checks = list[Event](), list[tuple[object, bool]]()
+    turns = MachineTurns(lambda step, begun: checks.append((step, begun)), events.append)
+    lock = Held(clock, times)
+    turns.take(cast(Lock, lock), STEP)
+    assert (lock.asked, turns.waited) == (asked, waited)
+    assert events == [Message(text) for text in said]
+    assert checks == [(STEP, False)] * times
+    turns.take(cast(Lock, Held(clock, 1)), STEP)
+    assert turns.waited == waited + 0.5
+
+
+def test_who_is_not_wanted_any_more_stops_waiting() -> None:
+    class GivenUpError(Exception):
+        pass
+
+    def check(*_: object) -> None:
+        raise GivenUpError
+
+    lock = Held([100.0], 9)
+    with pytest.raises(GivenUpError):
+        MachineTurns(check, lambda _: None).take(cast(Lock, lock), STEP)
+    assert lock.asked == [0.0]

@@ -100,8 +100,8 @@ def test_the_percentile_is_the_rounds(found: object, shown: str) -> None:
     values = {"target_latency_percentile": 99}
     said = (
         f"detail.txt:2: percentile {shown} of the latency; wanted 99, which v6.1 states Server by; "
-        "because: LoadGen was given another model key, or a percentile in user.conf or code; to mend: leave the percentile to LoadGen, and "
-        "repeat the run"
+        "because: LoadGen was given another model key, or a percentile in user.conf or code; "
+        "to mend: leave the percentile to LoadGen, and repeat the run"
     )
     assert say(check_percentile(made(*lines, values=values))) == ([said] if shown else [])
     opened = say(check_percentile(made(*lines, values=values, division="open")))

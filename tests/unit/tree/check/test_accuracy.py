@@ -13,6 +13,7 @@ from reconciler.mlperf.loadgen.log import AUDIT_TEXT
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.values import Bar, ExtraFiles
 from reconciler.tree.check.accuracy import (
+    ACCURACY_RULES,
     audit,
     check_accuracy_bars,
     check_ended,
@@ -356,3 +357,22 @@ def test_the_last_value_of_each_known_metric_is_read() -> None:
     text = "accuracy=70%\n{'rouge1': 5}\naccuracy=71%\n"
     found = read_metric_values(text, ("acc", "ROUGE1", "ROUGE2", "unheard"))
     assert found == {"acc": Decimal(71), "ROUGE1": Decimal(5)}
+
+
+def test_rules_of_the_accuracy_run_by_their_ids() -> None:
+    assert [(rule.id, check) for rule, check in ACCURACY_RULES] == [
+        ("accuracy.mode", check_mode),
+        ("accuracy.ended", check_ended),
+        ("accuracy.errors", check_errors),
+        ("accuracy.audit", audit),
+        ("accuracy.samples", check_samples),
+        ("accuracy.bars", check_accuracy_bars),
+        ("accuracy.lengths", check_lengths),
+        ("accuracy.number", check_number_form),
+        ("accuracy.hash", check_hash_line),
+        ("accuracy.size", check_log_size),
+        ("accuracy.hash-of-log", hash_of_log),
+        ("accuracy.extra", check_extra_files),
+        ("accuracy.extra-samples", check_extra_samples),
+        ("accuracy.test-hash", check_test_hashes),
+    ]

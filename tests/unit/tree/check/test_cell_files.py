@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from reconciler.tree.check.cell_files import (
+    ENDPOINTS_READING_RULES,
+    FILE_RULES,
+    LOADGEN_FILE_RULES,
+    LOADGEN_READING_RULES,
     check_documents,
     check_empty_logs,
     check_extra_files,
@@ -210,3 +214,21 @@ def test_a_scenario_folder_has_its_proper_name(tmp_path: Path) -> None:
         "closed/Acme/results/sys1/resnet/offline: folder offline; wanted Offline; because: "
         "the checker takes such a result for an inferred one; to mend: rename the folder to Offline"
     )
+
+
+def test_rules_of_files_by_their_ids() -> None:
+    tables = (LOADGEN_READING_RULES, ENDPOINTS_READING_RULES, LOADGEN_FILE_RULES, FILE_RULES)
+    assert [(rule.id, check) for table in tables for rule, check in table] == [
+        ("files.readable", check_readable_logs),
+        ("files.document", check_documents),
+        ("files.readable", check_readable_results),
+        ("files.document", check_readme),
+        ("files.missing", check_run_files),
+        ("files.extra", check_extra_files),
+        ("files.empty-log", check_empty_logs),
+        ("files.power", check_power_files),
+        ("files.runs", check_further_runs),
+        ("files.scenario-name", check_scenario_name),
+        ("measurements.missing", check_measurements),
+        ("measurements.fields", check_measurements_fields),
+    ]

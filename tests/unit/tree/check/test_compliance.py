@@ -13,6 +13,7 @@ import pytest
 from reconciler.mlperf.loadgen.log import AUDIT_TEXT
 from reconciler.mlperf.rules.values import Bar, Expected, TestRules
 from reconciler.tree.check.compliance import (
+    COMPLIANCE_RULES,
     check_audit_present,
     check_extra,
     check_files,
@@ -109,6 +110,41 @@ def test_a_verdict_says_that_the_test_is_passed(tmp_path: Path) -> None:
     assert not list(check_verdicts(cell(tmp_path / "none", without)))
 
 
+def test_each_text_of_a_verdict_is_looked_for_in_its_own_file(tmp_path: Path) -> None:
+    """A test that may fail its accuracy verdict may not fail another."""
+    both = TestRules(
+        "TEST01",
+        (),
+        (ACCURACY,),
+        (
+            Expected(ACCURACY, ("same", "alike"), False),
+            Expected(PERFORMANCE, ("TEST PASS",), True),
+            Expected(ACCURACY, ("TEST PASS",), True),
+        ),
+        False,
+        {},
+        CHANGE,  # type: ignore[arg-type]
+    )
+    plain = TestRules("TEST04", (), (), (Expected(ACCURACY, ("TEST PASS",), True),), False, {}, {})
+    asked = rules(tests={"TEST01": both, "TEST04": plain}, asked=BARS)
+    texts = {f"TEST01/{ACCURACY}": "TEST PASS\n", f"TEST01/{PERFORMANCE}": "none\n", f"TEST04/{ACCURACY}": "test x\n"}
+    view = small_cell(tmp_path / "a", texts | {"TEST01/accuracy/x": ""}, benchmark=asked)
+    assert say(check_verdicts(view)) == [
+        f"./TEST01/{PERFORMANCE}: no line TEST PASS; wanted TEST PASS; to mend: repeat TEST01, or the run it is compared "
+        "with",
+        f"./TEST04/{ACCURACY}:1: no line TEST PASS; wanted TEST PASS; to mend: repeat TEST04, or the run it is compared "
+        "with",
+    ]
+    names = ("accuracy.txt", "baseline_accuracy.txt", "compliance_accuracy.txt", "mlperf_log_accuracy.json")
+    assert say(check_files(view)) == [f"./TEST01/accuracy/{name}: missing; wanted {name}" for name in names]
+    passed = texts | {f"TEST01/{ACCURACY}": "alike\nTEST PASS\n", "TEST01/accuracy/x": ""}
+    two = ("accuracy.txt", "mlperf_log_accuracy.json")
+    found = say(check_files(small_cell(tmp_path / "b", passed, benchmark=asked)))
+    assert found == [f"./TEST01/accuracy/{name}: missing; wanted {name}" for name in two]
+    alone = small_cell(tmp_path / "c", {f"TEST04/{ACCURACY}": "TEST PASS\n"}, benchmark=asked)
+    assert [*check_verdicts(alone), *check_files(alone), *check_extra(alone), *check_audit_present(alone)] == []
+
+
 BESIDE = "beside ./TEST01/accuracy/baseline_accuracy.txt"
 AFTER = "./TEST01/accuracy/compliance_accuracy.txt"
 MEND = "to mend: repeat TEST01"
@@ -158,3 +194,13 @@ def test_the_settings_of_an_audit_took_part_in_its_run(tmp_path: Path) -> None:
     assert not list(check_audit_present(cell(tmp_path / "b", files | {f"TEST04/{RUN}/{DETAIL}": audited})))
     unread = cell(tmp_path / "c", files | {f"TEST04/{RUN}/{DETAIL}": "no log"})
     assert not list(list_compliance_runs(unread))
+
+
+def test_rules_of_compliance_by_their_ids() -> None:
+    assert [(rule.id, check) for rule, check in COMPLIANCE_RULES] == [
+        ("compliance.missing", check_missing),
+        ("compliance.files", check_files),
+        ("compliance.extra", check_extra),
+        ("compliance.verdict", check_verdicts),
+        ("compliance.audit", check_audit_present),
+    ]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler.tree.check.limits import (
+    LIMIT_RULES,
     check_equal_issue,
     check_percentile,
     check_target_latency,
@@ -200,3 +201,18 @@ def test_every_sample_is_issued_equally_often(
     unkeyed = small_cell(tmp_path / "b", named, benchmark=rules(values=needed)).performance
     assert unkeyed is not None
     assert (not list(check_equal_issue(unkeyed))) is equal
+
+
+def test_rules_of_limits_by_their_ids() -> None:
+    assert [(rule.id, check) for rule, check in LIMIT_RULES] == [
+        ("run.target-latency", check_target_latency),
+        ("run.percentile", check_percentile),
+        ("run.token-latencies", check_token_latencies),
+        ("run.token-limits", list_token_limits),
+        ("run.model-key", find_model_key),
+        ("run.equal-issue", check_equal_issue),
+    ]
+    assert [rule.sources for rule, _ in LIMIT_RULES if "mlperf.conf" in rule.sources] == [
+        ("inference rules", "mlperf.conf"),
+        ("mlperf.conf", "ours"),
+    ]

@@ -13,6 +13,7 @@ import pytest
 from reconciler.mlperf.rules.values import NetworkRules, SystemField
 from reconciler.tree.check.demands import Complaints
 from reconciler.tree.check.systems import (
+    SYSTEM_RULES,
     check_described,
     check_fields,
     check_nameplate,
@@ -210,3 +211,14 @@ def test_what_power_supplies_can_give_is_stated_where_power_was_measured(
     assert bool(found) is bool(said)
     assert not list(check_nameplate(system(tmp_path, {**GOOD, "system_power_capacity": 0})))
     assert not list(check_nameplate(system(tmp_path, GOOD, power_fields=())))
+
+
+def test_rules_of_a_description_by_their_ids() -> None:
+    assert [(rule.id, check) for rule, check in SYSTEM_RULES] == [
+        ("system.missing", check_described),
+        ("system.readable", check_readable),
+        ("system.fields", check_fields),
+        ("system.names", check_names),
+        ("system.network", check_network),
+        ("system.nameplate", check_nameplate),
+    ]

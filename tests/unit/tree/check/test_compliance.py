@@ -130,10 +130,10 @@ def test_each_text_of_a_verdict_is_looked_for_in_its_own_file(tmp_path: Path) ->
     texts = {f"TEST01/{ACCURACY}": "TEST PASS\n", f"TEST01/{PERFORMANCE}": "none\n", f"TEST04/{ACCURACY}": "test x\n"}
     view = small_cell(tmp_path / "a", texts | {"TEST01/accuracy/x": ""}, benchmark=asked)
     assert say(check_verdicts(view)) == [
-        f"./TEST01/{PERFORMANCE}: no line TEST PASS; wanted TEST PASS; to mend: repeat TEST01, or the run it is compared "
-        "with",
-        f"./TEST04/{ACCURACY}:1: no line TEST PASS; wanted TEST PASS; to mend: repeat TEST04, or the run it is compared "
-        "with",
+        f"./TEST01/{PERFORMANCE}: no line TEST PASS; wanted TEST PASS; to mend: repeat TEST01, or the run it is "
+        "compared with",
+        f"./TEST04/{ACCURACY}:1: no line TEST PASS; wanted TEST PASS; to mend: repeat TEST04, or the run it is "
+        "compared with",
     ]
     names = ("accuracy.txt", "baseline_accuracy.txt", "compliance_accuracy.txt", "mlperf_log_accuracy.json")
     assert say(check_files(view)) == [f"./TEST01/accuracy/{name}: missing; wanted {name}" for name in names]

@@ -151,6 +151,14 @@ def test_what_a_log_denies_of_itself_is_told_once(tmp_path: Path) -> None:
     assert f"performance:4: result_validity INVALID; wanted every condition is met; {EDITED}" in asked
 
 
+def test_what_denies_a_verdict_is_named_at_its_line(tmp_path: Path) -> None:
+    found = tell(
+        verify_consistency, cell(tmp_path, performance=(PERFORMANCE, ("result_invalid_reason", "short"), VALID))
+    )
+    said = "wanted result_invalid_reason is short; beside performance:2"
+    assert f"performance:3: result_validity VALID; {said}; {EDITED}" in found
+
+
 def test_a_performance_run_is_not_issued_as_a_test_asks(tmp_path: Path) -> None:
     lines: tuple[Line, ...] = (("a", 1), ("effective_performance_issue_same", True))
     said = "performance_issue_same True; wanted 0, as in every performance run that is not a compliance test"
@@ -161,7 +169,7 @@ def test_a_performance_run_is_not_issued_as_a_test_asks(tmp_path: Path) -> None:
 
 def test_a_count_beyond_the_library_is_asked_about(tmp_path: Path) -> None:
     lines: tuple[Line, ...] = (PERFORMANCE, (TOTAL, 10), ("effective_performance_sample_count", 20), VALID)
-    found = [line for line in tell(verify_consistency, cell(tmp_path / "a", TEST04=lines)) if "warning" in line]
+    found = [line for line in tell(verify_consistency, cell(tmp_path / "a", TEST04=lines)) if "library" in line]
     assert found == [
         "warning TEST04:3: effective_performance_sample_count 20; wanted the library has 10 samples; beside TEST04:2; "
         "because: a count that was set higher, or a library that tells LoadGen less than it has"
@@ -190,6 +198,7 @@ def test_all_runs_have_the_seeds_of_one_round(tmp_path: Path) -> None:
         ((1, 2, 3), "", ""),
         ((1, 5, 6), "2: sample_index_rng_seed 5; wanted 2", "seeds of no known round"),
         ((1, 2, None), ": schedule_rng_seed nothing; wanted 3", "seeds of no known round"),
+        ((0, 2, 3), "1: qsl_rng_seed 0; wanted 1", "seeds of no known round"),
         ((0, 0, 0), "1: qsl_rng_seed 0; wanted 1", "no seeds were given to LoadGen, whose own are 0: "),
         (tuple(old[name] for name in SEEDS), f"1: qsl_rng_seed {old[SEEDS[0]]}; wanted 1", f"the seeds of {old_name}"),
     ]

@@ -161,8 +161,8 @@ def test_entries_are_those_of_the_accuracy_run(tmp_path: Path, logs: dict[str, s
         (said,) = find(entries)
         assert said == (
             f"./TEST01/{ANSWERS}:2: {entries} entries of the accuracy log; wanted {fewest}, "
-            f"the samples of the accuracy run; beside ./accuracy/{DETAIL}:2; because: the verdict was made with another, "
-            "or an already truncated, accuracy log"
+            f"the samples of the accuracy run; beside ./accuracy/{DETAIL}:2; because: "
+            "the verdict was made with another, or an already truncated, accuracy log"
         )
 
 
@@ -196,7 +196,8 @@ SCORES, ENTRIES = "the scores of both runs", "the number of entries that were co
 def test_a_pass_has_its_figures(tmp_path: Path, test: str, file: str, text: str, missing: str) -> None:
     said = (
         f"./{test}/{file}:{text.count(chr(10)) + 1}: TEST PASS without {missing}; wanted "
-        "what the verification of the test prints before its verdict; because: a verdict that was written by hand, or cut; "
+        "what the verification of the test prints before its verdict; "
+        "because: a verdict that was written by hand, or cut; "
         f"to mend: run the verification of {test} again and publish all of its output"
     )
     assert tell(verify_figures, tmp_path, {f"{test}/{file}": f"{text}{PASS}"}) == ([said] if missing else [])

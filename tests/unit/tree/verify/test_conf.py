@@ -98,10 +98,27 @@ def test_what_user_conf_says_is_what_loadgen_logged(
     assert not tell(verify_contradicting, tmp_path / "c", ran(scenario, line), scenario=scenario)
 
 
-def test_how_queries_are_handed_over_is_a_note(tmp_path: Path) -> None:
-    files = {**ran("Server", ("effective_min_duration_ms", 5)), "user.conf": "*.*.min_duration = 6\n"}
-    (said,) = tell(verify_contradicting, tmp_path, files, scenario="Server")
-    assert not said.startswith("note ")
+@pytest.mark.parametrize(
+    ("name", "note"), [("coalesce_queries", True), ("max_async_queries", True), ("min_query_count", False)]
+)
+def test_how_queries_are_handed_over_is_a_note(tmp_path: Path, name: str, note: bool) -> None:
+    logged = ran("Server", (f"effective_{name}", 1), (f"requested_{name}", 1))
+    (said,) = tell(verify_contradicting, tmp_path, {**logged, "user.conf": f"*.*.{name} = 0\n"}, scenario="Server")
+    assert said.startswith("note ") is note
+
+
+def test_interactive_has_defaults_of_its_own(tmp_path: Path) -> None:
+    """Though LoadGen calls it Server; a result that is inferred has those of what ran."""
+    values = {
+        ("min_query_count", "Interactive"): 7,
+        ("min_query_count", "Server"): 8,
+        ("min_query_count", "Offline"): 9,
+    }
+    asked = rules(value=lambda name, scenario: values.get((name, scenario)))
+    files = {**ran("Server", ("requested_min_query_count", 5)), "user.conf": ""}
+    for scenario, default in (("Interactive", 7), ("Server", 8), ("Offline", 8)):
+        (said,) = tell(verify_unexplained, tmp_path, files, scenario=scenario, benchmark=asked)
+        assert f"no line sets min_query_count; wanted 5, {BUILT_IN} {default}; beside" in said
 
 
 @pytest.mark.parametrize(

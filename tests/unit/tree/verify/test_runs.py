@@ -372,6 +372,8 @@ def test_the_percentile_of_the_performance_run_is_looked_at(tmp_path: Path) -> N
 
 
 def test_contradictions_of_runs_by_their_ids() -> None:
+    by_loadgen = [rule.id for rule, _ in RUN_CONTRADICTIONS if "LoadGen" in rule.sources]
+    assert by_loadgen == ["log.duration", "log.consistency", "log.validity"]
     assert [(rule.id, check) for rule, check in RUN_CONTRADICTIONS] == [
         ("files.readable", verify_readable),
         ("log.duration", verify_duration),

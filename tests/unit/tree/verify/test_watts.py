@@ -167,9 +167,7 @@ WHOLE = (10, 5, 2, 1)
         pytest.param(sample((0, 5, 2, 1)) + sample((20, 5, 2, 1)), [0, 20], ["2 times"], id="beside one of nothing"),
         pytest.param(sample(("010", "5", "2", "1")), [10], [], id="zeros in front"),
         pytest.param(sample(WHOLE) + sample((20, 1, 1, 1), WHOLE, WHOLE), None, [], id="two kinds"),
-        pytest.param(
-            sample((20, 1, 1, 1), WHOLE, WHOLE) + sample((90, 5, 2, 1)), None, ["3.67 times"], id="edited one"
-        ),
+        pytest.param(sample((20, 1, 1, 1), WHOLE, WHOLE) + sample((90, 5, 2, 1)), None, ["3.67 times"], id="edited"),
         pytest.param(sample(WHOLE).replace("\n", "\r\n"), None, [], id="other line ends"),
         pytest.param("nothing\n", None, [], id="none"),
         pytest.param("", None, [], id="empty"),

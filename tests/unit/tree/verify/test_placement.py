@@ -187,6 +187,7 @@ AUDITED = ("warning_generic", AUDIT_TEXT)
 def tell(check: Callable[[CellView], Complaints], root: Path, **logs: tuple[Line, ...]) -> list[str]:
     """Each log is named for its run; its lines stand from the first on."""
     folders = {"performed": PERFORMANCE, "answered": ACCURACY, "TEST01": FIRST, "TEST04": FIRST.replace("1", "4", 1)}
+    folders["TEST06"] = FIRST.replace("1", "6", 1)
     files = {f"{folders[name]}/{DETAIL}": log(*lines) for name, lines in logs.items()}
     found = tell_all(check(small_cell(root, files, benchmark=rules())))
     for name, folder in folders.items():
@@ -244,6 +245,7 @@ def test_a_compliance_log_is_of_its_test(tmp_path: Path) -> None:
     for name, mark, said in (("f", (("a", 1),), ": {} nothing"), ("g", ((SAME[0], False),), ":3: {} false")):
         shown = said.format("performance_issue_same")
         assert tell(verify_tests, tmp_path / name, TEST04=(OFFLINE, AUDITED, *mark)) == [f"TEST04{shown}; {other}"]
+    assert tell(verify_tests, tmp_path / "unmarked", TEST06=(OFFLINE, AUDITED)) == []
     assert tell(verify_tests, tmp_path / "h", performed=(SINGLE,), TEST04=(SINGLE, AUDITED, SAME)) == []
 
 

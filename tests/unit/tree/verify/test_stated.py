@@ -245,7 +245,8 @@ def test_a_pass_without_its_figure_is_a_warning(tmp_path: Path, test: str, neede
         assert tell(tmp_path / str(number), test, ["x", *words[test][1:]]) == [
             f"warning FILE:{len(words[test]) + 1}: TEST PASS without {needed}; wanted "
             "what the verification of the test prints before its verdict; because: a verdict that was written by hand, "
-            f"or cut; to mend: run the verification of {test} again and publish all of its output; mechanism: verdict-without-figures"
+            f"or cut; to mend: run the verification of {test} again and publish all of its output; "
+            "mechanism: verdict-without-figures"
         ]
 
 

@@ -116,7 +116,7 @@ def test_each_file_that_a_session_lists_has_its_digest(tmp_path: Path) -> None:
         f"beside {read}; because: a file of another session, or one that was edited"
         for path, text, wanted, read in (
             (LOG, "c", sha("a\nb\n"), f"{CLIENT}:1"),
-            (SAMPLES, "d", sha("x").upper(), f"{SERVER}:4"),
+            (SAMPLES, "d", sha("x").upper(), f"{SERVER}:5"),
         )
     ]
     assert tell(verify_digests, tmp_path / "c", {f"performance/{LOG}": "c"}) == []

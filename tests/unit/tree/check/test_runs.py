@@ -109,6 +109,7 @@ def test_errors_are_told_by_the_first_and_their_number(lines: list[tuple[str, ob
         ("PerformanceOnly", "", ""),
         ("AccuracyOnly", "AccuracyOnly", "the log of an accuracy run was copied here"),
         ("FindPeakPerformance", "FindPeakPerformance", ""),
+        ("SubmissionRun", "", ""),  # of releases that measured and answered at once
         (None, "nothing", ""),
     ],
 )

@@ -365,6 +365,10 @@ def test_benchmarks_without_code_are_named_in_their_order(tree: Path) -> None:
     wanted = "missing; wanted the code of this benchmark, which has results"
     assert judge(tree, check_source, layout=LEGACY) == [f"{ACME}/src/{name}: {wanted}" for name in names]
     assert judge(tree, check_source) == []
+    write(tree / ACME / "code/bench0/run.py", "x")
+    both = judge(tree, check_source, layout=LEGACY)
+    assert both == [f"{ACME}/code/{name}: {wanted}" for name in names[1:]]
+    (tree / ACME / "code").rename(tree / ACME / "codes")
     (tree / ACME / "src").rename(tree / ACME / "sources")
     top = "missing; wanted a folder with the code of each benchmark"
     assert judge(tree, check_source, layout=LEGACY) == [f"{ACME}/code: {top}"]

@@ -74,6 +74,13 @@ def test_of_a_truncated_log_the_ends_are_read_or_the_original(tmp_path: Path) ->
     assert not list(verify_answers(small_cell(tmp_path / "a", files)))
     view = small_cell(tmp_path / "a", files, original=lambda name: tmp_path / "original" if name == digest else None)
     assert "answers sample 9, and the library has 3 samples" in say(verify_answers(view))[0]
+    (tmp_path / "original").write_text(answers((0, "00"), (1, "01")))
+    fewer = say(verify_answers(view))
+    assert fewer
+    assert all("sample 9" not in line for line in fewer), "of three samples two are answered"
+    strange = cut.replace(third, third.replace('"qsl_idx" : 1', '"qsl_idx" : 8'))
+    (said,) = say(verify_answers(small_cell(tmp_path / "b", {**files, f"accuracy/{LOG}": strange})))
+    assert said.startswith(f"./accuracy/{LOG}: {LOG} answers sample 8, and the library has 3 samples")
     missing = small_cell(tmp_path / "a", files, original=lambda _: None)
     assert not list(verify_answers(missing))
 

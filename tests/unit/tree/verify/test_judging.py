@@ -102,6 +102,8 @@ def test_the_two_runs_of_an_older_test_are_those_that_are_compared(tmp_path: Pat
     (said,) = told(tmp_path, {**files, f"TEST04-A/{SPEED}": "TEST PASS\n"})
     assert said.startswith(f"./TEST04-A/{SPEED}:1: TEST PASS; wanted a failure, as the logs of TEST04-A say: ")
     assert "faster" in said
+    alone = {path: text for path, text in files.items() if "TEST04-B" not in path}
+    assert told(tmp_path / "alone", {**alone, f"TEST04-A/{SPEED}": "TEST PASS\n"}) == []
 
 
 def answered(accuracy: str, test: str) -> dict[str, str]:

@@ -276,6 +276,8 @@ def test_the_measurements_of_older_trees_are_named_for_their_scenario(
     assert found == ([f"{place}: {said}; wanted one for Offline; because: copied from another cell"] if said else [])
     assert not list(verify_measurements(small_cell(tmp_path / "b", {**files, "measurements.json": "{}"})))
     assert not list(verify_measurements(small_cell(tmp_path / "c", {}, layout=LEGACY)))
+    named = {"/measurements/sys1/resnet/Offline/sys1_Server.json": "{}"}
+    assert len(list(verify_measurements(small_cell(tmp_path / "d", named, layout=LEGACY)))) == 1
 
 
 def test_rules_of_places_by_their_ids() -> None:

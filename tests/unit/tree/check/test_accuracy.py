@@ -335,6 +335,8 @@ TWO_RUNS: dict[str, tuple[tuple[str, bytes | None], tuple[str, bytes | None], li
     "one truncated log of one hash": ((f"hash={DIGEST}", CUT), (f"\nhash={DIGEST}", CUT), [COPIED_LOG]),
     "one truncated log and no hash": (("", CUT), (f"\nhash={OTHER}", CUT), [COPIED_LOG]),
     "one truncated log and no hash of the test": ((f"hash={DIGEST}", CUT), ("", CUT), [COPIED_LOG]),
+    "two empty logs of no hash": (("", b""), ("", b""), []),
+    "the hash of no bytes": ((f"hash={hashlib.sha256().hexdigest()}", CUT), (f"\nhash={OTHER}", b""), []),
     "two empty logs": ((f"hash={DIGEST}", b""), (f"\nhash={OTHER}", b""), []),
     "one hash": ((f"hash={DIGEST}", CUT), (f"\nhash={DIGEST}", b"[ 3 ]"), [COPIED_HASH]),
     "no hashes": (("", CUT), ("", b"[ 3 ]"), []),

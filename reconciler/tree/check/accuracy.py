@@ -141,7 +141,7 @@ def hash_of_log(view: CellView) -> Complaints:
         return
     place, log = Place(report.file, report.hash_line), Place(f"{view.files.accuracy.folder.shown}/{ACCURACY_LOG}")
     own = answers.hash
-    if not answers.data or not answers.truncated:
+    if not answers.truncated:
         if report.hash.lower() not in answers.hashes():
             yield Complaint(
                 place, f"hash={_short(report.hash)}", f"{_short(own)}, that of the log", other=log, fix=_RESCORE

@@ -72,7 +72,7 @@ def check_scenario(run: RunView) -> Complaints:
 def check_inferred_metric(run: RunView) -> Complaints:
     """MultiStream from SingleStream takes 662 queries, so that the 99th percentile can be estimated."""
     folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
-    inference = run.cell.ruleset.inference(folder, ran, category) if run.inferred and category else None
+    inference = run.cell.ruleset.inference(folder, ran, category)
     if inference is not None and not number(run.log, inference.key):
         queries = f", which takes {inference.least_queries} queries" if inference.least_queries else ""
         yield Complaint(

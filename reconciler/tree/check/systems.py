@@ -54,7 +54,7 @@ def check_fields(view: SystemView) -> Complaints:
         place = Place(view.system.read.file, view.system.line(field.name))
         if found:
             yield Complaint(place, *found)
-        elif field.integer and not _whole(document.get(field.name)):
+        elif field.integer and not str(document.get(field.name)).strip().isdecimal():
             bound = view.ruleset.binds(view.submitter.division, "whole_numbers")
             said = f"{field.name} is {show_value(document.get(field.name))}"
             yield Complaint(place, said, "a whole number as text", severity=None if bound else Severity.WARNING)
@@ -76,12 +76,6 @@ def _one_of(field: SystemField, found: Any) -> bool:
     if not isinstance(found, str):
         return False
     return found in field.one_of or (field.name != "system_type" and found.lower() in field.one_of)
-
-
-def _whole(found: Any) -> bool:
-    if isinstance(found, bool) or not isinstance(found, (int, str)):
-        return False
-    return str(found).strip().isdecimal()
 
 
 def check_names(view: SystemView) -> Complaints:

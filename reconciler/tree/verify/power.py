@@ -13,6 +13,7 @@ from reconciler.tree.check.cell_files import is_power
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import LOG_LIMIT, Read
+from reconciler.tree.reading.values import read_end, read_start
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.verify.systems import REPEATED, ask_repeated
 
@@ -92,7 +93,7 @@ def verify_times(view: CellView) -> Complaints:
     """The analyzer's samples, one a second in UTC, are those of the published run: some in each of its whole minutes. A
     session may also state how far its clocks are from UTC."""
     read = view.files.performance.detail
-    began, ended = (read.value.started, read.value.ended) if read.value else (None, None)
+    began, ended = (read_start(read.value), read_end(read.value)) if read.value else (None, None)
     data = view.files.content(view.files.results / "performance", _SAMPLES, LOG_LIMIT) if is_power(view) else None
     if read.value is None or began is None or ended is None or not data or not _FIRST <= began <= ended <= _LAST:
         return

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from reconciler.mlperf.documents import parse_json_object
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.tree.check.presence import BENCHMARK_RULES, BenchmarkView
+from reconciler.tree.check.demands import Complaints
+from reconciler.tree.check.presence import (
+    BENCHMARK_RULES,
+    BenchmarkView,
+    check_category,
+    check_forbidden,
+    check_known,
+    check_official_name,
+    check_required,
+    check_stray,
+    check_twice,
+)
 from reconciler.tree.findings import Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.places import LEGACY, SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
+from tests.unit.tree.small_cells import say
 
 SHOWN = "closed/Acme/results/box"
 
@@ -120,4 +135,72 @@ def test_nothing_stands_beside_the_scenarios(tmp_path: Path) -> None:
         f"benchmark.stray {RESNET}/extra: folder extra beside the scenarios, not scenario folders only",
         f"benchmark.stray {RESNET}/notes.txt: file notes.txt beside the scenarios, not scenario folders only (a note)",
         f"benchmark.twice {RESNET}/Offline: a second folder of Offline, beside OFFLINE, not one result of a scenario",
+    ]
+
+
+def judge(
+    check: Callable[[BenchmarkView], Complaints], root: Path, division: str = "closed", **options: Any
+) -> list[str]:
+    place = SubmitterPlace(division, "Acme", root, f"{division}/Acme", LEGACY)
+    described = parse_json_object(json.dumps({"system_type": options.pop("category", "edge")}).encode())
+    system = SystemFile("box", Read("systems/box.json", described))
+    ruleset = options.pop("ruleset", load_ruleset("v6.1"))
+    return say(check(BenchmarkView(place, system, "ours", options.pop("official", "resnet"), ruleset)))
+
+
+def test_what_to_do_about_a_folder_depends_on_its_division(tmp_path: Path) -> None:
+    unknown = "closed/Acme/results/box/ours: unknown benchmark ours; wanted a benchmark of v6.1"
+    assert judge(check_known, tmp_path, official="") == [unknown]
+    mend = "to mend: enter the folder in model_mapping.json"
+    opened = unknown.replace("closed", "open")
+    assert judge(check_known, tmp_path, "open", official="") == [f"{opened}; {mend}"]
+    assert judge(check_known, tmp_path) == []
+    assert judge(check_official_name, tmp_path) == [
+        "closed/Acme/results/box/ours: folder ours; wanted resnet; to mend: rename the folder to resnet"
+    ]
+    assert judge(check_category, tmp_path, category="datacenter") == [
+        "closed/Acme/results/box/ours: resnet in category datacenter; wanted a benchmark that v6.1 has for datacenter; "
+        "to mend: enter it in the open division"
+    ]
+
+
+def test_a_benchmark_of_which_a_category_needs_nothing_may_be_entered(tmp_path: Path) -> None:
+    optional = SimpleNamespace(required=(), optional=("Offline",))
+    needed = SimpleNamespace(required=("Offline",), optional=())
+    neither = SimpleNamespace(required=(), optional=())
+    for table, said in ((optional, 0), (needed, 0), (neither, 1)):
+        benchmark = SimpleNamespace(tables={"edge": table})
+        ruleset = SimpleNamespace(benchmark=lambda _, known=benchmark: known, binds=lambda *_: True, round="v6.1")
+        assert len(judge(check_category, tmp_path, ruleset=ruleset)) == said
+
+
+def test_folders_that_do_not_belong_are_removed(tmp_path: Path) -> None:
+    for name in ("Server", "Offline", "offline", "notes"):
+        (tmp_path / "results/box/ours" / name).mkdir(parents=True)
+    (tmp_path / "results/box/ours/a.txt").touch()
+    place = "closed/Acme/results/box/ours"
+    assert judge(check_forbidden, tmp_path) == [
+        f"{place}/Server: Server of resnet in category edge; wanted a scenario that the round has for it; "
+        "to mend: remove the folder, or enter it in the open division"
+    ]
+    assert judge(check_stray, tmp_path) == [
+        f"{place}/notes: folder notes beside the scenarios; wanted scenario folders only; "
+        "to mend: remove it: the official checker takes it for a scenario",
+        f"note {place}/a.txt: file a.txt beside the scenarios; wanted scenario folders only",
+    ]
+    assert judge(check_twice, tmp_path) == [
+        f"{place}/offline: a second folder of Offline, beside Offline; wanted one result of a scenario; "
+        "to mend: remove one of them"
+    ]
+
+
+def test_rules_of_a_benchmark_by_their_ids() -> None:
+    assert [(rule.id, check) for rule, check in BENCHMARK_RULES] == [
+        ("benchmark.known", check_known),
+        ("benchmark.name", check_official_name),
+        ("benchmark.category", check_category),
+        ("benchmark.scenarios", check_required),
+        ("benchmark.forbidden", check_forbidden),
+        ("benchmark.stray", check_stray),
+        ("benchmark.twice", check_twice),
     ]

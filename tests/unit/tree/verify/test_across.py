@@ -164,3 +164,19 @@ def test_known_causes_stay_and_an_estimate_is_grouped_as_one() -> None:
     unknown = TreeFinding(Rule("run.valid", "", ()), "Acme", OWN, Complaint(Place("user.conf", 3), "target_", ""))
     assert explain(unknown, own, other) == ("", "")
     assert explain(wrong(), other) == ("", "")
+
+
+def test_parts_of_a_cell_that_is_no_scenario_are_empty() -> None:
+    """A finding of a benchmark or of a system is compared as well."""
+    one, two = sharing("closed/box", "", run="a"), sharing("open/box", "", run="a")
+    (told,) = verify_copied_logs([one, two], {})
+    assert (told.severity, told.rule.id, told.complaint.place) == (Severity.NOTE, "placement.copied", Place("open/box"))
+
+
+def test_any_of_several_inferences_lets_two_scenarios_share() -> None:
+    other = sharing("closed/box/bert-99/MultiStream", "bert-99")
+    several = frozenset({("Offline", "Server"), ("MultiStream", "SingleStream"), ("Offline", "MultiStream")})
+    assert not list(verify_copied_logs([FIRST, other], {}, several))
+    assert len(list(verify_copied_logs([FIRST, other], {}, frozenset({("Offline", "SingleStream")})))) == 1
+    elsewhere = sharing("closed/big/bert-99/MultiStream", "bert-99")
+    assert len(list(verify_copied_logs([FIRST, elsewhere], {}, several))) == 1

@@ -9,10 +9,23 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.mlperf.loadgen.log import AUDIT_TEXT
+from reconciler.tree.check.demands import Complaints
 from reconciler.tree.check.engine import check_tree
+from reconciler.tree.reading.places import LEGACY
+from reconciler.tree.reading.view import CellView
 from reconciler.tree.verify.engine import verify_tree
+from reconciler.tree.verify.placement import (
+    PLACEMENT_RULES,
+    verify_accuracy_run,
+    verify_measurements,
+    verify_performance,
+    verify_tests,
+)
 from tests.unit.tree.check.made import add_error, set_log
 from tests.unit.tree.check.written import TOKENS, open_cell
+from tests.unit.tree.small_cells import Line, log, rules, small_cell
+from tests.unit.tree.small_cells import say as tell_all
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"
 DETAIL = "mlperf_log_detail.txt"
@@ -164,3 +177,113 @@ def test_results_of_a_benchmark_that_the_round_does_not_have_are_verified_withou
     for look in (check_tree, verify_tree):
         found = look(tree, round_name="v6.1").findings
         assert not [str(f.complaint) for f in found if f.rule.id == "internal.rule"]
+
+
+OFFLINE, SINGLE = ("effective_scenario", "Offline"), ("effective_scenario", "SingleStream")
+PERFORMED, ANSWERED = ("effective_test_mode", "PerformanceOnly"), ("effective_test_mode", "AccuracyOnly")
+AUDITED = ("warning_generic", AUDIT_TEXT)
+
+
+def tell(check: Callable[[CellView], Complaints], root: Path, **logs: tuple[Line, ...]) -> list[str]:
+    """Each log is named for its run; its lines stand from the first on."""
+    folders = {"performed": PERFORMANCE, "answered": ACCURACY, "TEST01": FIRST, "TEST04": FIRST.replace("1", "4", 1)}
+    folders["TEST06"] = FIRST.replace("1", "6", 1)
+    files = {f"{folders[name]}/{DETAIL}": log(*lines) for name, lines in logs.items()}
+    found = tell_all(check(small_cell(root, files, benchmark=rules())))
+    for name, folder in folders.items():
+        found = [line.replace(f"./{folder}/{DETAIL}", name) for line in found]
+    return found
+
+
+def test_a_performance_log_is_of_its_folder(tmp_path: Path) -> None:
+    assert tell(verify_performance, tmp_path / "a", performed=(OFFLINE, PERFORMED)) == []
+    assert tell(verify_performance, tmp_path / "b", answered=(OFFLINE, PERFORMED)) == []
+    server = ("effective_scenario", "Server")
+    found = tell(verify_performance, tmp_path / "c", performed=(server, ANSWERED, AUDITED))
+    assert found[:2] == [
+        "performed:1: Server; wanted a run of Offline; because: the logs of another scenario's folder",
+        "performed:2: AccuracyOnly; wanted PerformanceOnly; because: the log of an accuracy run was copied here",
+    ]
+    assert found[2].startswith("performed:3: LoadGen took settings from an audit.config; wanted a run without audit")
+    assert found[2].endswith("; mechanism: audited-run")
+    assert len(found) == 3
+
+
+def test_an_accuracy_log_is_of_its_folder(tmp_path: Path) -> None:
+    good = {"answered": (OFFLINE, ANSWERED), "performed": (OFFLINE,)}
+    assert tell(verify_accuracy_run, tmp_path / "a", **good) == []
+    assert tell(verify_accuracy_run, tmp_path / "b", performed=(SINGLE,)) == []
+    assert tell(verify_accuracy_run, tmp_path / "c", answered=(SINGLE, ANSWERED), performed=(SINGLE,)) == []
+    said = "a run of SingleStream; wanted a run of Offline"
+    cause = "because: the accuracy run of another scenario, taken for this one"
+    for number, performed in enumerate(({}, {"performed": (OFFLINE,)})):
+        found = tell(verify_accuracy_run, tmp_path / str(number), answered=(("a", 1), SINGLE, ANSWERED), **performed)
+        assert found == [f"answered:2: {said}; {cause}"]
+    (first, second, third) = tell(verify_accuracy_run, tmp_path / "d", answered=(PERFORMED, AUDITED))
+    assert first.startswith("answered:1: PerformanceOnly; wanted AccuracyOnly; because: the log of a performance run")
+    assert second.startswith("answered:2: LoadGen took settings from an audit.config; wanted")
+    assert third == f"answered: a run of nothing; wanted a run of Offline; {cause}"
+
+
+SAME = ("effective_performance_issue_same", True)
+
+
+def test_a_compliance_log_is_of_its_test(tmp_path: Path) -> None:
+    performed = (("a", 1), OFFLINE)
+    assert tell(verify_tests, tmp_path / "a", performed=performed, TEST04=(OFFLINE, AUDITED, SAME)) == []
+    assert tell(verify_tests, tmp_path / "b", TEST04=(OFFLINE, AUDITED, SAME)) == []
+    scenario = "a run of SingleStream; wanted a run of Offline"
+    assert tell(verify_tests, tmp_path / "c", performed=performed, TEST04=(SINGLE, AUDITED, SAME)) == [
+        f"TEST04:1: {scenario}; beside performed:2"
+    ]
+    assert tell(verify_tests, tmp_path / "d", TEST04=(SINGLE, AUDITED, SAME)) == [f"TEST04:1: {scenario}"]
+    unaudited = "no audit.config took part; wanted a run of TEST04"
+    assert tell(verify_tests, tmp_path / "e", TEST04=(OFFLINE, SAME)) == [
+        f"TEST04: {unaudited}; because: the performance run's log is in the test's folder"
+    ]
+    other = "wanted the settings of TEST04; because: the log of another test"
+    for name, mark, said in (("f", (("a", 1),), ": {} nothing"), ("g", ((SAME[0], False),), ":3: {} false")):
+        shown = said.format("performance_issue_same")
+        assert tell(verify_tests, tmp_path / name, TEST04=(OFFLINE, AUDITED, *mark)) == [f"TEST04{shown}; {other}"]
+    assert tell(verify_tests, tmp_path / "unmarked", TEST06=(OFFLINE, AUDITED)) == []
+    assert tell(verify_tests, tmp_path / "h", performed=(SINGLE,), TEST04=(SINGLE, AUDITED, SAME)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "scenario", "said"),
+    [
+        ("sys1_Offline.json", "Offline", ""),
+        ("sys1_offline.json", "Offline", ""),
+        ("sys1.json", "Offline", ""),
+        ("sys1Server.json", "Offline", ""),
+        ("sys1_Server.json", "Offline", "a file for Server"),
+        ("sys1_server.json", "Offline", "a file for Server"),
+        ("sys1_SingleStream.json", "SingleStream", ""),
+        ("sys1_Offline.json", "SingleStream", ""),
+        ("sys1_MultiStream.json", "SingleStream", "a file for MultiStream"),
+    ],
+)
+def test_the_measurements_of_older_trees_are_named_for_their_scenario(
+    tmp_path: Path, name: str, scenario: str, said: str
+) -> None:
+    """Or for the one that the result is inferred from."""
+    files = {
+        f"/measurements/sys1/resnet/Offline/{name}": "{}",
+        f"{PERFORMANCE}/{DETAIL}": log(("effective_scenario", scenario)),
+    }
+    place = f"closed/Acme/measurements/sys1/resnet/Offline/{name}"
+    found = tell_all(verify_measurements(small_cell(tmp_path / "a", files, layout=LEGACY)))
+    assert found == ([f"{place}: {said}; wanted one for Offline; because: copied from another cell"] if said else [])
+    assert not list(verify_measurements(small_cell(tmp_path / "b", {**files, "measurements.json": "{}"})))
+    assert not list(verify_measurements(small_cell(tmp_path / "c", {}, layout=LEGACY)))
+    named = {"/measurements/sys1/resnet/Offline/sys1_Server.json": "{}"}
+    assert len(list(verify_measurements(small_cell(tmp_path / "d", named, layout=LEGACY)))) == 1
+
+
+def test_rules_of_places_by_their_ids() -> None:
+    assert [(rule.id, check) for rule, check in PLACEMENT_RULES] == [
+        ("placement.performance", verify_performance),
+        ("placement.accuracy", verify_accuracy_run),
+        ("placement.compliance", verify_tests),
+        ("placement.measurements", verify_measurements),
+    ]

@@ -15,6 +15,7 @@ import pytest
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.tree.findings import Severity
 from reconciler.tree.verify.engine import verify_tree
+from reconciler.tree.verify.power import POWER_CONTRADICTIONS
 from tests.unit.tree.power_sessions import LOGS, add_session, count, list_messages, make_samples, write_session
 
 
@@ -454,3 +455,12 @@ def test_samples_that_the_kit_added_up_of_several_analyzers_are_passed_over(sess
         return text.replace("Watts,210.5", "Watts,421.0").replace(",Mark,testing", ",Mark,testing,Analyzer1,Time,x")
 
     assert measured(session, several) == []
+
+
+def test_rules_of_sessions_by_their_ids() -> None:
+    assert [(rule.id, check.__name__) for rule, check in POWER_CONTRADICTIONS] == [
+        ("power.session", "verify_sessions"),
+        ("files.repeated", "verify_stated_once"),
+        ("power.digests", "verify_digests"),
+        ("power.times", "verify_times"),
+    ]

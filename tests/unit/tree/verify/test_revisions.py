@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.tree.findings import Place, Severity
-from reconciler.tree.verify.revisions import Revision, list_revisions, verify_revisions
+from reconciler.tree.verify.revisions import REVISION, Revision, list_revisions, verify_revisions
 
 FIRST = ':::MLLOG {"key": "seen", "value": true}\n'
 COMMIT = "0123456789abcdef"
@@ -82,3 +82,11 @@ def test_first_of_two_that_differ_is_taken_for_right() -> None:
 
 def test_logs_of_different_commits_state_different_things() -> None:
     assert find(state("a"), state("b", "5.0", commit="b"), state("c", date="never", commit="c"), state("d")) == []
+
+
+def test_rule_of_revisions_by_its_id() -> None:
+    assert (REVISION.id, REVISION.sources) == ("runs.revision", ("LoadGen", "ours"))
+    found = list(verify_revisions([state("a"), state("b"), state("c", "5.0")]))
+    assert [(told.rule, told.submitter, told.complaint.cause) for told in found] == [
+        (REVISION, "Acme", "an edited log")
+    ]

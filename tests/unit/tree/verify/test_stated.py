@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
+from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +18,8 @@ from reconciler.mlperf.compliance.test08 import judge_test08
 from reconciler.mlperf.compliance.test09 import judge_test09
 from reconciler.tree.findings import Severity
 from reconciler.tree.verify.engine import verify_tree
+from reconciler.tree.verify.stated import STATED_RULES, verify_stated
+from tests.unit.tree.small_cells import rules, say, small_cell
 
 ACCURACY, LENGTHS = "verify_accuracy.txt", "verify_output_len.txt"
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
@@ -172,3 +177,97 @@ def test_a_mean_is_within_the_bounds_that_stand_beside_it(
         else TEST09.format(mean=mean, least=least).replace("1406.02", most)
     )
     assert bool(find(tree, "TEST09", text, division="open")) is not believed
+
+
+LINES = {
+    "TEST07": ["Accuracy score: 61", "Accuracy threshold: 60"],
+    "TEST08": ["num_acc_log_entries = 9", "num_matched = 9", "num_unmatched = 0", "num_ne_mismatch = 0"],
+    "TEST09": [
+        *("Mean output tokens: 100", "Min output tokens: 1", "Max output tokens: 900"),
+        *("Min threshold: 50", "Max threshold: 200"),
+    ],
+}
+OURS = {
+    "TEST07": ["accuracy: 61", "threshold: 60"],
+    "TEST08": ["answers in the accuracy run: 9", "num_matched = 9", "not in the accuracy run: 0", "differing: 0"],
+    "TEST09": ["mean tokens: 100", "shortest and longest: 1 and 900", "bounds: 50 to 200"],
+}
+EDITED = "because: an edited verdict"
+
+
+def tell(root: Path, test: str, lines: Iterable[str], division: str = "open", **options: object) -> list[str]:
+    file = LENGTHS if test == "TEST09" else ACCURACY
+    text = "".join(f"{line}\n" for line in (*lines, "TEST PASS"))
+    view = small_cell(root, {f"{test}/{file}": text}, division=division, **options)  # type: ignore[arg-type]
+    place = f"{division}/Acme/results/sys1/resnet/Offline/{test}/{file}"
+    return [line.replace(place, "FILE").replace(f"./{test}/{file}", "FILE") for line in say(verify_stated(view))]
+
+
+@pytest.mark.parametrize(
+    ("test", "at", "line", "said"),
+    [
+        ("TEST07", 0, "{}: 60", ""),
+        ("TEST07", 0, "{}: 59.99", "an accuracy of 59.99; wanted at least its threshold of 60"),
+        ("TEST08", 1, "{} = 0", "no sample of the accuracy run; wanted at least one"),
+        ("TEST08", 2, "{}2", "2 samples that the accuracy run lacks; wanted none"),
+        ("TEST08", 3, "{}3", "3 samples that differ; wanted none"),
+        ("TEST09", 0, "{}: 49.98", "a mean of 49.98 tokens; wanted one within its bounds: 50 to 200"),
+        ("TEST09", 0, "{}: 49.99", ""),
+        ("TEST09", 0, "{}: 200.01", ""),
+        ("TEST09", 0, "{}: 200.02", "a mean of 200.02 tokens; wanted one within its bounds: 50 to 200"),
+    ],
+)
+@pytest.mark.parametrize("words", [LINES, OURS], ids=["the script's", "ours"])
+def test_a_figure_that_denies_the_pass_is_named_with_its_line(
+    tmp_path: Path, test: str, at: int, line: str, said: str, words: dict[str, list[str]]
+) -> None:
+    lines = list(words[test])
+    assert tell(tmp_path, test, lines) == []
+    name = re.split(r"[:=] ", lines[at])[0] if "{}:" in line or "{} =" in line else lines[at].rstrip("0")
+    lines[at] = line.format(name.strip() if "{}:" in line or "{} =" in line else name)
+    mend = f"to mend: run the verification of {test} again and publish all of its output"
+    place = f"FILE:{len(lines) + 1}: TEST PASS with"
+    assert tell(tmp_path, test, lines) == ([f"{place} {said}; beside FILE:{at + 1}; {EDITED}; {mend}"] if said else [])
+    silent = lines[:at] + lines[at + 1 :]
+    assert not [found for found in tell(tmp_path, test, silent) if EDITED in found]
+
+
+@pytest.mark.parametrize(
+    ("test", "needed"),
+    [
+        ("TEST07", "the accuracy of its answers"),
+        ("TEST08", "the number of entries that were compared"),
+        ("TEST09", "the mean length of its answers"),
+    ],
+)
+def test_a_pass_without_its_figure_is_a_warning(tmp_path: Path, test: str, needed: str) -> None:
+    for number, words in enumerate((LINES, OURS)):
+        assert tell(tmp_path / str(number), test, ["x", *words[test][1:]]) == [
+            f"warning FILE:{len(words[test]) + 1}: TEST PASS without {needed}; wanted "
+            "what the verification of the test prints before its verdict; because: a verdict that was written by hand, "
+            f"or cut; to mend: run the verification of {test} again and publish all of its output; "
+            "mechanism: verdict-without-figures"
+        ]
+
+
+def test_the_last_of_a_figure_counts_and_the_rounds_bounds_bind_the_closed_division(tmp_path: Path) -> None:
+    assert tell(tmp_path / "a", "TEST07", ["accuracy: 1", *LINES["TEST07"]]) == []
+    limits = {
+        name: SimpleNamespace(value=value) for name, value in (("least_mean_tokens", "99"), ("most_mean_tokens", 120))
+    }
+    bound = rules(tests={"TEST09": SimpleNamespace(limits=limits)})
+    for mean, within in (("98.98", False), ("98.99", True), ("120.01", True), ("120.02", False)):
+        lines = [line.replace("tokens: 100", f"tokens: {mean}") for line in LINES["TEST09"]]
+        found = tell(tmp_path / mean, "TEST09", lines, "closed", benchmark=bound)
+        said = f"a mean of {mean} tokens; wanted one within the bounds of the round: 99 to 120; beside FILE:1"
+        assert [line.partition(" with ")[2].partition("; because")[0] for line in found] == ([] if within else [said])
+        assert tell(tmp_path / mean, "TEST09", lines, "open", benchmark=bound) == []
+        for unruled in (None, rules()):
+            assert tell(tmp_path / mean, "TEST09", lines, "closed", benchmark=unruled) == []
+    shortest = ["Mean output tokens: 100", "Min output tokens: 101"]
+    (found,) = tell(tmp_path / "b", "TEST09", shortest)
+    assert "wanted one within its answers: 101 to None; beside FILE:1" in found
+
+
+def test_rules_of_figures_by_their_ids() -> None:
+    assert [(rule.id, check) for rule, check in STATED_RULES] == [("compliance.stated", verify_stated)]

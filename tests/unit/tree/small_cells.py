@@ -1,0 +1,111 @@
+"""A scenario folder of a few small files, read as those of a tree are, and what a rule says of it in one line each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.resource.kinds import Cell
+from reconciler.tree.findings import Complaint
+from reconciler.tree.reading.cell import CellFiles
+from reconciler.tree.reading.places import V6, CellPlace, SubmitterPlace
+from reconciler.tree.reading.system import SubmitterFiles
+from reconciler.tree.reading.view import CellView, FindOriginal
+
+DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
+RUN = "performance/run_1"
+VALID = "result_validity", "VALID"
+Line = tuple[str, object]
+
+
+def log(*lines: Line) -> str:
+    """A detail log; a key that begins with error is an ERROR line, one with warning a warning."""
+    told = (
+        {
+            "key": key,
+            "value": value,
+            "time_ms": 1.0,
+            "metadata": {"is_error": key.startswith("error"), "is_warning": key.startswith("warning")},
+        }
+        for key, value in lines
+    )
+    return "".join(f":::MLLOG {json.dumps(each)}\n" for each in told)
+
+
+def rules(**told: Any) -> Any:
+    """Of a benchmark that demands nothing but what is told: ``values`` by name, or another of its attributes."""
+    values = told.pop("values", {})
+    tests = told.pop("tests", {})
+    named: dict[str, Any] = {
+        "name": "resnet",
+        "compliance_tests": tuple(tests),
+        "value": lambda name, _: values.get(name),
+        "ruled": lambda name, _: values.get(name),
+        "bars": lambda _: told.get("asked", ()),
+        "extra_files": lambda _: told.get("extra"),
+        "test": lambda name, _: tests[name],
+    }
+    return SimpleNamespace(**named | told)
+
+
+class _Round:
+    """A real round, but for a benchmark's rules and the demands that do not bind."""
+
+    def __init__(self, name: str, benchmark: Any, exempt: Iterable[str], more: Mapping[str, Any]) -> None:
+        self._real, self._benchmark, self._exempt = load_ruleset(name), benchmark, frozenset(exempt)
+        vars(self).update(more)
+
+    def benchmark(self, official: str) -> Any:
+        return self._real.benchmark(official) if self._benchmark == "" else self._benchmark
+
+    def binds(self, _: str, demand: str) -> bool:
+        return demand not in self._exempt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+def small_cell(
+    root: Path,
+    files: Mapping[str, str | bytes],
+    *,
+    scenario: str = "Offline",
+    folder: str = "",
+    division: str = "closed",
+    official: str = "resnet",
+    benchmark: Any = "",
+    exempt: Iterable[str] = (),
+    original: FindOriginal | None = None,
+    layout: str = V6,
+    round_name: str = "v6.1",
+    more: Mapping[str, Any] | None = None,
+) -> CellView:
+    """``files`` by their path in the scenario folder, or below the submitter's where it begins with a slash.
+    ``benchmark``: its rules, "" for those of the round, None for none."""
+    place = CellPlace(Cell(division, "sys1", "resnet", scenario), folder or scenario)
+    top = root / division / "Acme"
+    submitter = SubmitterPlace(division, "Acme", top, f"{division}/Acme", layout)
+    for path, data in files.items():
+        target = top / path[1:] if path.startswith("/") else top / "results/sys1/resnet" / place.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data.encode() if isinstance(data, str) else data)
+    asked: Any = _Round(round_name, benchmark, exempt, more or {})
+    system = SubmitterFiles(submitter).system("sys1")
+    return CellView(CellFiles(submitter, place), system, asked, official, original)
+
+
+def say(complaints: Iterable[Complaint]) -> list[str]:
+    """Each with all that it says; the path of a scenario folder is left out."""
+    return [_say(each) for each in complaints]
+
+
+def _say(said: Complaint) -> str:
+    text = f"{said.severity} {said.place}: {said.found}; wanted {said.wanted}"
+    text += f"; beside {said.other}" if said.other is not None else ""
+    named = {"because": said.cause, "to mend": said.fix, "mechanism": said.mechanism}
+    text += "".join(f"; {name}: {value}" for name, value in named.items() if value)
+    return text.replace("closed/Acme/results/sys1/resnet/Offline", ".").removeprefix("None ")

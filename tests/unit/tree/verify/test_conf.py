@@ -1,0 +1,318 @@
+"""user.conf against the performance log beside it, line by line: cells of a few small files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.mlperf.loadgen.user_conf import parse_user_conf
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.tree.check.demands import Complaints
+from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.conf import (
+    CONF_RULES,
+    read_conf,
+    read_target,
+    verify_contradicting,
+    verify_ignored,
+    verify_old_seeds,
+    verify_rejected,
+    verify_unexplained,
+)
+from reconciler.tree.verify.settings import list_model_keys, read_settings
+from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, rules, say, small_cell
+
+Check = Callable[[CellView], Complaints]
+LOG = f"./{RUN}/{DETAIL}"
+KEYED = rules(values={"model_key": "resnet50"})
+
+
+def ran(scenario: str, *lines: Line) -> dict[str, str]:
+    """Its scenario is on the first line."""
+    return {f"{RUN}/{DETAIL}": log(("effective_scenario", scenario), *lines)}
+
+
+def tell(check: Check, root: Path, files: Mapping[str, str], **options: Any) -> list[str]:
+    return say(check(small_cell(root, files, **{"benchmark": KEYED, **options})))
+
+
+QPS, LATENCY = "effective_target_qps", "requested_single_stream_expected_latency_ns"
+MEND = "to mend: publish the user.conf of the run itself"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "line", "conf", "said"),
+    [
+        ("Server", (QPS, 100), "*.Server.target_qps = 100", ""),
+        (
+            "Server",
+            (QPS, 100),
+            "\n*.Server.target_qps = 50",
+            "./user.conf:2: target_qps 50 (*.Server.target_qps = 50); wanted 100, which LoadGen logged; "
+            f"beside {LOG}:2; {MEND}; mechanism: conf-of-another-run",
+        ),
+        (
+            "Server",
+            (QPS, 99.6),
+            "*.Server.target_qps = 100",
+            "note ./user.conf:1: target_qps 100 (*.Server.target_qps = 100); wanted 99.6, which LoadGen logged; "
+            f"beside {LOG}:2; because: perhaps written with fewer digits; {MEND}; mechanism: conf-of-another-run",
+        ),
+        (
+            "Server",
+            (QPS, 100),
+            "*.Server.target_qps = 96",
+            "./user.conf:1: target_qps 96 (*.Server.target_qps = 96); wanted 100, which LoadGen logged; "
+            f"beside {LOG}:2; because: 0.96 of the published target, as audit runs are often started; {MEND}; "
+            "mechanism: conf-of-audit-run",
+        ),
+        (
+            "SingleStream",
+            (LATENCY, 1_000_000),
+            "*.*.target_latency = 2",
+            "./user.conf:1: target_latency 2000000 (*.*.target_latency = 2); wanted 1000000, which LoadGen logged; "
+            f"beside {LOG}:2; {MEND}; mechanism: conf-estimate",
+        ),
+        (
+            "Server",
+            ("effective_max_async_queries", 1),
+            "*.*.max_async_queries = 0",
+            "note ./user.conf:1: max_async_queries 0 (*.*.max_async_queries = 0); wanted 1, which LoadGen logged; "
+            f"beside {LOG}:2; {MEND}; mechanism: conf-of-another-run",
+        ),
+        ("Server", (QPS, 100), "resnet.Server.target_qps = 100\nresnet50.Server.target_qps = 100", ""),
+        ("Server", ("effective_min_duration_ms", 5), "bert.Server.target_qps = 7\nresnet50.*.min_duration = 5", ""),
+    ],
+)
+def test_what_user_conf_says_is_what_loadgen_logged(
+    tmp_path: Path, scenario: str, line: Line, conf: str, said: str
+) -> None:
+    files = {**ran(scenario, line), "user.conf": f"{conf}\n"}
+    found = tell(verify_contradicting, tmp_path / "a", files, scenario=scenario)
+    place = f"closed/Acme/results/sys1/resnet/{scenario}"
+    assert [each.replace(place, ".") for each in found] == ([said] if said else [])
+    assert not tell(verify_contradicting, tmp_path / "b", {"user.conf": conf}, scenario=scenario)
+    assert not tell(verify_contradicting, tmp_path / "c", ran(scenario, line), scenario=scenario)
+
+
+@pytest.mark.parametrize(
+    ("name", "note"), [("coalesce_queries", True), ("max_async_queries", True), ("min_query_count", False)]
+)
+def test_how_queries_are_handed_over_is_a_note(tmp_path: Path, name: str, note: bool) -> None:
+    logged = ran("Server", (f"effective_{name}", 1), (f"requested_{name}", 1))
+    (said,) = tell(verify_contradicting, tmp_path, {**logged, "user.conf": f"*.*.{name} = 0\n"}, scenario="Server")
+    assert said.startswith("note ") is note
+
+
+def test_interactive_has_defaults_of_its_own(tmp_path: Path) -> None:
+    """Though LoadGen calls it Server; a result that is inferred has those of what ran."""
+    values = {
+        ("min_query_count", "Interactive"): 7,
+        ("min_query_count", "Server"): 8,
+        ("min_query_count", "Offline"): 9,
+    }
+    asked = rules(value=lambda name, scenario: values.get((name, scenario)))
+    files = {**ran("Server", ("requested_min_query_count", 5)), "user.conf": ""}
+    for scenario, default in (("Interactive", 7), ("Server", 8), ("Offline", 8)):
+        (said,) = tell(verify_unexplained, tmp_path, files, scenario=scenario, benchmark=asked)
+        assert f"no line sets min_query_count; wanted 5, {BUILT_IN} {default}; beside" in said
+
+
+@pytest.mark.parametrize(
+    ("conf", "model", "settings"),
+    [
+        pytest.param("*.Server.target_qps = 5", "resnet50", {"target_qps": "5"}, id="of all"),
+        pytest.param("bert.Server.target_qps = 5", "bert", {"target_qps": "5"}, id="of one other"),
+        pytest.param("bert.Server.target_qps = 7", "bert", {"target_qps": "7"}, id="of one other that contradicts"),
+        pytest.param("a.Server.target_qps = 5\nb.Server.target_qps = 5", "resnet50", {}, id="of two others"),
+        pytest.param("*.*.min_duration = 1\nbert.*.min_duration = 5", "resnet50", {"min_duration": 1}, id="the better"),
+        pytest.param("*.*.min_duration = 5\nbert.*.min_duration = 1", "bert", {"min_duration": 1}, id="of the other"),
+        pytest.param("resnet50.*.min_duration = 5\nbert.*.min_duration = 1", "resnet50", {"min_duration": 5}, id="own"),
+        pytest.param("*.*.target_qps = 5 # five", None, {}, id="refused"),
+    ],
+)
+def test_user_conf_is_read_as_its_submitter_meant_it(
+    tmp_path: Path, conf: str, model: str | None, settings: dict[str, object]
+) -> None:
+    files = {**ran("Server", (QPS, 5), ("effective_min_duration_ms", 1)), "user.conf": f"{conf}\n"}
+    reading = read_conf(small_cell(tmp_path / "a", files, scenario="Server", benchmark=KEYED))
+    assert (reading.model if reading else None) == model
+    assert (reading.values() if reading else {}) == settings
+    for number, broken in enumerate(({"user.conf": conf}, ran("Server", (QPS, 5)), {**ran(""), "user.conf": conf})):
+        assert read_conf(small_cell(tmp_path / str(number), broken, scenario="Server", benchmark=KEYED)) is None
+
+
+def test_the_model_key_is_the_rounds_else_the_name_of_the_benchmark(tmp_path: Path) -> None:
+    files = {**ran("Server"), "user.conf": "*.*.min_duration = 1\n"}
+    for benchmark, official, model in (
+        (KEYED, "x", "resnet50"),
+        (rules(), "x", "x"),
+        (None, "y", "y"),
+        (None, "", "resnet"),
+    ):
+        reading = read_conf(small_cell(tmp_path, files, scenario="Server", benchmark=benchmark, official=official))
+        assert reading is not None
+        assert reading.model == model
+
+
+@pytest.mark.parametrize(
+    ("conf", "keys"),
+    [
+        ("a.b.c = 1", ("right", "a")),
+        ("right.b.c = 1", ("right",)),
+        ("a.b.c = 1\nright.b.c = 1", ("right",)),
+        ("a.b.c = 1\nd.b.c = 1", ("right",)),
+        ("*.b.c = 1", ("right",)),
+        ("*.b.c = 1\na.*.c = 1", ("right", "a")),
+        ("v1.5.b.c = 1", ("right", "v1.5")),
+        ("", ("right",)),
+    ],
+)
+def test_the_one_other_model_key_of_a_file_is_tried(conf: str, keys: tuple[str, ...]) -> None:
+    assert list_model_keys(parse_user_conf(f"{conf}\n".encode()), "right") == keys
+
+
+def test_values_are_read_in_the_units_of_specs() -> None:
+    conf = parse_user_conf(
+        b"*.*.target_qps = 2.50\n*.*.target_latency = 1.5\n*.*.min_duration = 7\n*.*.coalesce_queries = 2\n"
+        b"*.*.min_query_count = 9\n*.*.target_latency_percentile = 99.0\nm.*.min_duration = 8\n"
+        b"*.Server.max_async_queries = 1e999999999\n"
+    )
+    reading = read_settings(conf, "m", "Server")
+    assert reading.model == "m"
+    assert reading.values()["min_duration"] == 8
+    assert reading.values() | {"min_duration": 8} == reading.values()
+    found = read_settings(conf, "x", "Server").values()
+    known = {"target_qps": "2.5", "target_latency": 1_000_000, "min_duration": 7, "min_query_count": 9}
+    assert read_settings(conf, "x", "SingleStream").values()["target_latency"] == "1500000"
+    assert {name: value for name, value in found.items() if name in known} == known
+    assert found.get("coalesce_queries") is True
+    assert read_settings(conf, "m", "Server") is read_settings(conf, "m", "Server")
+    assert read_settings(conf, "m", "Offline") is not reading
+
+
+BUILT_IN = "which LoadGen logged; its built-in configuration has"
+BY_CODE = "because: set in the code of the SUT, or by another file"
+DEFAULTS = rules(values={"model_key": "resnet50", "target_qps": 1, "min_duration": "600000", "min_query_count": True})
+
+
+@pytest.mark.parametrize(
+    ("line", "files", "said"),
+    [
+        ((QPS, 5), {}, f"target_qps; wanted 5, {BUILT_IN} 1; beside {LOG}:2; {BY_CODE}"),
+        ((QPS, 1), {}, ""),
+        ((QPS, 5), {"user.conf": "*.*.target_qps = 5\n"}, ""),
+        ((QPS, 5), {"mlperf.conf": "*.*.target_qps = 5\n"}, ""),
+        (
+            (QPS, 5),
+            {"mlperf.conf": "resnet50.Offline.target_qps = 4\n*.*.target_qps = 5\n"},
+            f"target_qps; wanted 5, {BUILT_IN} 4; beside {LOG}:2; {BY_CODE}",
+        ),
+        (
+            ("effective_min_duration_ms", 5),
+            {},
+            f"min_duration; wanted 5, {BUILT_IN} 600000; beside {LOG}:2; {BY_CODE}",
+        ),
+        (("effective_max_duration_ms", 5), {}, f"max_duration; wanted 5, {BUILT_IN} 0; beside {LOG}:2; {BY_CODE}"),
+        (("effective_max_duration_ms", 0), {}, ""),
+        (
+            ("effective_max_query_count", 7),
+            {},
+            f"max_query_count; wanted 7, {BUILT_IN} 0; beside {LOG}:2; {BY_CODE}",
+        ),
+        (("requested_min_query_count", 7), {}, ""),  # whose default nobody states as a number
+        ((LATENCY, 7), {}, ""),
+    ],
+)
+def test_what_no_line_sets_is_what_loadgen_has_built_in(
+    tmp_path: Path, line: Line, files: dict[str, str], said: str
+) -> None:
+    given = {**ran("Offline", line), "user.conf": "", **files}
+    found = tell(verify_unexplained, tmp_path / "a", given, benchmark=DEFAULTS)
+    assert found == ([f"./user.conf: no line sets {said}"] if said else [])
+    assert not tell(verify_unexplained, tmp_path / "a", given, benchmark=None)
+    del given["user.conf"]
+    assert not tell(verify_unexplained, tmp_path / "b", given, benchmark=DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "key", "name"),
+    [
+        ("Server", QPS, "target_qps"),
+        ("Offline", QPS, "target_qps"),
+        ("SingleStream", LATENCY, "target_latency"),
+        ("MultiStream", "requested_multi_stream_expected_latency_ns", "target_latency"),
+    ],
+)
+def test_each_scenario_has_its_target(tmp_path: Path, scenario: str, key: str, name: str) -> None:
+    asked = rules(values={"model_key": "x", "target_qps": 1, "target_latency": 1})
+    lines = ((QPS, 5), (LATENCY, 5), ("requested_multi_stream_expected_latency_ns", 5))
+    files = {**ran(scenario, *lines), "user.conf": ""}
+    (said,) = tell(verify_unexplained, tmp_path, files, scenario=scenario, benchmark=asked)
+    assert f"no line sets {name}; wanted 5, " in said
+    assert f":{[line[0] for line in lines].index(key) + 2};" in said
+    conf = {**files, "user.conf": f"*.*.{name} = 4\n"}
+    reading = read_conf(small_cell(tmp_path / "b", conf, scenario=scenario, benchmark=asked))
+    target = read_target(reading)
+    assert target is not None
+    assert target.line.text == "4"
+    assert read_target(None) is None
+
+
+def test_a_file_that_loadgen_refuses_is_told_once_and_lines_without_effect_each(tmp_path: Path) -> None:
+    files = {"user.conf": "*.*.a=5\n*.*.b = 5 # x\n*.*.c = 5 # y\n*.*.d\n"}
+    refused = tell(verify_rejected, tmp_path / "a", files)
+    cause = "because: it is not the file that the run was started with, or none of it applied"
+    assert refused == [
+        "./user.conf:2: LoadGen refuses this file: a comment needs its own line; wanted a user.conf that LoadGen can "
+        f"read; {cause}"
+    ]
+    ignored = tell(verify_ignored, tmp_path / "a", files)
+    assert [line.partition(": ")[0] for line in ignored] == ["./user.conf:1", "./user.conf:4"]
+    assert ignored[0] == (
+        "./user.conf:1: LoadGen passes over this line: *.*.a=5 is ignored: blanks are needed around =; "
+        "wanted a line that has an effect"
+    )
+    for name, quiet in (("b", {"user.conf": "*.*.b = 5\n"}), ("c", {})):
+        assert not tell(verify_rejected, tmp_path / name, quiet)
+        assert not tell(verify_ignored, tmp_path / name, quiet)
+
+
+def test_seeds_of_a_copied_mlperf_conf_are_those_of_the_log(tmp_path: Path) -> None:
+    first, second = list(load_ruleset("v6.1").seeds())[:2]
+    logs = ran("Offline", (f"effective_{first}", 5), (f"effective_{second}", 6))
+    cause = "because: a copy of mlperf.conf from another round"
+    logged = "which LoadGen logged; beside"
+    for name, conf, said in (
+        (
+            "a",
+            f"\n*.*.{first} = 7\n*.*.{second} = 8\n",
+            [f"2: {first} 7; wanted 5, {logged} {LOG}:2"],
+        ),
+        (
+            "b",
+            f"*.*.{first} = 5\n*.*.{second} = 8\n",
+            [f"2: {second} 8; wanted 6, {logged} {LOG}:3"],
+        ),
+        ("c", f"*.*.{first} = 5\n*.*.{second} = 6\n", []),
+        ("d", f"*.Server.{first} = 7\nbert.*.{first} = 7\n", []),
+    ):
+        found = tell(verify_old_seeds, tmp_path / name, {**logs, "mlperf.conf": conf})
+        assert found == [f"./mlperf.conf:{line}; {cause}" for line in said]
+    unlogged = {**ran("Offline"), "mlperf.conf": f"*.*.{first} = 7\n"}
+    alone = {"mlperf.conf": f"*.*.{first} = 7\n"}
+    for name, files in (("e", unlogged), ("f", alone), ("g", logs)):
+        assert not tell(verify_old_seeds, tmp_path / name, files)
+
+
+def test_rules_of_user_conf_by_their_ids() -> None:
+    assert [(rule.id, check, "LoadGen" in rule.sources) for rule, check in CONF_RULES] == [
+        ("user-conf.contradicts", verify_contradicting, False),
+        ("user-conf.refused", verify_rejected, True),
+        ("user-conf.ignored", verify_ignored, True),
+        ("user-conf.unexplained", verify_unexplained, False),
+        ("user-conf.mlperf-conf", verify_old_seeds, False),
+    ]

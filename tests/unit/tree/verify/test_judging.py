@@ -1,0 +1,190 @@
+"""Verdicts taken again from the logs of a small cell, against what its verify files say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.judging import find_disagreements, find_empty_tests, read_answers
+from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, say, small_cell
+
+SPEED, ANSWERS, LOG = "verify_performance.txt", "verify_accuracy.txt", "mlperf_log_accuracy.json"
+SCORE = "result_samples_per_second"
+OTHER_LOGS = "because: the verification was made on other logs than those published here"
+
+
+def logs(folder: str, score: float = 100, same: bool = False, validity: str = "VALID") -> dict[str, str]:
+    """Both logs of an Offline run."""
+    lines = [
+        ("loadgen_version", "5.1 @ 0123456789"),
+        ("effective_scenario", "Offline"),
+        ("effective_test_mode", "PerformanceOnly"),
+        ("effective_performance_issue_same", same),
+        ("effective_performance_issue_unique", False),
+        ("early_stopping_met", True),
+        (SCORE, score),
+        ("result_validity", validity),
+    ]
+    summary = f"Scenario : Offline\nMode : PerformanceOnly\nSamples per second: {score}\nResult is : {validity}\n"
+    summary += (
+        f"performance_issue_unique : 0\nperformance_issue_same : {int(same)}\nNo errors encountered during test.\n"
+    )
+    return {f"{folder}/{DETAIL}": log(*lines), f"{folder}/{SUMMARY}": summary}
+
+
+def answers(values: Iterable[int]) -> str:
+    return json.dumps([{"seq_id": n, "qsl_idx": n, "data": struct.pack("<i", a).hex()} for n, a in enumerate(values)])
+
+
+def told(root: Path, files: Mapping[str, str], **options: Any) -> list[str]:
+    return say(find_disagreements(small_cell(root, files, **options)))
+
+
+PASSED = "reference score = 100\ntest score = 100\nTEST PASS\n"
+GOOD = {**logs(RUN), **logs(f"TEST04/{RUN}", same=True), f"TEST04/{SPEED}": PASSED}
+
+
+def test_a_verdict_that_its_logs_bear_out_is_believed(tmp_path: Path) -> None:
+    assert told(tmp_path / "a", GOOD) == []
+    fast = {**GOOD, **logs(f"TEST04/{RUN}", 150, same=True), f"TEST04/{SPEED}": "TEST FAIL\n"}
+    assert told(tmp_path / "b", fast) == []
+
+
+def test_a_pass_that_its_logs_deny_is_an_error_at_its_line(tmp_path: Path) -> None:
+    (said,) = told(tmp_path / "a", {**GOOD, **logs(f"TEST04/{RUN}", 150, same=True)})
+    assert said.startswith(f"./TEST04/{SPEED}:3: TEST PASS; wanted a failure, as the logs of TEST04 say: ")
+    assert "+50.00 %" in said
+    assert said.endswith(
+        f"; {OTHER_LOGS}; to mend: run the verification of TEST04 again on the published logs; "
+        "where it fails, repeat TEST04"
+    )
+    invalid = {**GOOD, **logs(RUN, validity="INVALID"), **logs(f"TEST04/{RUN}", same=True, validity="INVALID")}
+    (both,) = told(tmp_path / "b", invalid)
+    reasons = both.partition("say: ")[2].partition(f"; {OTHER_LOGS}")[0].split("; ")
+    assert reasons == ["the performance run is INVALID, not VALID", "the audit run is INVALID, not VALID"]
+
+
+def test_a_failure_that_its_logs_deny_is_a_warning_at_its_line(tmp_path: Path) -> None:
+    for number, (text, line) in enumerate((("x\n  TEST FAIL\n", ":2"), ("nothing\n", ""))):
+        (said,) = told(tmp_path / str(number), {**GOOD, f"TEST04/{SPEED}": text})
+        assert said.startswith(f"warning ./TEST04/{SPEED}{line}: no TEST PASS; wanted TEST PASS: ")
+        figures = said.partition("TEST PASS: ")[2].partition("; because")[0]
+        assert figures
+        assert all(len(figure.split(" ", 1)) == 2 for figure in figures.split(", "))
+        assert said.endswith(
+            "; because: the verification did not come to its end, or was made on other logs; "
+            "to mend: run the verification of TEST04 again on the published logs"
+        )
+
+
+@pytest.mark.parametrize("missing", [f"{RUN}/{SUMMARY}", f"TEST04/{RUN}/{SUMMARY}", f"TEST04/{SPEED}"])
+def test_nobody_judges_without_the_logs(tmp_path: Path, missing: str) -> None:
+    wrong = {**GOOD, **logs(f"TEST04/{RUN}", 150, same=True)}
+    assert told(tmp_path / "a", {path: text for path, text in wrong.items() if path != missing}) == []
+    assert len(told(tmp_path / "b", wrong)) == 1
+
+
+def test_the_two_runs_of_an_older_test_are_those_that_are_compared(tmp_path: Path) -> None:
+    """Not the performance run, which is slower than both."""
+    files = {**logs(RUN, 10), **logs(f"TEST04-A/{RUN}"), **logs(f"TEST04-B/{RUN}", 150, same=True)}
+    files = {
+        path: text.replace('issue_unique", "value": false', 'issue_unique", "value": true')
+        for path, text in files.items()
+    }
+    files = {path: text.replace("issue_unique : 0", "issue_unique : 1") for path, text in files.items()}
+    (said,) = told(tmp_path, {**files, f"TEST04-A/{SPEED}": "TEST PASS\n"})
+    assert said.startswith(f"./TEST04-A/{SPEED}:1: TEST PASS; wanted a failure, as the logs of TEST04-A say: ")
+    assert "faster" in said
+    alone = {path: text for path, text in files.items() if "TEST04-B" not in path}
+    assert told(tmp_path / "alone", {**alone, f"TEST04-A/{SPEED}": "TEST PASS\n"}) == []
+
+
+def answered(accuracy: str, test: str) -> dict[str, str]:
+    files = {**logs(RUN), **logs("accuracy"), **logs(f"TEST01/{RUN}"), f"TEST01/{ANSWERS}": "TEST PASS\n"}
+    return {**files, f"accuracy/{LOG}": accuracy, f"TEST01/accuracy/{LOG}": test}
+
+
+def test_answers_are_compared_where_all_of_both_are_there(tmp_path: Path) -> None:
+    lie = answered(answers([1, 2, 3]), answers([1, 2, 700]))
+    (said,) = told(tmp_path / "a", lie)
+    assert said.startswith(f"./TEST01/{ANSWERS}:1: TEST PASS; wanted a failure, as the logs of TEST01 say: ")
+    assert "1 of 3 answers differ" in said
+    assert told(tmp_path / "b", answered(answers([1, 2, 3]), answers([1, 2, 3]))) == []
+    cut = lie | {f"accuracy/{LOG}": "[\n\n...\n\n]"}
+    assert told(tmp_path / "c", cut) == []
+
+
+def test_answers_are_looked_up_in_the_archive(tmp_path: Path) -> None:
+    whole = answers([1, 2, 3])
+    digest = hashlib.sha256(whole.encode()).hexdigest()
+    (tmp_path / "original").write_text(whole)
+    cut = {f"accuracy/{LOG}": "[\n\n...\n\n]", "accuracy/accuracy.txt": f"hash={digest.upper()}\n"}
+    files = answered(whole, answers([1, 2, 700])) | cut
+
+    def find(name: str) -> Path | None:
+        return tmp_path / "original" if name == digest else None
+
+    (said,) = told(tmp_path / "a", files, original=find)
+    assert "1 of 3 answers differ" in said
+    assert told(tmp_path / "a", files, original=lambda _: None) == []
+
+    def read(view: CellView) -> list[bytes] | None:
+        given = read_answers(view, view.files.accuracy.folder)
+        return None if given is None else [*given()]
+
+    assert read(small_cell(tmp_path / "a", files, original=find)) == [whole.encode()]
+    assert read(small_cell(tmp_path / "a", files)) is None
+    hashless = {path: text for path, text in files.items() if not path.endswith(".txt")}
+    assert read(small_cell(tmp_path / "b", hashless, original=find)) is None
+    assert read(small_cell(tmp_path / "c", {f"accuracy/{LOG}": "[ 1,\n2 ]"})) == [b"[ 1,", b"2 ]"]
+
+
+COMPLETE = (
+    "First token check pass: Skipped\nEOS check pass: True\nSample length check pass: True\n"
+    "TEST06 verification complete\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "empty"),
+    [
+        pytest.param("[\n]\n", True, id="empty"),
+        pytest.param("[" + " " * 62 + "]", True, id="64 bytes"),
+        pytest.param("[" + " " * 63 + "]", False, id="65 bytes"),
+        pytest.param(None, False, id="no log"),
+    ],
+)
+def test_a_pass_over_no_answers_is_told_of_a_log_that_holds_none(tmp_path: Path, text: str | None, empty: bool) -> None:
+    files = {f"TEST06/{ANSWERS}": COMPLETE, **({f"TEST06/accuracy/{LOG}": text} if text is not None else {})}
+    view = small_cell(tmp_path, files, official="llama3.1-8b")
+    assert say(find_empty_tests(view)) == [
+        f"./TEST06/{ANSWERS}: a pass of TEST06 over no answers; wanted those to the samples that the test logs; "
+        f"beside ./TEST06/accuracy/{LOG}; because: the test's log of answers was left empty, with which the script "
+        "finds nothing wrong; to mend: repeat TEST06 so that its answers are logged, and run the verification on them"
+        for _ in range(empty)
+    ]
+    assert say(find_disagreements(view)) == []
+
+
+def test_a_failure_over_no_answers_is_no_pass(tmp_path: Path) -> None:
+    files = {f"TEST06/{ANSWERS}": COMPLETE.replace("True", "False"), f"TEST06/accuracy/{LOG}": "[\n]\n"}
+    assert not list(find_empty_tests(small_cell(tmp_path, files, official="llama3.1-8b")))
+
+
+def test_tokens_are_counted_again(tmp_path: Path) -> None:
+    def find(name: str, count: int) -> list[str]:
+        data = struct.pack("<3i", 5, 6, 2).hex()
+        entries = [{"seq_id": 0, "qsl_idx": 0, "data": data, "token_count": count}]
+        files = {f"TEST06/{ANSWERS}": COMPLETE, f"TEST06/accuracy/{LOG}": json.dumps(entries), **logs(f"TEST06/{RUN}")}
+        return told(tmp_path / name, files, official="llama3.1-8b")
+
+    assert find("a", 3) == []
+    (said,) = find("b", 4)
+    assert "sample 0 has 3 tokens, and 4 were reported" in said

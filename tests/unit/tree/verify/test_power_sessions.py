@@ -1,0 +1,190 @@
+"""What is said of a power session, word for word: cells of a few small files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.tree.check.demands import Complaints
+from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.power import verify_digests, verify_sessions, verify_stated_once, verify_times
+from tests.unit.tree.small_cells import DETAIL, RUN, log, say, small_cell
+
+SAMPLES, LOG = "run_1/spl.txt", f"run_1/{DETAIL}"
+CLIENT, SERVER = "./performance/power/client.json", "./performance/power/server.json"
+
+
+def sha(text: str) -> str:
+    return hashlib.sha1(text.encode()).hexdigest()
+
+
+def document(results: object, **more: object) -> str:
+    """session_name on the second line, uuid on the third, results on the fourth."""
+    return json.dumps({"session_name": "s", "uuid": "u", "results": results, **more}, indent=1)
+
+
+def files(**changed: str | None) -> dict[str, str]:
+    """By their names in the power folder and that of the samples; None leaves one out."""
+    found: dict[str, str | None] = {
+        "client": document({LOG: "00"}),
+        "server": document({SAMPLES: sha("x")}),
+        "samples": "x",
+        **changed,
+    }
+    paths = {"client": CLIENT, "server": SERVER, "samples": f"./performance/{SAMPLES}"}
+    return {paths[name][2:]: text for name, text in found.items() if text is not None}
+
+
+def tell(check: Callable[[CellView], Complaints], root: Path, texts: Mapping[str, str]) -> list[str]:
+    return say(check(small_cell(root, texts)))
+
+
+WROTE = "wanted what client and director wrote of their session"
+OTHER = "than client.json; wanted one session of client and director"
+UNLISTED = (
+    f"{{}}: {SAMPLES} or the logs are not listed; wanted the SHA-1 of each file that the session left; beside {{}}; "
+    "because: a session that did not come to its end, or an edited file"
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, []),
+        ({"client": None}, [f"{CLIENT}: no such file; {WROTE}"]),
+        ({"server": None}, [f"{SERVER}: no such file; {WROTE}"]),
+        (
+            {"server": document({SAMPLES: "00"}, session_name="t")},
+            [f"{SERVER}:2: another session_name {OTHER}; beside {CLIENT}:2; because: a file of another session"],
+        ),
+        (
+            {"client": document({LOG: "00"}, uuid="v", session_name="s")},
+            [f"{SERVER}:3: another uuid {OTHER}; beside {CLIENT}:3; because: a file of another session"],
+        ),
+        (
+            {"client": document({LOG: "00"}, uuid="v", session_name="t")},
+            [f"{SERVER}:2: another session_name {OTHER}; beside {CLIENT}:2; because: a file of another session"],
+        ),
+        ({"server": document({LOG: "00"})}, [UNLISTED.format(f"{SERVER}:4", f"{CLIENT}:4")]),
+        ({"server": document({SAMPLES: 5})}, [UNLISTED.format(f"{SERVER}:4", f"{CLIENT}:4")]),
+        ({"client": document({})}, [UNLISTED.format(f"{SERVER}:4", f"{CLIENT}:4")]),
+        ({"client": document({"other/x": "00"})}, [UNLISTED.format(f"{SERVER}:4", f"{CLIENT}:4")]),
+        ({"client": document({f"ranging/{'x' * 81}": "00"})}, [UNLISTED.format(f"{SERVER}:4", f"{CLIENT}:4")]),
+        ({"client": document({f"power/{'x' * 80}": "00"})}, []),
+        ({"server": document({SAMPLES.replace("/", "\\"): "00"})}, []),
+        (
+            {"samples": None},
+            [
+                f"./performance/{SAMPLES}: no samples; wanted those that the session lists; beside {SERVER}:4; "
+                "because: a file that was left out"
+            ],
+        ),
+    ],
+)
+def test_client_and_director_tell_of_one_session(
+    tmp_path: Path, changed: dict[str, str | None], said: list[str]
+) -> None:
+    assert tell(verify_sessions, tmp_path, files(**changed)) == said
+
+
+def test_a_side_that_cannot_be_read_is_told_at_its_line(tmp_path: Path) -> None:
+    (said,) = tell(verify_sessions, tmp_path / "a", files(client='{\n"a": '))
+    assert said.startswith(f"{CLIENT}:2: ")
+    assert said.endswith(f"; {WROTE}")
+    assert not tell(verify_sessions, tmp_path / "b", {f"performance/{SAMPLES}": "x"})
+
+
+def test_names_with_two_values_are_asked_about_on_both_sides(tmp_path: Path) -> None:
+    twice = '{"a": 1,\n"a": 2}'
+    found = tell(verify_stated_once, tmp_path, files(client=twice, server=twice))
+    assert [line.partition("a 1")[0] for line in found] == [f"{CLIENT}:1: ", f"{SERVER}:1: "]
+
+
+def test_each_file_that_a_session_lists_has_its_digest(tmp_path: Path) -> None:
+    client = json.dumps({"results": {LOG: sha("a\nb\n"), "power/none": "00"}})
+    right = files(client=client, server=document({SAMPLES: sha("x").upper(), "ranging/spl.txt": sha("y\r\nz\r\n")}))
+    right |= {f"performance/{LOG}": "a\r\nb\r\n", "performance/ranging/spl.txt": "y\nz\n"}
+    assert tell(verify_digests, tmp_path / "a", right) == []
+    wrong = right | {f"performance/{LOG}": "c", f"performance/{SAMPLES}": "d"}
+    assert tell(verify_digests, tmp_path / "b", wrong) == [
+        f"./performance/{path}: SHA-1 {sha(text)[:12]}…; wanted {wanted[:12]}…, as the session lists it; "
+        f"beside {read}; because: a file of another session, or one that was edited"
+        for path, text, wanted, read in (
+            (LOG, "c", sha("a\nb\n"), f"{CLIENT}:1"),
+            (SAMPLES, "d", sha("x").upper(), f"{SERVER}:5"),
+        )
+    ]
+    assert tell(verify_digests, tmp_path / "c", {f"performance/{LOG}": "c"}) == []
+
+
+BEGAN, ENDED = "01-02-2026 10:00:30.000", "01-02-2026 10:05:10.000"
+
+
+def sampled(*minutes: str, day: str = "01-02-2026") -> str:
+    return "".join(f"Time,{day} {minute}:20.5,Watts,1,V\n" for minute in minutes)
+
+
+ALL = ("10:01", "10:02", "10:03", "10:04")
+LATER, EARLIER = ([each.replace("10:", hour) for each in ALL] for hour in ("11:", "09:"))
+
+
+def timed(root: Path, samples: str, timezone: object = None, began: str = BEGAN, ended: str = ENDED) -> list[str]:
+    told = log(("a", 1), ("power_begin", began), ("power_end", ended))
+    more = {} if timezone is None else {"timezone": timezone}
+    texts = files(samples=samples, client=document({LOG: "00"}, **more)) | {f"{RUN}/{DETAIL}": told}
+    return tell(verify_times, root, texts)
+
+
+NONE = (
+    f"./performance/{SAMPLES}: no sample of the run; wanted samples from {BEGAN} to {ENDED}; "
+    f"beside ./{RUN}/{DETAIL}:2; because: samples of another session"
+)
+
+
+def lacking(count: int) -> str:
+    return (
+        f"warning ./performance/{SAMPLES}: no sample in {count} of the run's minutes; wanted samples from {BEGAN} to "
+        f"{ENDED}; beside ./{RUN}/{DETAIL}:2; because: samples that were lost or removed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("samples", "timezone", "said"),
+    [
+        pytest.param(sampled(*ALL), None, [], id="each minute"),
+        pytest.param(sampled("10:00", *ALL, "10:05"), None, [], id="those at the ends too"),
+        pytest.param(sampled(*ALL[1:]), None, [lacking(1)], id="all but the first"),
+        pytest.param(sampled(*ALL[:-1]), None, [lacking(1)], id="all but the last"),
+        pytest.param(sampled("10:00"), None, [lacking(4)], id="the first alone"),
+        pytest.param(sampled("10:05"), None, [lacking(4)], id="the last alone"),
+        pytest.param(sampled("09:59", "10:06"), None, [NONE], id="none"),
+        pytest.param(sampled(*ALL, day="02-01-2026"), None, [NONE], id="of another day"),
+        pytest.param(" " + sampled("10:03"), None, [NONE], id="not at the beginning of a line"),
+        pytest.param(sampled(*LATER), 3600, [], id="an hour later"),
+        pytest.param(sampled(*EARLIER), 3600, [], id="an hour earlier"),
+        pytest.param(sampled(*LATER), "3600", [NONE], id="in words"),
+        pytest.param(sampled(*ALL, day="01-03-2026"), 86_400, [], id="a day later"),
+        pytest.param(sampled(*LATER, day="01-03-2026"), 90_000, [NONE], id="more"),
+        pytest.param(sampled(*ALL), 3600, [], id="in UTC"),
+        pytest.param("", None, [], id="empty"),
+    ],
+)
+def test_samples_are_of_the_minutes_of_the_run(tmp_path: Path, samples: str, timezone: object, said: list[str]) -> None:
+    assert timed(tmp_path, samples, timezone) == said
+
+
+def test_a_run_without_a_time_says_nothing_of_its_samples(tmp_path: Path) -> None:
+    other = sampled("12:00")
+    assert len(timed(tmp_path / "a", other)) == 1
+    for number, (began, ended) in enumerate(((ENDED, BEGAN), ("x", ENDED), ("01-02-1989 10:00:30.000", ENDED))):
+        assert timed(tmp_path / str(number), other, began=began, ended=ended) == []
+    assert timed(tmp_path / "b", other, began="01-01-1990 00:00:00.000", ended="01-01-1990 00:05:00.000")
+    unmeasured: dict[str, Any] = {f"performance/{SAMPLES}": other}
+    unmeasured[f"{RUN}/{DETAIL}"] = log(("power_begin", BEGAN), ("power_end", ENDED))
+    assert tell(verify_times, tmp_path / "c", unmeasured) == []
+    assert tell(verify_times, tmp_path / "d", files(samples=other)) == []

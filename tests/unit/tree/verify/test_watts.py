@@ -1,0 +1,231 @@
+"""Samples of an analyzer against what its daemon counted and against each other, sample by sample."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.tree.verify.watts import (
+    WATTS_CONTRADICTIONS,
+    Samples,
+    read_samples,
+    read_watts,
+    verify_products,
+    verify_watts,
+)
+from tests.unit.tree.small_cells import say, small_cell
+
+TESTING, RANGING, SERVER = "performance/run_1/spl.txt", "performance/ranging/spl.txt", "performance/power/server.json"
+DAEMON = "performance/power/ptd_logs.txt"
+
+
+def sample(*parts: tuple[object, ...]) -> str:
+    """Watts, volts, amperes and factor of the whole and of each channel."""
+    texts = [
+        ",".join(f"{name},{value}" for name, value in zip(("Watts", "Volts", "Amps", "PF"), part, strict=True))
+        for part in parts
+    ]
+    channels = "".join(f",Ch{number},{text}" for number, text in enumerate(texts[1:], start=1))
+    return f"Time,01-02-2026 10:00:00.5,{texts[0]},Mark,m{channels}\n"
+
+
+def plain(*watts: object) -> str:
+    return "".join(sample((each, each, 1, 1)) for each in watts)
+
+
+def answer(mean: str, least: str, most: str, total: int, valid: int) -> str:
+    return f"Watts,{mean},{least},{most},{total},0,{valid}"
+
+
+def session(*messages: tuple[str, str]) -> str:
+    """The messages are on the second line."""
+    return '{\n"ptd_messages": ' + json.dumps([{"cmd": cmd, "reply": reply} for cmd, reply in messages]) + "}"
+
+
+COUNTED = answer("20.0", "10.0", "30.0", 3, 3)
+GO = ("Go,1000,0,run_testing", "OK")
+EDITED = (
+    "as the analyzer's daemon counted; beside ./performance/power/server.json:2; "
+    "because: samples that were edited, or of another session"
+)
+
+
+def tell(root: Path, samples: str | None, *messages: tuple[str, str], log: str = "", file: str = TESTING) -> list[str]:
+    files = {
+        SERVER: session(*messages),
+        **({file: samples} if samples is not None else {}),
+        **({DAEMON: log} if log else {}),
+    }
+    return say(verify_watts(small_cell(root, {path: text for path, text in files.items() if text is not None})))
+
+
+@pytest.mark.parametrize(
+    ("samples", "counted", "said"),
+    [
+        (plain(10, 20, 30), COUNTED, ""),
+        (plain(10, 20, 30, 99, 99), COUNTED, ""),
+        (plain(10, 20, 30.0009), COUNTED, "a mean of 20.0003 W over 3 samples; wanted 20 W, "),
+        (plain(10, 20.0005, 30), COUNTED, ""),
+        (plain(10, 20.0007, 30), COUNTED, "a mean of 20.0002 W over 3 samples; wanted 20 W, "),
+        (plain(10, 19.9993, 30), COUNTED, "a mean of 19.9998 W over 3 samples; wanted 20 W, "),
+        (plain(9.9, 20.1, 30), COUNTED, "at least 9.9 W in 3 samples; wanted 10 W, "),
+        (plain(10.1, 19.9, 30), COUNTED, "at least 10.1 W in 3 samples; wanted 10 W, "),
+        (plain(10, 19.9, 30.1), COUNTED, "at most 30.1 W in 3 samples; wanted 30 W, "),
+        (plain(10, 20.1, 29.9), COUNTED, "at most 29.9 W in 3 samples; wanted 30 W, "),
+        (plain(10, 19.9999, 30.0001), COUNTED, ""),
+        (plain(10, 30), COUNTED, "2 samples, 2 of them above 0 W; wanted 3 and 3, "),
+        (plain(10, 0, 30), COUNTED, "3 samples, 2 of them above 0 W; wanted 3 and 3, "),
+        (plain(10, -1, 30), answer("20.0", "10.0", "30.0", 3, 2), ""),
+        (plain(0, 0), answer("7.0", "7.0", "7.0", 2, 0), ""),
+        (plain(0.5, 0), answer("0.5", "0.5", "0.5", 2, 1), ""),
+        ("", COUNTED, ""),
+        (None, COUNTED, ""),
+    ],
+)
+def test_an_answer_is_of_the_samples_that_are_published(
+    tmp_path: Path, samples: str | None, counted: str, said: str
+) -> None:
+    mild = "warning " if "samples, " in said else ""
+    wanted = [f"{mild}./{TESTING}: {said}{EDITED}"] if said else []
+    assert tell(tmp_path / "a", samples, GO, ("Watts", counted)) == wanted
+    ranging = ("Go,1000,0,run_ranging", "OK"), ("Watts", counted), GO, ("Watts", answer("1.0", "1.0", "1.0", 0, 0))
+    found = tell(tmp_path / "b", samples, *ranging, file=RANGING)
+    assert found == [line.replace(TESTING, RANGING) for line in wanted]
+
+
+NOTHING = (
+    "warning ./performance/power/server.json: no answer of what the analyzer measured; wanted those that the kit asks "
+    "for before it stops a phase; because: a session of another kit, or messages that were taken out"
+)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [GO],
+        [("Watts", COUNTED)],
+        [GO, ("watts", COUNTED)],
+        [GO, ("Watts", COUNTED[:-2])],
+        [GO, ("Watts", COUNTED + ",1")],
+        [GO, ("Watts", COUNTED.replace("20.0", "20"))],
+        [("Go,1000,0,run_other", "OK"), ("Watts", COUNTED)],
+        [("Went,1000,0,run_testing", "OK"), ("Watts", COUNTED)],
+        [("Go,1000,0,run_ranging", "OK"), ("Watts", COUNTED)],
+    ],
+)
+def test_a_session_without_an_answer_is_asked_about(tmp_path: Path, messages: list[tuple[str, str]]) -> None:
+    assert tell(tmp_path, plain(10, 20, 30), *messages) == [NOTHING]
+
+
+def test_nothing_is_asked_where_no_power_was_measured(tmp_path: Path) -> None:
+    assert not list(verify_watts(small_cell(tmp_path / "a", {TESTING: plain(1)})))
+    assert not list(verify_watts(small_cell(tmp_path / "b", {TESTING: plain(1), SERVER: "["})))
+    odd = '{"ptd_messages": [7, {"cmd": 7}, {"reply": "x"}]}'
+    assert say(verify_watts(small_cell(tmp_path / "c", {SERVER: odd}))) == [NOTHING]
+
+
+def test_the_daemons_log_has_no_answer_that_the_director_was_not_given(tmp_path: Path) -> None:
+    sent = "x Response to client sent: "
+    samples, given = plain(10, 20, 30), (GO, ("Watts", COUNTED))
+    strange = answer("20.0", "10.0", "31.0", 3, 3)
+    said = (
+        f"./{DAEMON}: the answer {{}}; wanted those alone that the director was given; "
+        "beside ./performance/power/server.json:2; because: answers that were edited, or of another session"
+    )
+    assert tell(tmp_path / "a", samples, *given, log=f"{sent}{COUNTED}\r\n") == []
+    assert tell(tmp_path / "b", samples, *given, log=f"{sent}{strange}\n{sent}{COUNTED}\n") == [said.format(strange)]
+    assert tell(tmp_path / "c", samples, *given, log=f"{sent}{COUNTED}\n{sent}{COUNTED}\n") == [said.format(COUNTED)]
+    assert tell(tmp_path / "d", samples, *given, log=f"{sent}Watts,1.0\n") == []
+    assert tell(tmp_path / "e", samples, GO, log=f"{sent}{strange}\n") == [NOTHING]
+
+
+WHOLE = (10, 5, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "watts", "denied"),
+    [
+        pytest.param(sample(WHOLE), [10], [], id="honest"),
+        pytest.param(sample((10.1, 5, 2, 1)), [10.1], [], id="near"),
+        pytest.param(sample((10.11, 5, 2, 1)), [10.11], ["1.01 times"], id="more"),
+        pytest.param(sample((9.9, 5, 2, 1)), [9.9], [], id="near below"),
+        pytest.param(sample((9.89, 5, 2, 1)), [9.89], ["0.989 times"], id="less"),
+        pytest.param(sample((20, 1, 1, 1), WHOLE, WHOLE), [20], [], id="of channels"),
+        pytest.param(sample((20.21, 1, 1, 1), WHOLE, WHOLE), [20.21], ["1.01 sum"], id="of channels that are less"),
+        pytest.param(sample((19.79, 1, 1, 1), WHOLE, WHOLE), [19.79], ["0.989 sum"], id="of channels that are more"),
+        pytest.param(sample((20, 1, 1, 1), WHOLE, (10, 5, 4, 1)), [20], ["0.667 times"], id="of a channel"),
+        pytest.param(sample((20, 1, 1, 1), (10, 5, 4, 0.5), (10, 5, 2, 1)), [20], [], id="of its own factor"),
+        pytest.param(sample((10, 1, 1, 1), WHOLE, (0, -1, -1, -1)), [10], [], id="of a channel that measured nothing"),
+        pytest.param(sample((10, 1, 1, 1), (0, -1, -1, -1), WHOLE), [10], [], id="of a first one that did"),
+        pytest.param(sample((5, 1, 1, 1), (0, 1, 1, 1)), [5], [], id="of nothing"),
+        pytest.param(sample((-5, 1, 1, 1), WHOLE), [-5], [], id="below nothing"),
+        pytest.param(sample((30, 1, 1, 1), WHOLE, (20, -1, 1, 1)), [30], [], id="of volts that are not valid"),
+        pytest.param(sample((0, 5, 2, 1)) + sample((20, 5, 2, 1)), [0, 20], ["2 times"], id="beside one of nothing"),
+        pytest.param(sample(("010", "5", "2", "1")), [10], [], id="zeros in front"),
+        pytest.param(sample(WHOLE) + sample((20, 1, 1, 1), WHOLE, WHOLE), None, [], id="two kinds"),
+        pytest.param(sample((20, 1, 1, 1), WHOLE, WHOLE) + sample((90, 5, 2, 1)), None, ["3.67 times"], id="edited"),
+        pytest.param(sample(WHOLE).replace("\n", "\r\n"), None, [], id="other line ends"),
+        pytest.param("nothing\n", None, [], id="none"),
+        pytest.param("", None, [], id="empty"),
+    ],
+)
+def test_watts_are_those_of_volts_amperes_and_factor(text: str, watts: list[float] | None, denied: list[str]) -> None:
+    found = read_samples(text.encode())
+    said = {
+        "times": ("what volts, amperes and power factor give", "their product"),
+        "sum": ("the watts of the channels", "their sum"),
+    }
+    wanted = [(amount, said[kind]) for amount, kind in map(str.split, denied)]
+    assert found.watts == watts
+    assert found.denied == tuple((f"{amount} times {of}", by) for amount, (of, by) in wanted)
+
+
+def test_samples_of_many_bytes_are_read_as_those_of_few() -> None:
+    text = (sample(WHOLE) * 70_000).encode()
+    assert len(text) > 4 << 20
+    found = read_samples(text)
+    assert isinstance(found, Samples)
+    assert (found.watts, found.denied) == ([10.0] * 70_000, ())
+
+
+@pytest.mark.parametrize(
+    ("line", "watts"),
+    [
+        ("Time,x,Watts,7.5,Volts,1", [7.5]),
+        ("Time,x,Watts,-7,Volts", [-7]),
+        ("Time,x,Watts,7", []),
+        (" Time,x,Watts,7,V", []),
+        ("Time,x,y,Watts,7,V", []),
+        ("Time,,Watts,7,V", []),
+        ("Time,x,Watts,7.,V", []),
+        (f"Time,{'x' * 40},Watts,7,V", [7]),
+        (f"Time,{'x' * 41},Watts,7,V", []),
+        (f"Time,x,Watts,{'7' * 10},V", []),
+    ],
+)
+def test_watts_stand_behind_the_time(line: str, watts: list[float]) -> None:
+    assert read_watts(f"{line}\nTime,x,Watts,1,V\n".encode()) == [*watts, 1]
+
+
+def test_products_are_told_of_each_file_of_a_session(tmp_path: Path) -> None:
+    lie = sample((5, 5, 2, 1))
+    found = "0.5 times what volts, amperes and power factor give; wanted their product"
+    cause = "because: samples whose watts alone were edited"
+    files: dict[str, Any] = {SERVER: "{}", TESTING: lie, RANGING: lie}
+    both = [f"./{file}: {found}; {cause}" for file in (RANGING, TESTING)]
+    assert say(verify_products(small_cell(tmp_path / "a", files))) == both
+    assert say(verify_products(small_cell(tmp_path / "b", {**files, RANGING: sample(WHOLE)}))) == both[1:]
+    assert not list(verify_products(small_cell(tmp_path / "c", {TESTING: lie, RANGING: lie})))
+    several = lie.replace(",Mark", ",Analyzer1,Mark")
+    assert say(verify_products(small_cell(tmp_path / "d", {**files, TESTING: several}))) == both[:1]
+
+
+def test_rules_of_watts_by_their_ids() -> None:
+    assert [(rule.id, check) for rule, check in WATTS_CONTRADICTIONS] == [
+        ("power.watts", verify_watts),
+        ("power.products", verify_products),
+    ]

@@ -242,7 +242,7 @@ BACKENDS: dict[str, BackendFacts] = {
         run={
             **CUDA_RUN,
             "prefer_nhwc": Option("flag", True, "convolutions compute channels last"),
-            "cuda_graphs": Option("flag", False, "launch a batch as one captured graph; no part of it on the host"),
+            "capture": Option("flag", False, "cuda_graphs captures batches; no part of the model may be on the host"),
             "fused_bias": Option("flag", False, "convolutions add their bias, by kernels made while loading"),
             "tf32": TENSORRT_ENGINE["tf32"],
             "convolution_search": Option(

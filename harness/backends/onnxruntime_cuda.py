@@ -99,7 +99,7 @@ class LoadedModel:
         self._engine, self._path = engine, plan.require_engine("ONNX Runtime") / engine.file
         self._options, self._device = plan.options, device
         self._sessions: dict[tuple[int, int], Any] = {}
-        self.capturable = bool(plan.options.get("cuda_graphs", False))
+        self.capturable = bool(plan.options.get("capture", False))
         self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
         if plan.scenario in ("Server", "Offline"):
             # It plans its convolutions again whenever the shape of a batch changes, which takes longer than padding.
@@ -199,7 +199,7 @@ class BoundModel:
 def _problem(error: Exception, what: str) -> Exception:
     text = str(error)
     if "graph capture feature" in text:
-        return HarnessError(f"{what} as a CUDA graph: {text}", "backend", "set run.options.cuda_graphs: false")
+        return HarnessError(f"{what} as a CUDA graph: {text}", "backend", "set run.options.capture: false")
     if "out of memory" in text.lower() or "Failed to allocate memory" in text:
         return DeviceMemoryError("CUDA_ERROR_OUT_OF_MEMORY", text.splitlines()[0])
     return HarnessError(

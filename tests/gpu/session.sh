@@ -7,7 +7,7 @@
 #   tests     right or wrong: outputs, faults, whole passes            (about 4 minutes)
 #   ceiling   the pipeline without an engine against LoadGen alone     (about 1 minute)
 #   SHAPE     resnet-fp16, resnet-int8, bert-fp16, unet3d-fp16, retinanet-fp16: engine and figures  (3 to 9 minutes each); $BATCH replaces its batch
-#   ort       the figures of resnet-fp16 by ONNX Runtime's CUDA provider; $RUN_OPTIONS, such as {"fused_bias": true, "cuda_graphs": true}   (2 to 5 minutes)
+#   ort       the figures of resnet-fp16 by ONNX Runtime's CUDA provider; $RUN_OPTIONS, such as {"fused_bias": true, "capture": true}   (2 to 5 minutes)
 #   torch-SHAPE  those of SHAPE by the PyTorch backend; torch-tests: its outputs   (3 minutes each)
 #   language-SHAPE  vLLM: Offline over LLM.generate, a server over HTTP, Server in the process; $LANGUAGE_OPTIONS, as of
 #             tests.gpu.language, such as --seconds 90   (15 minutes each)

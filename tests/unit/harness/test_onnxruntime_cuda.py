@@ -145,7 +145,7 @@ def bind(found: onnxruntime_cuda.LoadedModel) -> onnxruntime_cuda.BoundModel:
         ("fp16", {}, "fuse_conv_bias", None),
         ("fp16", {"fused_bias": True}, "fuse_conv_bias", "1"),
         ("fp16", {}, "enable_cuda_graph", None),
-        ("fp16", {"cuda_graphs": True}, "enable_cuda_graph", "1"),
+        ("fp16", {"capture": True}, "enable_cuda_graph", "1"),
     ],
 )
 def test_a_session_is_opened_as_the_run_says(
@@ -165,7 +165,7 @@ def test_a_session_is_opened_as_the_run_says(
 def test_each_size_that_is_captured_has_a_session_of_its_own(
     graphs: bool, sessions: int, model: Path, tmp_path: Path, opened: list[Opened]
 ) -> None:
-    found = loaded(model, tmp_path, cuda_graphs=graphs)
+    found = loaded(model, tmp_path, capture=graphs)
     assert found.capturable is graphs
     bound = bind(found)
     for size in (1, 4, 1):
@@ -176,7 +176,7 @@ def test_each_size_that_is_captured_has_a_session_of_its_own(
 
 
 def test_memory_is_planned_before_a_batch_is_captured(model: Path, tmp_path: Path, opened: list[Opened]) -> None:
-    bind(loaded(model, tmp_path, cuda_graphs=True)).prepare(4)
+    bind(loaded(model, tmp_path, capture=True)).prepare(4)
     assert len(opened[0].ran) >= 2
 
 
@@ -188,5 +188,5 @@ def test_a_model_that_no_graph_can_capture_is_refused_with_what_to_set(
 
     monkeypatch.setattr(ort, "InferenceSession", refuse)
     with pytest.raises(HarnessError, match="as a CUDA graph") as caught:
-        bind(loaded(model, tmp_path, cuda_graphs=True)).prepare(4)
-    assert caught.value.fix == "set run.options.cuda_graphs: false"
+        bind(loaded(model, tmp_path, capture=True)).prepare(4)
+    assert caught.value.fix == "set run.options.capture: false"

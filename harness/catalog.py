@@ -235,13 +235,15 @@ BACKENDS: dict[str, BackendFacts] = {
         drives="nvidia",
         distributions=("onnxruntime-gpu",),
         extra="cuda",
-        revision=1,
+        revision=2,
         builds_engine=True,
         precisions=("fp32", "fp16", "int8"),
         engine={"half_inputs": TENSORRT_ENGINE["half_inputs"]},
         run={
             **CUDA_RUN,
             "prefer_nhwc": Option("flag", True, "convolutions compute channels last"),
+            "capture": Option("flag", False, "cuda_graphs captures batches; no part of the model may be on the host"),
+            "fused_bias": Option("flag", False, "convolutions add their bias, by kernels made while loading"),
             "tf32": TENSORRT_ENGINE["tf32"],
             "convolution_search": Option(
                 "choice", "exhaustive", "how kernels of convolutions are chosen", ("exhaustive", "heuristic", "default")

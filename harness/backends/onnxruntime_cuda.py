@@ -28,6 +28,7 @@ NAME = "onnxruntime-cuda"
 ENGINE_FILE = "model.onnx"
 _PROVIDER = "CUDAExecutionProvider"
 _FREE = -1
+_TRACED = 2  # runs until it has planned its memory, none of which can be taken while a graph is captured
 
 Shape = tuple[int, ...]
 
@@ -88,14 +89,17 @@ def load(plan: LoadPlan) -> CudaSession:
 
 
 class LoadedModel:
-    """A model on one device: one session per stream, since a session computes on one stream only."""
+    """A model on one device: one session per stream, since a session computes on one stream only.
 
-    capturable = False  # its own graphs wait for their end at each replay
+    What is captured in a graph refers to the kernels that the session made for one size of a batch, which it gives up
+    for those of the next size: there a session per size.
+    """
 
     def __init__(self, engine: BackendEngine, plan: LoadPlan, device: Device) -> None:
         self._engine, self._path = engine, plan.require_engine("ONNX Runtime") / engine.file
         self._options, self._device = plan.options, device
-        self._sessions: dict[int, Any] = {}
+        self._sessions: dict[tuple[int, int], Any] = {}
+        self.capturable = bool(plan.options.get("capture", False))
         self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
         if plan.scenario in ("Server", "Offline"):
             # It plans its convolutions again whenever the shape of a batch changes, which takes longer than padding.
@@ -114,24 +118,35 @@ class LoadedModel:
     def open(
         self, shapes: Sequence[Shape], inputs: Sequence[DeviceMemory], outputs: Sequence[DeviceMemory], stream: Stream
     ) -> BoundModel:
-        session = self._sessions.get(int(stream))
-        if session is None:
-            session = self._sessions[int(stream)] = self._session(int(stream))
         taken = [*zip(self.inputs, shapes, inputs, strict=True)]
         named = self.outputs(shapes)
         given = [*zip(named, [tensor.shape for tensor in named], outputs, strict=True)]
-        return BoundModel(session, self._device.index, taken, given)
+        warm_up = _TRACED if self.capturable else 0
+        return BoundModel(partial(self._session, int(stream)), self._device.index, taken, given, warm_up)
 
-    def _session(self, stream: int) -> Any:
+    def _session(self, stream: int, size: int) -> Any:
+        """That computes batches of ``size`` on ``stream``."""
+        key = stream, size if self.capturable else 0
+        if key not in self._sessions:
+            self._sessions[key] = self._load(stream)
+        return self._sessions[key]
+
+    def _load(self, stream: int) -> Any:
         options = ort.SessionOptions()
         options.log_severity_level = 3
+        # Without TF32 it refuses cuDNN's plans for fp16 as well, and what stands in for them is slow at most sizes.
+        half = self._engine.precision == "fp16"
         choices = {
             "device_id": str(self._device.index),
             "user_compute_stream": str(stream),
             "prefer_nhwc": "1" if self._options.get("prefer_nhwc", True) else "0",
-            "use_tf32": "1" if self._options.get("tf32", False) else "0",
+            "use_tf32": "1" if half or self._options.get("tf32", False) else "0",
             "cudnn_conv_algo_search": str(self._options.get("convolution_search", "exhaustive")).upper(),
         }
+        if self._options.get("fused_bias", False):  # which older versions do not know
+            choices["fuse_conv_bias"] = "1"
+        if self.capturable:  # it refuses models of which a part would be computed on the host
+            choices["enable_cuda_graph"] = "1"
         try:
             session = ort.InferenceSession(str(self._path), options, providers=[(_PROVIDER, choices)])
         except Exception as error:  # its exceptions share no base class
@@ -150,21 +165,25 @@ class BoundModel:
 
     def __init__(
         self,
-        session: Any,
+        session: Callable[[int], Any],
         device: int,
         inputs: Sequence[tuple[Tensor, Shape, DeviceMemory]],
         outputs: Sequence[tuple[Tensor, Shape, DeviceMemory]],
+        warm_up: int,
     ) -> None:
         self._session, self._device, self._inputs, self._outputs = session, device, inputs, outputs
+        self._warm_up = warm_up
 
     def prepare(self, size: int) -> Callable[[], None]:
-        binding = self._session.io_binding()
+        session = self._session(size)
+        binding = session.io_binding()
         for bind, tensors in ((binding.bind_input, self._inputs), (binding.bind_output, self._outputs)):
             for tensor, shape, memory in tensors:
                 bind(tensor.name, "cuda", self._device, np.dtype(tensor.dtype), (size, *shape), memory.address)
         options = ort.RunOptions()
         options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-        run = self._session.run_with_iobinding
+        options.add_run_config_entry("gpu_graph_id", "-1")  # no graph of its own, which would be one for each thread
+        run = session.run_with_iobinding
 
         def enqueue() -> None:
             try:
@@ -172,11 +191,15 @@ class BoundModel:
             except Exception as error:  # its exceptions share no base class
                 raise _problem(error, "ONNX Runtime refuses a batch") from error
 
+        for _ in range(self._warm_up):
+            enqueue()
         return enqueue
 
 
 def _problem(error: Exception, what: str) -> Exception:
     text = str(error)
+    if "graph capture feature" in text:
+        return HarnessError(f"{what} as a CUDA graph: {text}", "backend", "set run.options.capture: false")
     if "out of memory" in text.lower() or "Failed to allocate memory" in text:
         return DeviceMemoryError("CUDA_ERROR_OUT_OF_MEMORY", text.splitlines()[0])
     return HarnessError(

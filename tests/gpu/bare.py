@@ -82,7 +82,9 @@ class OnnxRuntime:
 
         options = ort.SessionOptions()
         options.log_severity_level = 3
-        choices = {"user_compute_stream": str(int(stream)), "prefer_nhwc": "1", "use_tf32": "0"}
+        choices = {"user_compute_stream": str(int(stream)), "prefer_nhwc": "1", "use_tf32": "1"}
+        if settings.get("run_options", {}).get("fused_bias"):
+            choices["fuse_conv_bias"] = "1"
         self.session = ort.InferenceSession(
             str(Path(settings["engine"]) / "model.onnx"), options, providers=[("CUDAExecutionProvider", choices)]
         )

@@ -7,7 +7,7 @@
 #   tests     right or wrong: outputs, faults, whole passes            (about 4 minutes)
 #   ceiling   the pipeline without an engine against LoadGen alone     (about 1 minute)
 #   SHAPE     resnet-fp16, resnet-int8, bert-fp16, unet3d-fp16, retinanet-fp16: engine and figures  (3 to 9 minutes each); $BATCH replaces its batch
-#   ort       the figures of resnet-fp16 by ONNX Runtime's CUDA provider     (2 minutes)
+#   ort       the figures of resnet-fp16 by ONNX Runtime's CUDA provider; $RUN_OPTIONS, such as {"fused_bias": true, "capture": true}   (2 to 5 minutes)
 #   torch-SHAPE  those of SHAPE by the PyTorch backend; torch-tests: its outputs   (3 minutes each)
 #   language-SHAPE  vLLM: Offline over LLM.generate, a server over HTTP, Server in the process; $LANGUAGE_OPTIONS, as of
 #             tests.gpu.language, such as --seconds 90   (15 minutes each)
@@ -27,7 +27,7 @@
 # timing caches are kept in $GPU_WORK (default: $KEEP/work).
 #
 # Where no registry can be reached, $KEEP holds base.tar.zst.NN (bin/zstd, python/ with a Python 3.11, site/ with its
-# packages, trt/ with stand-ins for libraries that are linked and not used, site-torch/ with what the Python that holds
+# packages and those of the tests, trt/ with stand-ins for libraries that are linked and not used, site-torch/ with what the Python that holds
 # PyTorch lacks) and trt.tar.zst.NN (TensorRT 8.6's libraries), both cut in pieces and made with zstd --long=30.
 set -uo pipefail
 cd "$(dirname "$0")/../.."

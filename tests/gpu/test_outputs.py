@@ -26,6 +26,7 @@ CASES = [
     ("small-fp16", "pytorch-cuda", 0.01),
     ("small-bert", "pytorch-cuda", 0.02),
 ]
+PARTLY_ON_HOST = [("small-bert", "onnxruntime-cuda")]  # which no graph can capture
 NEEDS = {"tensorrt": "tensorrt_bindings", "onnxruntime-cuda": "onnxruntime", "pytorch-cuda": "torch"}
 COUNT = 200
 
@@ -124,9 +125,10 @@ def test_outputs_are_those_of_the_cpu(case: tuple[Case, float], scenario: str, p
     made, error = case
     answers = Answers()
     on_device = place == "device"
-    session = opened(
-        made, scenario, answers, start_from_device=on_device, start_from_device_evidence="a test", cuda_graphs=True
-    )
+    options = {"start_from_device": on_device, "start_from_device_evidence": "a test", "cuda_graphs": True}
+    # Without it ONNX Runtime captures nothing; no other backend reads it.
+    options["capture"] = (made.name, made.backend) not in PARTLY_ON_HOST
+    session = opened(made, scenario, answers, **options)
     samples = fresh(made)
     wanted = on_cpu(made, samples)
     session.place({name: array[:20].copy() for name, array in samples.items()})

@@ -89,8 +89,9 @@ class LoopCoordinator:
 
     def begin(self, running: RunningSample) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="loops", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._serve, name="loops", daemon=True)
+            thread.start()
+            self._thread = thread
         self._events.put(lambda: self._advance(running))
 
     def close(self) -> None:

@@ -115,8 +115,12 @@ class LoopSession:
 
         sample = {name: array[row] for name, array in self._samples.items()}
         running = RunningSample(self._loop(sample), end)
-        self._room.take()  # once nothing can raise, which would keep it
-        self._driver.begin(running)
+        self._room.take()
+        try:
+            self._driver.begin(running)
+        except Exception:  # there is no thread for it
+            self._room.give_back()
+            raise
 
 
 def _open(load: Callable[[LoadPlan], Session], plan: LoadPlan, coordinator: LoopCoordinator, part: str) -> Session:

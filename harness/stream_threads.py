@@ -13,17 +13,24 @@ def start_streams(
     """Each calls ``begin`` with its number, then ``serve``. Once all have begun: the threads, and what kept the first
     from it that could not. Without it fewer would compute than were asked for, or none, and nobody would hear of it."""
     begun: SimpleQueue[Exception | None] = SimpleQueue()
+    threads: list[threading.Thread] = []
 
     def run(stream: int) -> None:
         try:
             begin(stream)
         except Exception as error:
             begun.put(error)
-            return
-        begun.put(None)
-        serve(stream)
+        except BaseException as error:  # of a library that exits or panics: whoever waits here would wait for ever
+            begun.put(RuntimeError(f"{type(error).__name__}: {error}"))
+        else:
+            begun.put(None)
+            serve(stream)
 
-    threads = [threading.Thread(target=run, args=(stream,), name=name, daemon=True) for stream in range(count)]
-    for thread in threads:
-        thread.start()
+    try:
+        for stream in range(count):
+            thread = threading.Thread(target=run, args=(stream,), name=name, daemon=True)
+            thread.start()
+            threads.append(thread)
+    except RuntimeError as error:  # there are no more for this process; those that began are to be ended all the same
+        return threads, error
     return threads, next(filter(None, [begun.get() for _ in threads]), None)

@@ -118,7 +118,9 @@ def _describe_box(box: Any, width: float, height: float) -> str:
 def _describe_rest(item: Mapping[str, Any]) -> str:
     if not (_is_size(item["area"]) and item["area"] >= 0):
         return f"has the area {shorten(item['area'])}, which is none"
-    return "" if isinstance(item["iscrowd"], int) else f"has iscrowd {shorten(item['iscrowd'])}, not 0 or 1"
+    crowd = item["iscrowd"]  # of a table of floats it is one, too
+    whole = isinstance(crowd, int) or (isinstance(crowd, float) and crowd.is_integer())
+    return "" if whole else f"has iscrowd {shorten(crowd)}, not 0 or 1"
 
 
 def _is_size(value: Any) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
@@ -158,10 +160,15 @@ def list_moved_sources(seen: PlanResult) -> list[str]:
             continue
         before = _find_recorded_location(seen, pin)
         now = escape_hidden(pin.location)
-        if before not in ("", now):
+        if before and not _is_same_place(seen.paths.root, before, (now, pin.location)):
             recorded = f"what is recorded was made of {before}, and counts on"
             found.append(f"{pin.owner}: {pin.name}.path names {now}, which is not on this machine; {recorded}")
     return found
+
+
+def _is_same_place(root: Path, before: str, spellings: Iterable[str]) -> bool:
+    """Whether a path only came to be written otherwise: with a "./", a variable, or from the root of this clone on."""
+    return os.path.normpath(root / before) in {os.path.normpath(root / spelling) for spelling in spellings}
 
 
 def _find_recorded_location(seen: PlanResult, pin: Pin) -> str:

@@ -26,11 +26,13 @@ _SPEC = "the spec"
 
 
 class WatchReport:
-    """``told``: the plan that was told last; ``wrong``: what was said to be wrong and is not over."""
+    """``told``: the plan that was told last; ``wrong``: what was said to be wrong and is not over; ``clocked``: key of
+    a step → how many of its last runs the machine's clock ended."""
 
     def __init__(self, output: WatchOutput, settings: WatchSettings) -> None:
         self._output, self._settings = output, settings
         self._told = self._wrong = ""
+        self._clocked: dict[str, int] = {}
 
     def say(self, event: str, text: str, **facts: Any) -> None:
         self._output.say(event, text, **facts)
@@ -39,12 +41,20 @@ class WatchReport:
         self._output.step(event)
 
     def report_next_try(self, step: Step, wait: Wait) -> None:
-        if wait.kind == CLOCK and wait.tries == RETRIES + 1:  # as many as a pass makes, and none went well since
-            every = show_duration(WAITS[CLOCK][1])
-            text = f"{name_step(step)}: the clock of its machine was set, or ran at another speed, in {wait.tries} runs"
-            fix = f"let its time synchronisation settle, or slew the clock; meanwhile a pass tries again each {every}"
-            self.say("clock", f"{text} in a row\nfix: {fix}", address=str(step.change.address), tries=wait.tries)
+        if wait.kind != CLOCK or wait.tries == 1:  # it ended otherwise, or well the time before
+            self._clocked.pop(step.change.key, None)
+        if wait.kind == CLOCK:
+            self._report_clock(step)
         self._output.line(f"{step.change.address}: next try in {show_duration(wait.seconds)}")
+
+    def _report_clock(self, step: Step) -> None:
+        """Once in a row of them: after as many runs as a pass makes."""
+        clocked = self._clocked[step.change.key] = self._clocked.get(step.change.key, 0) + 1
+        if clocked == RETRIES + 1:
+            every = show_duration(WAITS[CLOCK][1])
+            text = f"{name_step(step)}: the clock of its machine was set, or ran at another speed, in {clocked} runs"
+            fix = f"let its time synchronisation settle, or slew the clock; meanwhile a pass tries again each {every}"
+            self.say("clock", f"{text} in a row\nfix: {fix}", address=str(step.change.address), tries=clocked)
 
     def report_unwatched(self, problem: str) -> None:
         every = show_duration(self._settings.resync)

@@ -53,6 +53,22 @@ def test_a_clone_without_the_file_is_told_nothing(repository: Repository) -> Non
     assert list_moved_sources(seen) == []
 
 
+@pytest.mark.parametrize(
+    "written", ["./models/net.onnx", "specs/../models/net.onnx", "{root}/models/net.onnx", WRITTEN]
+)
+def test_a_path_that_is_only_written_otherwise_is_told_nothing(
+    written: str, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a clone without the file, which cannot tell by its bytes."""
+    monkeypatch.setenv("MODELS", str(repository.root / "models"))
+    repository.edit(SPEC, "models/net.onnx", written.replace("{root}", str(repository.root)))
+    shutil.rmtree(repository.root / "models")
+    seen = repository.look()
+    assert seen.plan.in_sync
+    assert seen.recorded_sources
+    assert list_moved_sources(seen) == []
+
+
 def test_a_file_that_moved_is_told_nothing(repository: Repository) -> None:
     repository.edit(SPEC, "models/net.onnx", "elsewhere/net.onnx")
     assert list_moved_sources(repository.look())

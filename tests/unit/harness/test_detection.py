@@ -139,6 +139,8 @@ def first(document: Any) -> Any:
         (lambda d: first(d).update(id=2), "names 1 annotations twice, by their id, such as 2"),
         (lambda d: first(d).update(area=None), "annotation 1 has the area None, which is none"),
         (lambda d: first(d).pop("iscrowd"), "annotation 0 has no iscrowd"),
+        (lambda d: first(d).update(iscrowd=0.5), "annotation 1 has iscrowd 0.5, not 0 or 1"),
+        (lambda d: first(d).update(iscrowd="0"), "annotation 1 has iscrowd '0', not 0 or 1"),
         (lambda d: d["categories"].append("cat"), "category 80 has no id"),
     ],
 )
@@ -176,6 +178,20 @@ def test_annotations_such_as_are_published_are_taken(rehearsals: Path, tmp_path:
     assert json.loads((output / "annotations.json").read_text())["annotations"][-1]["bbox"] == [17.5, 3, 0.0, 12]
     found = [[0, 0.1, 0.1, 0.5, 0.5, 0.9, 1]]
     log = AnswerLog(np.arange(1), (np.array(found, np.float32).tobytes(),), 0, 0)
+    assert ssd_resnet34.score(log, output, tmp_path)["objects"] == 1
+
+
+def test_annotations_whose_numbers_are_all_floats_are_taken(rehearsals: Path, tmp_path: Path) -> None:
+    """As tables of programs that know no others are written."""
+
+    def make_floats(document: Any) -> None:
+        for item in document["annotations"]:
+            item.update({name: float(item[name]) for name in ("id", "image_id", "category_id", "area", "iscrowd")})
+
+    data = copy_data(rehearsals, ssd_resnet34, tmp_path)
+    edit(data / coco2017.LAYOUT.annotations, make_floats)
+    output = build(ssd_resnet34, data)
+    log = AnswerLog(np.arange(1), (np.array([[0, 0.1, 0.1, 0.5, 0.5, 0.9, 1]], np.float32).tobytes(),), 0, 0)
     assert ssd_resnet34.score(log, output, tmp_path)["objects"] == 1
 
 

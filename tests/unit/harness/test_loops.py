@@ -343,6 +343,31 @@ def test_a_sample_that_cannot_be_built_keeps_no_place(kind: str) -> None:
     assert sorted(told.answers) == [2, 3]
 
 
+@every_engine
+def test_where_a_process_may_have_no_more_threads_a_sample_keeps_no_place(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, start = Told(), threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "loops":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    session = LoopSession(ENGINES[kind], make_plan(told, streams=1), double_twice, at_once=1)
+    session.place({"x": samples(4)})
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        for row in range(2):
+            try:
+                session.submit(slice(row, row + 1), [row])
+            except RuntimeError as error:
+                told.failures[row] = str(error)
+        session.drain()
+    session.close()
+    assert told.failures == dict.fromkeys(range(2), "can't start new thread")
+
+
 def test_an_engine_that_copies_is_given_each_batch_once() -> None:
     class Copying(Doubling):
         def __init__(self, plan: LoadPlan) -> None:

@@ -133,3 +133,41 @@ def test_a_stream_that_cannot_begin_refuses_every_batch() -> None:
     driver.session.drain()
     driver.session.close()
     assert driver.completed == {}
+
+
+@pytest.mark.parametrize("error", [SystemExit("lame"), type("Panic", (BaseException,), {})("lame")])
+def test_a_stream_that_ends_its_thread_as_it_begins_is_not_waited_for(error: BaseException) -> None:
+    class Lame(Doubling):
+        def _begin(self, stream: int) -> None:
+            if stream == 1:
+                raise error
+
+    driver = Driver(Lame)
+    with pytest.raises(RuntimeError, match=f"{type(error).__name__}: lame"):
+        driver.submit([0, 1])
+    driver.session.drain()
+    driver.session.close()
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_where_a_process_may_have_no_more_threads_those_that_began_are_ended(
+    allowed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def limit(thread: threading.Thread) -> None:
+        if len(began) == allowed:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+        began.append(thread)
+
+    driver = Driver()
+    monkeypatch.setattr(threading.Thread, "start", limit)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            driver.submit([0, 1])
+    driver.session.drain()
+    driver.session.close()
+    assert len(began) == allowed
+    assert not any(thread.is_alive() for thread in began)

@@ -48,6 +48,14 @@ def test_it_is_told_again_where_a_run_went_well_meanwhile(step: Step) -> None:
     assert len(tell(step, [*["clock"] * 5, "", *["clock"] * 5])[0]) == 2
 
 
+def test_runs_that_ended_otherwise_are_not_counted(step: Step) -> None:
+    kinds = ["failed", "resources", "clock", "clock", "clock"]
+    assert tell(step, kinds)[0] == []
+    (event,) = tell(step, [*kinds, "clock"])[0]
+    assert event["tries"] == 4
+    assert tell(step, [*kinds, "lost", "clock", "clock"])[0] == []
+
+
 @pytest.mark.parametrize("kinds", [["clock"] * 3, ["resources"] * 9])
 def test_what_may_be_over_the_next_time_is_no_event(kinds: list[str], step: Step) -> None:
     assert tell(step, kinds)[0] == []

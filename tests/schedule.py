@@ -35,6 +35,7 @@ LONG = (
     "tests/passes/test_launchers.py",
     "tests/passes/test_services.py",
     "tests/passes/test_token_services.py",
+    "tests/unit/mlperf/loadgen/test_log.py",
     "tests/passes/test_command_files.py",
     "tests/passes",
     "tests/unit/cli",
@@ -68,6 +69,7 @@ WAITING = (
     "tests/unit/harness/test_failures.py",
     "tests/unit/harness/test_openai.py",
     "tests/unit/harness/test_scenarios.py",
+    "tests/unit/mlperf/loadgen/test_log.py",
     "tests/unit/record/test_transfer.py",
 )
 

@@ -105,7 +105,7 @@ class LoopWorkers:
                 if rows.make_room(shares):
                     _warm_up(rows)
             rows.take_back(shares, _callable(rows).compute_on(stream, rows.write(shares, stream)))
-        except Exception as error:  # whatever the library raises belongs to this batch
+        except BaseException as error:  # whatever is raised belongs to this batch; nobody would hear of an exit
             with self._changed:
                 lost = rows.give_up(shares)
             for running in lost:

@@ -119,7 +119,7 @@ class Completer:
             if len(responses) != len(ids):
                 raise ValueError(f"postprocess made {len(responses)} responses of a batch of {len(ids)}")
             self._respond.complete(ids, responses)
-        except Exception as error:
+        except BaseException as error:  # one that exits ends its thread, and LoadGen would wait for ever
             self._guard.record(error)
             self.give_up(ids)
             return

@@ -130,7 +130,7 @@ class StreamSession(ABC):
             rows, token = item
             try:
                 outputs = self._run_all(stream, rows)
-            except Exception as error:  # whatever the library raises belongs to this batch
+            except BaseException as error:  # whatever is raised belongs to this batch; nobody would hear of an exit
                 self._plan.failed(token, error)
             else:
                 self._plan.completed(token, outputs)

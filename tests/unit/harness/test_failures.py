@@ -37,6 +37,15 @@ def postprocess(outputs):
     calls += 1
     return highest_class(outputs)[: None if calls <= 8 else 0]
 """,
+    "exit": """
+calls = 0
+def postprocess(outputs):
+    global calls
+    calls += 1
+    if calls > 8:
+        raise SystemExit("broken on purpose")
+    return highest_class(outputs)
+""",
     "compute": """
 calls = 0
 healthy = NullSession.compute
@@ -115,6 +124,55 @@ def loop(sample):
     (scores,) = yield {"point": point[None]}
     return highest_class([scores])
 """
+
+
+EXITS = {
+    "postprocess": """
+def postprocess(outputs):
+    if threading.current_thread() is not threading.main_thread():
+        raise SystemExit("broken on purpose")
+    return highest_class(outputs)
+""",
+    "collate": """
+def load_collate(dataset):
+    return collate
+def collate(arrays):
+    if threading.current_thread() is not threading.main_thread():
+        raise SystemExit("broken on purpose")
+    return arrays
+""",
+    "loop": """
+began = 0
+def loop(sample):
+    global began
+    began += 1
+    (point,) = sample.values()
+    (scores,) = yield {"point": point[None]}
+    if began > 20:
+        raise SystemExit("broken on purpose")
+    return highest_class([scores])
+""",
+}
+
+
+@pytest.mark.parametrize("scenario", QUEUED)
+@pytest.mark.parametrize("what", EXITS)
+def test_a_benchmark_that_exits_on_the_thread_of_a_stream_ends_the_run(
+    what: str, scenario: str, children: Children, artifacts: Artifacts, tmp_path: Path
+) -> None:
+    """Python says nothing of a thread that ends so."""
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / "broken.py"
+    path.write_text(TINY.read_text(encoding="utf-8") + HEAD + "import threading\n" + EXITS[what], encoding="utf-8")
+    ended = children.run(
+        scenario,
+        backend="onnxruntime",
+        benchmark=path,
+        inputs=artifacts.inputs("onnxruntime"),
+        settings={"batch_size": 8, "streams": 2},
+    )
+    assert not ended.result.done
+    assert "broken on purpose" in ended.result.problem
 
 
 @pytest.mark.parametrize(("stream", "streams"), [(0, 1), (0, 2), (1, 2)], ids=["only", "first", "second"])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Action, Reason, Work
-from reconciler.diff.difference import compare
+from reconciler.diff.change import Action, Chosen, Reason, Work
+from reconciler.diff.difference import compare, is_published
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint
 from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.decisions import Decisions, Freeze
@@ -364,3 +364,10 @@ def test_what_failed_so_far_is_created() -> None:
     world.carry_out(desired, world.plan(desired))
     change = next(step.change for step in world.plan(desired).steps if step.change.address == engine.address)
     assert (change.action, change.reason) == (Action.CREATE, Reason.PREVIOUS_ATTEMPT_FAILED)
+
+
+@pytest.mark.parametrize("lacking", ["", "accuracy", "performance", "score", "verdict"])
+def test_a_cell_is_published_once_it_has_its_runs_their_score_and_each_test(lacking: str) -> None:
+    runs = {name: "" if name == lacking else f"Run-{name}" for name in ("accuracy", "performance", "score")}
+    tests = (("TEST01", "Run-1"), ("TEST04", "" if lacking == "verdict" else "Run-4"))
+    assert is_published(Chosen(**runs, tests=tests)) is (not lacking)

@@ -20,7 +20,7 @@ from reconciler.record.codec import decode
 from reconciler.record.store import keep, write_record
 from reconciler.resource.records import Record
 from tests.passes.endpoints import with_endpoints
-from tests.passes.repository import SPEC, Repository
+from tests.passes.repository import SPEC, Repository, make_whole
 from tests.passes.test_compliance import CELL, VARYING, make
 from tests.shared import make_once, need
 
@@ -41,9 +41,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 def _record(folder: Path) -> Repository:
-    repository = make(folder / "repository", more=", compliance: {TEST04: {attempts: 3}}")
-    repository.reconcile()
-    return committed(repository)
+    return committed(make_whole(folder, partial(make, more=", compliance: {TEST04: {attempts: 3}}")))
 
 
 @pytest.fixture

@@ -70,6 +70,14 @@ def test_json_says_the_same(value: object) -> None:
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f‪-‮]", shown)
 
 
+LEAVES = st.one_of(TEXTS, st.none(), st.booleans(), st.integers(), st.floats(), st.sampled_from([1e16, 1e-7, 2**70]))
+
+
+@given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(TEXTS | st.integers(), inner)))
+def test_json_is_as_pythons_own_writer_indents_it(value: object) -> None:
+    assert escaping._dump_json(value) == json.dumps(value, indent=2, ensure_ascii=False)
+
+
 @given(TEXTS)
 def test_code_in_markdown_does_not_end(text: str) -> None:
     quoted = quote_code(text, in_table=True)

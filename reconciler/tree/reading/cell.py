@@ -174,7 +174,23 @@ class CellFiles(Struct, frozen=True, dict=True):
 
     @kept_property
     def user_conf(self) -> Read[UserConf]:
-        return self._read(self.measurements_folder, USER_CONF, parse_user_conf)
+        return self._user_conf[0]
+
+    @property
+    def user_conf_text(self) -> bytes:
+        """b"" where it is absent or no file."""
+        return self._user_conf[1]
+
+    @kept_property
+    def _user_conf(self) -> tuple[Read[UserConf], bytes]:
+        text = b""
+
+        def parse(data: bytes, shown: str) -> UserConf:
+            nonlocal text
+            text = data
+            return parse_user_conf(data, shown)
+
+        return self._read(self.measurements_folder, USER_CONF, parse), text
 
     @kept_property
     def mlperf_conf(self) -> Read[UserConf]:

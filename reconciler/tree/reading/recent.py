@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
 from msgspec import Struct, field
@@ -20,14 +19,10 @@ _TOLD = 256  # bytes at both ends of a log that tell it from most others
 
 
 def digest_log(data: bytes) -> str:
-    """SHA-256 of a detail log; of one with long lists of samples, of its length and both ends: settings and results are
-    there, with times of the logger that no other run has."""
-    if len(data) <= 2 * _END:
-        return hashlib.sha256(data).hexdigest()
-    total = hashlib.sha256(data[:_END])
-    total.update(data[-_END:])
-    total.update(b"%d" % len(data))
-    return total.hexdigest()
+    """What tells a detail log from others in this process, which salts it, in a third of the time of SHA-256. Of one
+    with long lists of samples, that of its length and both ends: settings and results are there, with times of the
+    logger that no other run has."""
+    return f"{len(data)}-{hash(data[:_END])}-{hash(data[-_END:])}"
 
 
 Key = tuple[int, bytes]
@@ -69,21 +64,21 @@ class HeldAnswers(Struct, frozen=True, dict=True):
     def hash(self) -> str:
         return log_hash(self.data)
 
-    def hashes(self) -> Iterator[str]:
-        """Also with the line ends of the other systems, which git and archivers change in passing; each made when the
-        ones before it do not fit."""
+    def own_hashes(self) -> Iterator[str]:
+        """As it is, and as LoadGen writes it on Linux."""
         yield self.hash
         if b"\r" in self.data:
             yield log_hash(self._plain)
-        yield self._long_hash
+
+    def hashes(self) -> Iterator[str]:
+        """Also with the line ends of the other systems, which git and archivers change in passing; each made when the
+        ones before it do not fit."""
+        yield from self.own_hashes()
+        yield log_hash(self._plain.replace(b"\n", b"\r\n"))
 
     @property
     def _plain(self) -> bytes:
         return self.data.replace(b"\r\n", b"\n") if b"\r" in self.data else self.data
-
-    @kept_property
-    def _long_hash(self) -> str:
-        return log_hash(self._plain.replace(b"\n", b"\r\n"))
 
     @kept_property
     def entries(self) -> tuple[Entry, ...]:

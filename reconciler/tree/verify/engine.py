@@ -18,9 +18,7 @@ from reconciler.tree.facts import read_facts
 from reconciler.tree.findings import Facts, Gap, Rule, TreeFinding, TreeReport
 from reconciler.tree.formats import endpoints_cells, loadgen_cells
 from reconciler.tree.formats.format import choose_cell_format
-from reconciler.tree.reading.cell import USER_CONF
 from reconciler.tree.reading.closed import collect_closed_folders
-from reconciler.tree.reading.files import TEXT_LIMIT
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About
@@ -140,5 +138,5 @@ def _facts(view: CellView) -> Facts:
         except (TypeError, ValueError, OverflowError):
             target = None
     facts = read_facts(view, target)
-    conf = view.files.content(view.files.measurements_folder, USER_CONF, TEXT_LIMIT)
+    conf = view.files.user_conf_text
     return replace(facts, digests=(*facts.digests, ("user.conf", hash_bytes(conf)))) if conf else facts

@@ -355,6 +355,16 @@ def test_the_accuracy_run_and_a_test_have_a_log_of_their_own(tmp_path: Path, nam
     assert say(check_test_hashes(small_cell(tmp_path, files))) == said
 
 
+@pytest.mark.parametrize(("ends", "found"), [(b"\n", 1), (b"\r\n", 1), (b"\r", 0)])
+def test_the_hash_of_a_tests_log_is_known_before_its_line_ends_were_those_of_windows(
+    tmp_path: Path, ends: bytes, found: int
+) -> None:
+    log = b"[\n1\n]\n"
+    files = accuracy(f"hash={hashlib.sha256(log).hexdigest()}", answers=CUT)
+    files |= {f"{TEST}{LOG}": log.replace(b"\n", ends)}
+    assert len(list(check_test_hashes(small_cell(tmp_path, files)))) == found
+
+
 def test_the_last_value_of_each_known_metric_is_read() -> None:
     text = "accuracy=70%\n{'rouge1': 5}\naccuracy=71%\n"
     found = read_metric_values(text, ("acc", "ROUGE1", "ROUGE2", "unheard"))

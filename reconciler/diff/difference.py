@@ -7,7 +7,7 @@ step adds what is missing for the actions of the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -17,11 +17,12 @@ from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Fi
 from reconciler.diff.compliance import compare_cell_tests, list_cell_tests
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint, same_but_for_code
 from reconciler.diff.host_drift import find_host_drift
+from reconciler.diff.leaning import find_newer, list_leaning
 from reconciler.diff.run_selection import find_differing_evidence, select_runs, select_valid
 from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, find_freeze
 from reconciler.resource.inputs import Input
-from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind
 from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, SPARE_LOGS, Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
 
@@ -45,6 +46,7 @@ class Comparison(Struct):
     imported_tests: dict[Cell, list[tuple[Address, tuple[Summary, ...]]]] = field(default_factory=dict)
     accepted: Mapping[Address, AcceptedKey] = field(default_factory=dict)
     frozen: tuple[Freeze, ...] = ()
+    leaning: Mapping[Address, tuple[Resource, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for address, summaries in self.recorded.by_address.items():
@@ -76,22 +78,21 @@ class Comparison(Struct):
             for resource in self.desired.resources:
                 if resource.address in self.forced:
                     self.change(resource, Action.REPLACE, Reason.FORCED)
-        leaning: list[Resource] = []
+        self.leaning = list_leaning(self.desired)
+        after = {resource.address for runs in self.leaning.values() for resource in runs}
         for resource in self.desired.resources:
             if resource.kind in _BUILT:
                 self.built(resource)
             elif resource.kind is Kind.SERVICE:
                 self.service(resource)
             elif resource.kind is Kind.RUN and resource.address.mode == PERFORMANCE:
-                own = RunAddress(_cell_of(resource), ACCURACY).address in self.desired.by_address
-                if own:
+                if resource.address not in after:
                     self.cell(resource)
-                else:
-                    leaning.append(resource)
             elif resource.kind is Kind.RESULT and not (resource.cell in self.chosen or self.leans(resource)):
                 self.inferred(resource)
-        for resource in leaning:  # after those whose accuracy runs stand for them
-            self.cell(resource)
+        for resource in self.desired.resources if after else ():  # after those whose accuracy runs stand for them
+            if resource.address in after:
+                self.cell(resource)
         if self.accepted:
             self.spare()
 
@@ -172,18 +173,22 @@ class Comparison(Struct):
         score = next(at[up] for up in result.upstream if up.kind is Kind.SCORE)
         own = accuracy.cell == cell
         done = self.done(performance)
-        policy = read_policy(self.desired.detail(result.address).inputs if len(done) > 1 else ())
         audits = tuple(list_cell_tests(self.desired, cell))
         runs = [(audit, self.done(audit.test)) for audit in audits]
         tests = [(found, audit.allowed(ALLOWED_TO_DIFFER, (*found, *done))) for audit, found in runs]
-        others, low = self.done(accuracy), _latency(cell)
-        published, beside = select_runs(select_valid(done), others, ALLOWED_TO_DIFFER, policy, lower=low, tests=tests)
+        leaning = self.leaning.get(accuracy.address, ()) if own else ()
+        tests += [(select_valid(self.done(run)), ALLOWED_TO_DIFFER) for run in leaning]
+        counts = self.used.get(accuracy.address)  # beside a cell that leans on it, no other does
+        others = self.done(accuracy) if own else (counts,) if counts else ()
+        published, beside = self.select(performance, others, tests)
         if own and accuracy.address not in self.forced:
             self.run(accuracy, beside)
         if performance.address not in self.forced:
             self.performance(performance, published, done)
         if published and beside and not {performance.address, accuracy.address} & set(self.changes):
             self.together(performance, accuracy, published, beside)
+        if published and beside and leaning:
+            self.outdated(performance, accuracy, beside, leaning)
         if own:
             self.score(score, accuracy, beside)
         judged = compare_cell_tests(self, audits, published, ALLOWED_TO_DIFFER)
@@ -200,6 +205,18 @@ class Comparison(Struct):
             code=find_kept_code(self.used[performance.address]) if timed else "",
         )
         self.result(result, (performance, accuracy, score, *(a.test for a in audits), *(a.verdict for a in audits)))
+
+    def select(
+        self,
+        performance: Resource,
+        accuracy: tuple[Summary, ...],
+        tests: Sequence[tuple[Sequence[Summary], frozenset[str]]] = (),
+    ) -> tuple[Summary | None, Summary | None]:
+        """The runs that a cell publishes, or would."""
+        done, cell = self.done(performance), _cell_of(performance)
+        policy = read_policy(self.desired.detail(Address(Kind.RESULT, str(cell))).inputs if len(done) > 1 else ())
+        low, valid = _latency(cell), select_valid(done)
+        return select_runs(valid, accuracy, ALLOWED_TO_DIFFER, policy, lower=low, tests=tests)
 
     def tests(self, cell: Cell) -> tuple[tuple[str, str], ...]:
         """Compliance tests that came with imported runs: nothing here runs or judges them, the tree shows them."""
@@ -270,6 +287,15 @@ class Comparison(Struct):
         names = ", ".join(name for name, _, _ in unequal)
         other = PERFORMANCE if older is accuracy else ACCURACY
         self.change(older, Action.REPLACE, Reason.EVIDENCE_DIFFERS, f"{names} is not that of the {other} run")
+
+    def outdated(self, performance: Resource, accuracy: Resource, beside: Summary, leaning: Iterable[Resource]) -> None:
+        """A cell that leans on the accuracy run was measured later, on another system: both runs are repeated there,
+        since an accuracy run belongs to the performance run of its own cell."""
+        found = {_cell_of(run): self.select(run, (beside,))[0] for run in leaning if run.address not in self.forced}
+        note = find_newer(beside, {cell: run for cell, run in found.items() if run}, ALLOWED_TO_DIFFER)
+        for run in (accuracy, performance) if note else ():
+            if run.address not in self.changes:
+                self.change(run, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
 
     def score(self, resource: Resource, accuracy: Resource, beside: Summary | None) -> None:
         """A score belongs to one accuracy run: repeated, that run is scored again, though its key is the same."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reconciler.cli.shared.moved_sources import list_moved_sources
 from reconciler.cli.shared.options import quick_option, reporting_options, selection_options, split_words, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import (
@@ -21,7 +22,6 @@ from reconciler.cli.shared.plan_options import (
     find_line_commits,
     list_cells,
     list_early_remarks,
-    list_moved_sources,
 )
 from reconciler.event_log import add_context, facts, open_log
 from reconciler.observed.pass_in_progress import find_pass_in_progress
@@ -94,7 +94,7 @@ def command(
     commits = find_line_commits(paths, collect_shown_origins(seen.plan, limit))
     say(render_plan_text(seen.plan, commits=commits, limit=limit, paint=choose_paint()))
     scratch = render_scratch_sources(seen.plan, seen.desired)
-    for line in (*seen.desired.notes, *scratch, *list_moved_sources(seen), *list_early_remarks(seen)):
+    for line in (*seen.desired.notes, *scratch, *map(str, list_moved_sources(seen)), *list_early_remarks(seen)):
         say(line)
     if running := find_pass_in_progress(paths):
         say(f"{running} What it does is still in this plan.")
@@ -110,9 +110,10 @@ def command(
 def report_plan(seen: PlanResult, cells: Sequence[CellStatus]) -> dict[str, Any]:
     """For ``--json`` and for the page."""
     from reconciler.plan import saved
-    from reconciler.render.documents import render_cells_part
+    from reconciler.render.documents import convert_plain_value, render_cells_part
 
-    return {**saved.encode_plan(seen.plan), "cells": render_cells_part(cells, seen.plan)}
+    moved = convert_plain_value(list_moved_sources(seen))
+    return {**saved.encode_plan(seen.plan), "moved_sources": moved, "cells": render_cells_part(cells, seen.plan)}
 
 
 def _tell(seen: PlanResult, seconds: float) -> None:

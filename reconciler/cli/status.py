@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from reconciler.cli.shared.curve_standing import list_curves
+from reconciler.cli.shared.moved_sources import list_moved_sources
 from reconciler.cli.shared.options import reporting_options, selection_options, split_words, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import choose_exit_code, compute_selected_plan, find_asked_cells, list_cells
@@ -41,6 +42,8 @@ def command(
         say_json(report_status(seen, cells, under_way))
     else:
         say(render_status_text(cells, limit=None if show_all else LIMIT, paint=choose_paint()))
+        for moved in list_moved_sources(seen):
+            say(str(moved))
         if under_way:
             say(render_under_way_text(under_way))
         if running := find_pass_in_progress(paths):
@@ -60,4 +63,5 @@ def report_status(seen: PlanResult, cells: Sequence[CellStatus], under_way: Sequ
         findings=seen.plan.findings,
         under_way=under_way,
         curves=list_curves(seen),
+        moved_sources=list_moved_sources(seen),
     )

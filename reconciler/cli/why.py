@@ -9,6 +9,7 @@ from datetime import datetime
 import click
 
 from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.moved_sources import list_moved_sources
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import LineCommitText, find_asked_cells, find_commits
@@ -82,7 +83,9 @@ def explain(seen: PlanResult, cell: Cell, lineage: Sequence[Resource]) -> Explan
         parts.append(Reasoned(resource, due, inputs, record, _ago(made.get(record, ""), now), instead))
     findings = tuple(finding for finding in seen.plan.findings if is_about(finding.where, cell))
     decided = tuple(found for found in seen.difference.acceptances if found[1].cell == cell)
-    return Explanation(cell, tuple(parts), findings, decided)
+    made_from = {resource.address for resource in lineage}
+    moved = tuple(source for source in list_moved_sources(seen) if source.address in made_from)
+    return Explanation(cell, tuple(parts), findings, decided, moved)
 
 
 def _ago(started: str, now: float) -> str:

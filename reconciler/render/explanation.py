@@ -17,6 +17,7 @@ from reconciler.render.documents import convert_plain_value
 from reconciler.resource.decisions import FORMAT, Acceptance, AcceptanceStatus
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.pins import MovedSource
 from reconciler.resource.resources import Resource
 from reconciler.resource.wording import shorten_value, show_acceptance, show_accepted_input, show_change, show_value
 
@@ -41,6 +42,7 @@ class Explanation(Struct, frozen=True):
     parts: tuple[Reasoned, ...]
     findings: tuple[Finding, ...] = ()
     acceptances: tuple[tuple[str, Acceptance, AcceptanceStatus], ...] = ()
+    moved_sources: tuple[MovedSource, ...] = ()
 
     @property
     def in_sync(self) -> bool:
@@ -77,6 +79,7 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
     for path, item, stand in explanation.acceptances:
         lines += [f"{paint('accepted', Tone.DOUBT)} {show_acceptance(item, stand)}", f"    {path}"]
         lines += [f"    {show_accepted_input(*changed)}  {changed[-1].origin}" for changed in item.inputs]
+    lines += map(str, explanation.moved_sources)
     if explanation.in_sync:
         lines += [f"In sync: {show_count(len(explanation.parts), 'resource')}, none is made again. What was compared:"]
         for part in explanation.parts:
@@ -150,6 +153,7 @@ def render_explanation_part(explanation: Explanation, commits: Mapping[Origin, s
             {"file": path, "stands": str(stand), **make_versioned(FORMAT, item)}
             for path, item, stand in explanation.acceptances
         ],
+        "moved_sources": convert_plain_value(explanation.moved_sources),
         "resources": [_part(part, commits) for part in explanation.parts],
     }
 

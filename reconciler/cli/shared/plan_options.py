@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
-from reconciler.errors import RecordError
-from reconciler.escaping import escape_hidden
 from reconciler.files import RepositoryPaths
 from reconciler.observed.loadgen_library import read_seeds_here
 from reconciler.observed.observe import find_wrong_loadgen
@@ -21,16 +16,11 @@ from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
 from reconciler.planning import Options, PlanResult, compute_plan, explain_unfit
 from reconciler.quantities import join_listing, show_age, show_count
-from reconciler.record.index import load_record
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.pins import MADE_OF_SOURCES, Pin
-from reconciler.resource.records import Ended
 
 if TYPE_CHECKING:
     from reconciler.resource.conditions import CellStatus
-
-_LINE = re.compile(r".*\.ya?ml:\d+")  # of a spec, where the digest was declared: nothing says what was read
 
 
 def find_asked_cells(
@@ -149,39 +139,6 @@ def list_early_remarks(seen: PlanResult) -> list[str]:
         advice = "Runs count once a commit holds the same bytes; commit before you edit on."
         found.append(f"Not committed: {join_listing(dirty)}. {advice}")
     return found
-
-
-def list_moved_sources(seen: PlanResult) -> list[str]:
-    """Models and datasets whose path was changed to one that is not here, while records answer for them. Nothing is
-    made anew for it, and it may be right on another machine, or a slip."""
-    found = []
-    for pin in seen.recorded_sources:
-        if (seen.paths.root / pin.location).exists():  # it came after the spec was compiled
-            continue
-        before = _find_recorded_location(seen, pin)
-        now = escape_hidden(pin.location)
-        if before and not _is_same_place(seen.paths.root, before, (now, pin.location)):
-            recorded = f"what is recorded was made of {before}, and counts on"
-            found.append(f"{pin.owner}: {pin.name}.path names {now}, which is not on this machine; {recorded}")
-    return found
-
-
-def _is_same_place(root: Path, before: str, spellings: Iterable[str]) -> bool:
-    """Whether a path only came to be written otherwise: with a "./", a variable, or from the root of this clone on."""
-    return os.path.normpath(root / before) in {os.path.normpath(root / spelling) for spelling in spellings}
-
-
-def _find_recorded_location(seen: PlanResult, pin: Pin) -> str:
-    """Where the source was when it was last read; "" where no record knows."""
-    summaries = seen.recorded.by_address.get(Address(MADE_OF_SOURCES[pin.name], pin.owner), ())
-    made = [summary for summary in summaries if summary.ended is Ended.DONE and "source" in dict(summary.pins)]
-    if not made:
-        return ""
-    try:
-        origin = load_record(seen.paths, made[-1].id).inputs["source"].origin
-    except RecordError:  # what is wrong with it is told elsewhere
-        return ""
-    return "" if origin == "record" or _LINE.fullmatch(origin) else escape_hidden(origin)
 
 
 def choose_exit_code(plan: Plan) -> int:

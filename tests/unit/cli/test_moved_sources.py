@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from reconciler.cli.main import main
-from reconciler.cli.shared.plan_options import list_moved_sources
+from reconciler.cli.shared.moved_sources import list_moved_sources
+from reconciler.spec.shipped import read_shipped
 from tests.passes.repository import HERE, SPEC, Repository, make_repository, make_whole
 from tests.shared import make_once
 
@@ -37,11 +40,31 @@ def test_a_path_that_names_nothing_here_is_told_while_the_record_counts(
         seen = repository.look()
         assert seen.plan.in_sync
         (note,) = list_moved_sources(seen)
-        assert note.startswith("tiny: model.path names models/nett.onnx, which is not on this machine;")
-        assert "made of models/net.onnx" in note
+        assert str(note).startswith("tiny: model.path names models/nett.onnx, which is not on this machine;")
+        assert "made of models/net.onnx" in str(note)
     monkeypatch.chdir(repository.root)
-    assert main(["plan"]) == 0
-    assert note in capsys.readouterr().out
+    for command in (["plan"], ["plan", "--by", "2999-01-01"], ["status"], ["why", "Offline"]):
+        assert main(command) == 0
+        assert str(note) in capsys.readouterr().out.splitlines(), command
+        assert main([*command, "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        told = {"field": "model.path", "path": "models/nett.onnx", "before": "models/net.onnx"}
+        assert document["moved_sources"] == [{"address": "Model:tiny", **told}], command
+        if command[0] == "plan":
+            jsonschema.validate(document, json.loads(read_shipped("schemas/plan.schema.json")))
+
+
+def test_a_saved_plan_has_nothing_of_it_and_a_printed_one_is_carried_out(
+    repository: Repository, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.edit(SPEC, "models/net.onnx", "models/nett.onnx")
+    monkeypatch.chdir(repository.root)
+    assert main(["plan", "-o", "saved.json"]) == 0
+    assert "moved_sources" not in json.loads((repository.root / "saved.json").read_text(encoding="utf-8"))
+    capsys.readouterr()
+    assert main(["plan", "-o", "-"]) == 0
+    (repository.root / "printed.json").write_text(capsys.readouterr().out, encoding="utf-8")
+    assert main(["apply", "printed.json"]) == 0
 
 
 def test_a_clone_without_the_file_is_told_nothing(repository: Repository) -> None:
@@ -50,7 +73,7 @@ def test_a_clone_without_the_file_is_told_nothing(repository: Repository) -> Non
     seen = repository.look()
     assert seen.plan.in_sync
     assert seen.recorded_sources
-    assert list_moved_sources(seen) == []
+    assert list_moved_sources(seen) == ()
 
 
 @pytest.mark.parametrize(
@@ -66,7 +89,7 @@ def test_a_path_that_is_only_written_otherwise_is_told_nothing(
     seen = repository.look()
     assert seen.plan.in_sync
     assert seen.recorded_sources
-    assert list_moved_sources(seen) == []
+    assert list_moved_sources(seen) == ()
 
 
 def test_a_file_that_moved_is_told_nothing(repository: Repository) -> None:
@@ -75,7 +98,7 @@ def test_a_file_that_moved_is_told_nothing(repository: Repository) -> None:
     (repository.root / "models").rename(repository.root / "elsewhere")
     seen = repository.look()
     assert seen.plan.in_sync
-    assert list_moved_sources(seen) == []
+    assert list_moved_sources(seen) == ()
 
 
 def test_a_variable_with_another_value_is_no_other_path(
@@ -89,10 +112,10 @@ def test_a_variable_with_another_value_is_no_other_path(
     monkeypatch.setenv("MODELS", str(tmp_path / "nowhere"))
     seen = repository.look()
     assert seen.plan.in_sync
-    assert list_moved_sources(seen) == []
+    assert list_moved_sources(seen) == ()
     monkeypatch.delenv("MODELS")
-    assert list_moved_sources(repository.look()) == []
+    assert list_moved_sources(repository.look()) == ()
     repository.edit(SPEC, WRITTEN, "${MODELS}/nett.onnx")
     (note,) = list_moved_sources(repository.look())
-    assert "names ${MODELS}/nett.onnx" in note
-    assert str(tmp_path) not in note
+    assert "names ${MODELS}/nett.onnx" in str(note)
+    assert str(tmp_path) not in str(note)

@@ -1,0 +1,49 @@
+"""Models and datasets whose path was changed to one that is not here, while records answer for them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from reconciler.errors import RecordError
+from reconciler.escaping import escape_hidden
+from reconciler.planning import PlanResult
+from reconciler.record.index import load_record
+from reconciler.resource.kinds import Address
+from reconciler.resource.pins import MADE_OF_SOURCES, MovedSource
+from reconciler.resource.records import Ended
+
+_LINE = re.compile(r".*\.ya?ml:\d+")  # of a spec, where the digest was declared: nothing says what was read
+
+
+def list_moved_sources(seen: PlanResult) -> tuple[MovedSource, ...]:
+    """Nothing is made anew for such a path, and it may be right on another machine, or a slip."""
+    found = []
+    for pin in seen.recorded_sources:
+        if (seen.paths.root / pin.location).exists():  # it came after the spec was compiled
+            continue
+        address = Address(MADE_OF_SOURCES[pin.name], pin.owner)
+        before, now = _find_recorded_location(seen, address), escape_hidden(pin.location)
+        if before and not _is_same_place(seen.paths.root, before, (now, pin.location)):
+            found.append(MovedSource(address, f"{pin.name}.path", now, before))
+    return tuple(found)
+
+
+def _is_same_place(root: Path, before: str, spellings: Iterable[str]) -> bool:
+    """Whether a path only came to be written otherwise: with a "./", a variable, or from the root of this clone on."""
+    return os.path.normpath(root / before) in {os.path.normpath(root / spelling) for spelling in spellings}
+
+
+def _find_recorded_location(seen: PlanResult, address: Address) -> str:
+    """Where the source was when it was last read; "" where no record knows."""
+    summaries = seen.recorded.by_address.get(address, ())
+    made = [summary for summary in summaries if summary.ended is Ended.DONE and "source" in dict(summary.pins)]
+    if not made:
+        return ""
+    try:
+        origin = load_record(seen.paths, made[-1].id).inputs["source"].origin
+    except RecordError:  # what is wrong with it is told elsewhere
+        return ""
+    return "" if origin == "record" or _LINE.fullmatch(origin) else escape_hidden(origin)

@@ -121,12 +121,20 @@ def find_leftovers(folder: Path, names: Collection[str]) -> set[str]:
     return found - listed
 
 
+def is_there(path: Path) -> bool:
+    """Of a file that may be absent. Raises HarnessError for a link to nothing: somebody meant a file to be there."""
+    if path.is_symlink() and not path.exists():
+        fix = "bring the file that it names, or remove the link"
+        raise HarnessError(f"{path} is a link to {path.readlink()}, which is missing", "missing", fix)
+    return path.is_file()
+
+
 def read_sums(folder: Path) -> dict[str, str]:
     """File → "sha256:…" or "md5:…" of what the folder says of itself. Raises HarnessError for a line that is none."""
     found: dict[str, str] = {}
     for name, algorithm in SUMS.items():
         path = folder / name
-        if not path.is_file():
+        if not is_there(path):
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
             match = _SUM.fullmatch(line.strip())

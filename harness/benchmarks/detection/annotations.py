@@ -5,6 +5,8 @@ Whatever published data holds is taken: crowds, boxes of no width, boxes that a 
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +20,7 @@ from harness.errors import HarnessError
 _PARTS = ("images", "annotations", "categories")
 _OF_IMAGE = ("id", "file_name", "height", "width")
 _OF_ANNOTATION = ("id", "image_id", "category_id", "bbox", "area", "iscrowd")  # pycocotools reads them all
+_WHOLE = re.compile(r"(-?[0-9]+)\.0+")
 _MOST = 1e9  # pixels; compared with it, what is infinite or no number is no size either
 
 
@@ -52,6 +55,7 @@ def _find_problem(images: Sequence[Any], annotations: Sequence[Any], categories:
         or _describe_doubled("images", "id", images)
         or _describe_doubled("images", "file_name", images)
         or _describe_doubled("annotations", "id", annotations)
+        or _describe_doubled("categories", "id", categories)
         or _find_annotation(images, annotations, categories)
     )
 
@@ -63,7 +67,7 @@ def _find_lacking(kind: str, entries: Sequence[Any], names: Sequence[str]) -> st
             lacking = next(name for name in names if not isinstance(entry, dict) or name not in entry)
             own = f" (its id is {shorten(entry['id'])})" if isinstance(entry, dict) and "id" in entry else ""
             return f"{kind} {number} has no {lacking}{own}"
-        if not isinstance(entry["id"], int | float | str):
+        if not _is_id(entry["id"]):
             return f"{kind} {number} has an id that is neither a number nor a text"
     return ""
 
@@ -77,7 +81,7 @@ def _describe_image(image: Mapping[str, Any]) -> str:
 
 
 def _describe_doubled(kind: str, name: str, entries: Sequence[Mapping[str, Any]]) -> str:
-    values = [str(entry[name]) for entry in entries]
+    values = [str(entry[name]) if name == "file_name" else _spell_id(entry[name]) for entry in entries]
     if len(set(values)) == len(values):
         return ""
     most = Counter(values).most_common(1)[0][0][:80]
@@ -93,9 +97,9 @@ def _find_annotation(
     known = {category["id"] for category in categories}
     for item in annotations:
         image, category = item["image_id"], item["category_id"]
-        if not isinstance(image, int | float | str) or image not in sizes:
+        if not _is_id(image) or image not in sizes:
             problem = f"is of image {shorten(image)}, which the file does not declare"
-        elif not isinstance(category, int | float | str) or category not in known:
+        elif not _is_id(category) or category not in known:
             problem = f"is of category {shorten(category)}, which the file does not declare"
         else:
             problem = _describe_box(item["bbox"], *sizes[image]) or _describe_rest(item)
@@ -121,6 +125,18 @@ def _describe_rest(item: Mapping[str, Any]) -> str:
     crowd = item["iscrowd"]  # of a table of floats it is one, too
     whole = isinstance(crowd, int) or (isinstance(crowd, float) and crowd.is_integer())
     return "" if whole else f"has iscrowd {shorten(crowd)}, not 0 or 1"
+
+
+def _is_id(value: Any) -> bool:
+    """What is no number equals nothing, not even itself; true equals 1."""
+    return type(value) in (int, str) or (type(value) is float and math.isfinite(value))
+
+
+def _spell_id(value: Any) -> str:
+    """The same of 1, 1.0, "1" and "1.0": programs take them for one id, or not."""
+    text = str(int(value) if type(value) is float and value.is_integer() else value)
+    whole = _WHOLE.fullmatch(text)
+    return whole[1] if whole else text
 
 
 def _is_size(value: Any) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.benchmarks.checking import is_there
 from harness.benchmarks.dlrm_v2.pairs import TABLE_ROWS
 from harness.benchmarks.sources import read_json
 from harness.errors import HarnessError
@@ -21,7 +22,7 @@ _FIX = "bring it again, as `reconcile fetch dlrm-v2-99` says, or correct the row
 def read_table_rows(source: Path) -> Sequence[int]:
     """Of each table: the reference's, or what ``table_rows.json`` beside the day says, where they were cut."""
     path = source / TABLES
-    if not path.is_file():
+    if not is_there(path):
         return TABLE_ROWS
     fix = f"list the rows of the {len(TABLE_ROWS)} tables, or remove it where they are the reference's"
     rows = read_json(path, fix)

@@ -138,6 +138,14 @@ def test_a_list_of_digests_that_is_none_is_told_with_its_line(tmp_path: Path) ->
         check_files(tmp_path, rules, fix="")
 
 
+def test_a_list_of_digests_that_is_a_link_to_nothing_is_told(tmp_path: Path) -> None:
+    rules = write_folder(tmp_path)
+    (tmp_path / "SHA256SUMS").symlink_to("gone")
+    with pytest.raises(HarnessError, match="SHA256SUMS is a link to gone, which is missing") as caught:
+        check_files(tmp_path, rules, fix="")
+    assert caught.value.fix == "bring the file that it names, or remove the link"
+
+
 def test_of_many_damaged_files_the_first_few_are_named(tmp_path: Path) -> None:
     rules = [FileRule(f"{number}.bin") for number in range(9)]
     assert "9 are missing: 0.bin, 1.bin, 2.bin, 3.bin, 4.bin, …" in find_problem(tmp_path, rules)

@@ -180,6 +180,11 @@ def of_the_reference(change: Callable[[Path], None]) -> Callable[[Path], None]:
 CALIBRATED = 2 * int(group_pairs(700 * SAMPLES)[SAMPLES]) - 1  # the last row of the day
 
 
+def link_to_nothing(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(path.parent / "gone.json")
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -214,6 +219,11 @@ CALIBRATED = 2 * int(group_pairs(700 * SAMPLES)[SAMPLES]) - 1  # the last row of
             put(criteo.DENSE_FILE, 9, -np.inf),
             "dense.npy: row 9 has -inf as dense feature 12, no finite float32",
             id="infinite",
+        ),
+        pytest.param(
+            lambda data: link_to_nothing(data / TABLES),
+            "table_rows.json is a link to .*/gone.json, which is missing",
+            id="tables-linked",
         ),
         pytest.param(
             lambda data: (data / TABLES).write_text("[1, 2]"), "table_rows.json does not list the rows", id="tables"

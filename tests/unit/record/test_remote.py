@@ -66,6 +66,31 @@ def test_a_write_that_is_stopped_leaves_nothing(remote: Remote, tmp_path: Path) 
     assert [name for name in remote.listing() if name != SHA] == []
 
 
+@pytest.mark.parametrize("protocol", ["s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "sftp", "memory", "file"])
+def test_only_where_a_store_shows_parts_of_a_write_is_it_made_under_another_name(protocol: str, tmp_path: Path) -> None:
+    """A file is not renamed in a store of objects: that is a second upload."""
+    system = Noting(skip_instance_cache=True)
+    remote = Remote("a store", protocol, f"/{tmp_path.name}", system)
+    (tmp_path / "source").write_bytes(b"0123")
+    remote.put(tmp_path / "source", SHA, lambda _: None)
+    remote.write_note("note", b"")
+    assert system.renamed == (
+        [] if protocol not in ("sftp", "memory", "file") else [remote.path(SHA), f"{remote.root}/note"]
+    )
+
+
+class Noting(MemoryFileSystem):  # type: ignore[misc]
+    """In memory, and what is renamed there."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__(**options)
+        self.renamed: list[str] = []
+
+    def mv(self, path1: str, path2: str, **options: object) -> None:
+        self.renamed.append(path2)
+        super().mv(path1, path2, **options)
+
+
 class Failing:
     """A file system of which every operation fails alike, as one that is gone."""
 

@@ -1,0 +1,165 @@
+"""A commit as it stood: which files are its spec, by which bytes its sources are known, whom its records were for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from msgspec.structs import replace
+
+from reconciler.desired.state import Desired
+from reconciler.diff.difference import Difference
+from reconciler.errors import SpecError
+from reconciler.files import hash_bytes, hash_listing
+from reconciler.history import snapshot
+from reconciler.history.snapshot import Snapshot, read_snapshot
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Record
+from tests.passes.repository import HERE
+from tests.unit.cli.conftest import CELL, SPEC, git
+from tests.unit.diff.simulated import Wish, World, desire
+
+OWN = """\
+code: ./benchmarks/tiny.py
+      harness: {command: [python, run.py, "{run_dir}", "{user_conf}"], code: driver}
+      performance_sample_count: 16"""
+FILES = {"driver/run.py": b"print()\n", "driver/parts/one.py": b"ONE = 1\n", "drivers/other.py": b"", "driver.md": b""}
+RUN = Address.parse(f"Run:{CELL}/performance")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A benchmark and a harness of the user's own, both in the repository; weights on a disk that nobody has here."""
+    spec = SPEC.replace("code: digits", OWN).replace("{settings: {epochs: 1}}", '{path: "${NO_SUCH_DISK}/net.onnx"}')
+    tiny = (HERE / "benchmarks/tiny.py").read_bytes()
+    write(tmp_path, {"specs/one.yaml": spec.encode(), "benchmarks/tiny.py": tiny, **FILES})
+    git(tmp_path, "init", "--quiet", "--initial-branch=main")
+    commit(tmp_path)
+    return tmp_path
+
+
+def write(root: Path, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def declare_part(system: str) -> bytes:
+    """Of a spec in several files."""
+    part = f"spec: {{systems: {{{system}: {{category: edge, status: available}}}}}}"
+    return f"apiVersion: mlperf-reconciler/v1\nkind: Submission\n{part}\n".encode()
+
+
+def commit(root: Path) -> None:
+    git(root, "add", "--all", "--force")
+    git(root, "commit", "--quiet", "--message", "Change it")
+
+
+def read_sources(root: Path) -> tuple[object, object]:
+    """Digests of the benchmark's code and of the harness's folder, where they are known."""
+    inputs = {item.name: item.value for item in read_snapshot(root, "HEAD").desired.detail(RUN).inputs}
+    return inputs.get("benchmark.code"), inputs.get("harness.code.sha256")
+
+
+def test_sources_in_the_repository_are_known_by_the_bytes_of_the_commit(root: Path) -> None:
+    """Of a folder all files count, and none beside it."""
+    tiny = hash_bytes((root / "benchmarks/tiny.py").read_bytes())
+    below = {"run.py": hash_bytes(b"print()\n"), "parts/one.py": hash_bytes(b"ONE = 1\n")}
+    assert read_sources(root) == (tiny, hash_listing(below))
+    write(root, {"benchmarks/tiny.py": b"edited = 1\n", "driver/run.py": b"edited\n", "drivers/other.py": b"edited\n"})
+    assert read_sources(root) == (tiny, hash_listing(below))
+    commit(root)
+    edited = hash_listing({**below, "run.py": hash_bytes(b"edited\n")})
+    assert read_sources(root) == (hash_bytes(b"edited = 1\n"), edited)
+
+
+def test_a_source_that_is_too_large_to_be_read_is_known_by_nobody(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = read_sources(root)
+    largest = (root / "benchmarks/tiny.py").stat().st_size
+    monkeypatch.setattr(snapshot, "_LARGEST_SOURCE", largest)
+    assert read_sources(root) == known
+    monkeypatch.setattr(snapshot, "_LARGEST_SOURCE", largest - 1)
+    assert read_sources(root) == (None, None)
+
+
+def test_a_variable_hides_nothing_of_a_commit_whatever_its_value_is_here(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_SUCH_DISK", raising=False)
+    keys = {resource.address: resource.key for resource in read_snapshot(root, "HEAD").desired.resources}
+    monkeypatch.setenv("NO_SUCH_DISK", str(root / "driver"))
+    again = read_snapshot(root, "HEAD").desired.resources
+    assert {resource.address: resource.key for resource in again} == keys
+
+
+def test_the_files_of_a_spec_are_those_that_are_not_hidden_and_are_yaml(root: Path) -> None:
+    more = ("two.yml", "below/three.yaml", ".four.yaml", ".five/six.yaml", "below/.seven/eight.yml", "nine.txt", "yaml")
+    write(root, {f"specs/{name}": declare_part(f"box{number}") for number, name in enumerate(more)})
+    commit(root)
+    found = read_snapshot(root, "HEAD")
+    assert sorted(found.specs) == ["specs/below/three.yaml", "specs/one.yaml", "specs/two.yml"]
+    assert found.specs["specs/one.yaml"] == git(root, "rev-parse", "HEAD:specs/one.yaml")
+
+
+def test_a_commit_without_a_spec_says_so_and_what_to_do(root: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        read_snapshot(root, "HEAD", ("elsewhere", "driver"))
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.line, problem.message) == ("elsewhere, driver", 0, "commit HEAD has no spec")
+    assert problem.fix == "`reconcile init` writes a starter; a commit that has one: git log -- specs"
+    identity = git(root, "rev-parse", "HEAD")
+    with pytest.raises(SpecError, match=f"commit {identity[:12]} has no spec"):
+        read_snapshot(root, identity, ("elsewhere",))
+
+
+def test_every_spec_that_is_too_large_or_no_text_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(
+        root, {"specs/large.yaml": declare_part("large").ljust(2999, b"#") + b"\n", "specs/latin.yaml": b"# caf\xe9\n"}
+    )
+    commit(root)
+    monkeypatch.setattr(snapshot, "LARGEST_FILE", 3000)
+    with pytest.raises(SpecError) as caught:
+        read_snapshot(root, "HEAD")
+    assert [(problem.file, problem.line) for problem in caught.value.problems] == [("specs/latin.yaml", 1)]
+    monkeypatch.setattr(snapshot, "LARGEST_FILE", 2999)
+    with pytest.raises(SpecError) as caught:
+        read_snapshot(root, "HEAD")
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.line, problem.column) == ("specs/large.yaml", 1, 1)
+    assert (problem.message, problem.fix) == ("it has 3,000 bytes", "keep data out of specs/")
+
+
+def make_snapshot(desired: Desired) -> Snapshot:
+    nothing = SimpleNamespace(records={}, damaged={})
+    return Snapshot("c0ffee", {}, desired, World().recorded, Difference(()), cast("Any", nothing))
+
+
+def make_record(key: str, address: Address, *shared: Address) -> Record:
+    return cast("Record", SimpleNamespace(key=key, address=address, shared=shared))
+
+
+def test_a_record_is_for_what_has_its_key_under_one_of_its_names_else_under_any() -> None:
+    desired = desire([Wish(), Wish(scenario="Server", target=2)])
+    at = make_snapshot(desired)
+    offline, server = (
+        desired.by_address[Address.parse(f"Run:open/box/net/{s}/performance")] for s in ("Offline", "Server")
+    )
+    gone = Address(Kind.RUN, "open/box/former/Offline/performance")
+    assert at.declared(make_record(offline.key, offline.address)) is offline
+    assert at.declared(make_record(server.key, offline.address, server.address)) is server
+    assert at.declared(make_record(server.key, offline.address)) is server
+    assert at.declared(make_record(server.key, gone)) is server
+    assert at.declared(make_record("another", offline.address, server.address)) is offline
+    assert at.declared(make_record("another", gone, server.address)) is server
+    assert at.declared(make_record("another", gone)) is None
+
+
+def test_of_resources_with_one_key_the_first_stands_for_it() -> None:
+    first, second, *others = desire([Wish()]).resources
+    resources = (first, replace(second, key=first.key), *others)
+    at = make_snapshot(replace(desire([Wish()]), resources=resources))
+    assert at.by_key[first.key] is first
+    assert at.by_key[others[0].key] is others[0]

@@ -201,8 +201,9 @@ def _load(index: Path | None) -> dict[tuple[str, str], KnownRecord]:
         found = decode_packed(read_checked(index / _CACHE) or b"", _Stored) if index is not None else None
     except CodecError:
         return {}
-    current = found is not None and found.code == stamp_sources(_SOURCES)
-    return {(row.path, row.blob): row for row in found.rows} if found is not None and current else {}
+    if found is None or found.code != stamp_sources(_SOURCES):
+        return {}
+    return {(row.path, row.blob): row for row in found.rows}
 
 
 def name_record(path: str) -> str:
@@ -225,8 +226,7 @@ def _check(path: str, data: bytes | None) -> Record:
 
 
 def _list_thin_margins(record: Record) -> Iterator[str]:
-    margins = record.values.get("margins", ())
-    for margin in margins if isinstance(margins, (list, tuple)) else ():
-        room = parse_decimal(margin.get("headroom")) if isinstance(margin, dict) else None
-        if room is not None and "latency" in str(margin.get("name")) and 0 <= room < THIN:
-            yield f"{margin['name']} has {room} % of headroom ({margin.get('measured')} of {margin.get('limit')})"
+    for margin in record.values.get("margins", ()):  # of the shape that whoever reads a record demands
+        room = parse_decimal(margin["headroom"])
+        if room is not None and "latency" in margin["name"] and 0 <= room < THIN:
+            yield f"{margin['name']} has {room} % of headroom ({margin['measured']} of {margin['limit']})"

@@ -22,9 +22,12 @@ from reconciler.record.store import write_record
 from tests.benchmarks.history import make
 from tests.passes.repository import Repository
 from tests.unit.cli.conftest import Reconcile, edit, reconcile, recorded, recorded_once
+from tests.unit.cli.conftest import git as git_here
+from tests.unit.record.test_codec import PLAIN
 
 __all__ = ["reconcile", "recorded", "recorded_once"]
 
+MARGIN = {"measured": "9", "limit": "10", "unit": "ms", "met": True}
 CACHE = ".reconcile/index/committed-records.msgpack"
 
 
@@ -168,6 +171,62 @@ def test_a_record_that_left_the_clone_is_an_error_that_says_so(recorded: Path) -
     lost = CommitRecords(recorded, {identity: (f"state/records/{identity}.json", "0" * 40)}, {})
     with pytest.raises(RecordError, match="not in this clone"):
         lost[identity]
+
+
+def test_records_that_are_asked_for_are_read_one_by_one_until_many_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(git, "read_blobs", lambda _, blobs: asked.append(len([*blobs])) or {})
+    files = {f"Run/a-{number}": (f"state/records/Run/a-{number}.json", f"{number:040}") for number in range(40)}
+    records = CommitRecords(tmp_path, files, {})
+    for identity in list(records)[:17]:
+        with pytest.raises(RecordError, match="not in this clone"):
+            records[identity]
+    assert asked == [*[1] * 15, 40, 40]
+    with pytest.raises(KeyError):
+        records["Run/none"]
+    assert "Run/none" not in records
+    records.fetch(["Run/none"])
+    assert (len(records), asked[17:]) == (40, [])
+
+
+def test_a_margin_is_thin_below_two_per_cent_of_headroom_to_a_latency(tmp_path: Path) -> None:
+    rooms = {"0": True, "1.99": True, "2": False, "-0.01": False, "": False}
+    other = ({"name": "tail latency", "headroom": "1", **MARGIN}, {"name": "queries", "headroom": "1", **MARGIN})
+    all_of_them = [
+        *([{"name": "p99 latency", "headroom": room, **MARGIN}] for room in rooms),
+        [],
+        [*other, {"name": "p97 latency", "headroom": "0.5", **MARGIN}],
+    ]
+    git_here(tmp_path, "init", "--quiet")
+    written = [
+        write_record(RepositoryPaths(tmp_path), replace(PLAIN, attempt=str(number), values={"margins": margins}))
+        for number, margins in enumerate(all_of_them)
+    ]
+    Repository(tmp_path).commit()
+    found = RecordReader().read(tmp_path, git.resolve(tmp_path, "HEAD"))
+    assert (sorted(found.summaries), found.damaged) == (sorted(written), {})
+    assert [found.thin.get(identity) for identity in written] == [
+        *((f"p99 latency has {room} % of headroom (9 of 10)",) if thin else None for room, thin in rooms.items()),
+        None,
+        ("tail latency has 1 % of headroom (9 of 10)", "p97 latency has 0.5 % of headroom (9 of 10)"),
+    ]
+
+
+def test_what_other_code_kept_of_commits_is_not_believed(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index, asked = recorded / ".reconcile/index", list[str]()
+
+    def stream(root: Path, blobs: Sequence[str], largest: int) -> Iterator[bytes | None]:
+        asked.extend(blobs)
+        return stream_blobs(root, blobs, largest)
+
+    first = read(recorded, index)
+    monkeypatch.setattr(commit_records, "stream_blobs", stream)
+    assert (read(recorded, index).summaries, asked) == (first.summaries, [])
+    monkeypatch.setattr(commit_records, "stamp_sources", lambda _: ((0, 0),))
+    assert read(recorded, index).summaries == first.summaries
+    assert len(asked) == len(first.summaries) > 0
 
 
 def test_runs_that_met_a_bound_only_just_are_told_in_pr_each_time(recorded: Path, reconcile: Reconcile) -> None:

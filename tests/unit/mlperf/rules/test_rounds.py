@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
+from reconciler.mlperf.compliance.judging import TESTS
 from reconciler.mlperf.rules.comparison import find_stated
 from reconciler.mlperf.rules.inference import explain_variant_refusal
 from reconciler.mlperf.rules.rounds import (
@@ -263,6 +264,7 @@ def test_what_holds_for_all_scenarios_is_refused_at_one_of_them(name: str, of_be
         parse_ruleset(document)
 
 
+MAPPING = "a mapping is expected here"
 _BASE = """\
 round: v0.1
 layout: v6
@@ -372,10 +374,79 @@ def test_the_file_that_states_it_is_named(old: str, new: str, message: str) -> N
         read("v0.2", own=_NEXT.replace(old, new))
 
 
-def test_a_test_that_nothing_here_judges_is_refused() -> None:
-    with pytest.raises(RoundFileError, match=r"v0\.1\.yaml:20: .*nothing here judges TEST77") as caught:
-        read("v0.1", base=_BASE.replace("TEST01", "TEST77"))
-    assert "reconciler/mlperf/compliance" in caught.value.fix
+_SOURCED = f"write {{SOURCE: value}}; known sources: {', '.join(SOURCES)}"
+_NEWEST = "the newest round file explains what may stand where"
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "said"),
+    [
+        *(("v0.1", text, ("v0.1.yaml:1", "", MAPPING, "see the newest round file")) for text in ("", "7", "- extends")),
+        ("v0.2", "extends", ("v0.2.yaml:1", "", MAPPING, "see the newest round file")),
+        (
+            "v0.2",
+            _NEXT.replace("general/min_duration", "general/tests/TEST09"),
+            (
+                *("v0.2.yaml:3", "removed", "there is no general/tests/TEST09"),
+                "name what the extended round has, with slashes",
+            ),
+        ),
+        (
+            "v0.2",
+            _NEXT.replace("like: net-1.5", "like: other"),
+            (
+                *("v0.2.yaml:6", "benchmarks.other.like", "other is like other: no such benchmark, or a circle"),
+                "name a benchmark of this round that is not like this one itself",
+            ),
+        ),
+        (
+            "v0.2",
+            f"{_NEXT}    scenarios: {{Server: {{nothing: {{checker: 1}}}}}}\n",
+            (
+                *("v0.2.yaml:7", "benchmarks.other.scenarios.Server.nothing", "there is no field of this name here"),
+                _NEWEST,
+            ),
+        ),
+        (
+            "v0.2",
+            f"{_NEXT}    general: {{min_duration: 7}}\n",
+            (
+                *("v0.2.yaml:7", "benchmarks.other.general.min_duration"),
+                *("a mapping of sources to values is expected", _SOURCED),
+            ),
+        ),
+        (
+            "v0.1",
+            _BASE.replace("    categories:\n      checker:\n        edge: {required: [Offline]}\n", ""),
+            (
+                *("v0.1.yaml:15", "benchmarks.net-1.5", "it has no categories"),
+                "state which scenarios each category may enter",
+            ),
+        ),
+        (
+            "v0.1",
+            _BASE.replace("TEST01", "TEST77"),
+            (
+                *("v0.1.yaml:20", "benchmarks.net-1.5.general.compliance_tests", "nothing here judges TEST77"),
+                f"add its module to reconciler/mlperf/compliance; known: {', '.join(TESTS)}",
+            ),
+        ),
+        (
+            "v0.1",
+            _BASE.replace("      files: {checker: [verify.txt]}\n", ""),
+            (
+                *("v0.1.yaml:19", "benchmarks.net-1.5.general.compliance_tests"),
+                "TEST01 has no definition in this round",
+                "state files below general.tests.TEST01, or do not ask for it",
+            ),
+        ),
+    ],
+    ids=str,
+)
+def test_all_that_is_said_of_a_mistake(file: str, change: str, said: tuple[str, str, str, str]) -> None:
+    with pytest.raises(RoundFileError) as caught:
+        read(file, **{"v0.1": {"base": change}, "v0.2": {"own": change}}[file])
+    assert (caught.value.at, caught.value.place, caught.value.problem, caught.value.fix) == said
 
 
 def test_the_strictest_source_wins_and_the_others_are_kept() -> None:

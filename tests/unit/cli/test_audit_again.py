@@ -13,19 +13,22 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+from reconciler.diff.change import Action, Change, InputChange, Reason, Work
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.files import Lock, RepositoryPaths
-from reconciler.history import rerun
+from reconciler.history import rerun, rescore
 from reconciler.history.rescore import rescore_runs
 from reconciler.history.snapshot import read_snapshot
-from reconciler.plan.plan import Step
+from reconciler.observed.state import Obstacle
+from reconciler.plan.plan import Plan, Step
+from reconciler.planning import PlanResult
 from reconciler.reconcile import PassReport
 from reconciler.record.codec import decode, summarize
 from reconciler.record.store import find_object, keep, write_record
-from reconciler.resource.inputs import Role
+from reconciler.resource.inputs import Origin, Role
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import Record, RecordedFact
+from reconciler.resource.records import IMPORTED, Record, RecordedFact
 from tests.acceptance.conftest import console
 
 from .conftest import CELL, Reconcile, edit, git
@@ -130,6 +133,50 @@ def test_rescore_takes_the_place_of_what_is_said_of_accuracy_alone(recorded: Pat
     assert found[:2] == (told[2], told[3])
     assert found[3:] == (told[1],)
     assert (found[2].where, found[2].what, found[2].proof) == (CELL, "accuracy", Proof.PROVEN)
+
+
+def test_a_score_that_was_made_again_is_compared_by_its_figures(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which scorer it was only explains a difference."""
+    record = record_of(recorded, "Score")[1]
+    (bar,) = record.values["bars"]
+    measured, code = bar["measured"], RecordedFact("0" * 64, Role.EVIDENCE)
+    lower = with_values(record, bars=[{**bar, "measured": "1"}])
+    elsewhere = {"harness.code": code}
+    told = f"recorded {measured} acc, scored again it is"
+    cases = [
+        (record, "proven", f"{measured} acc, scored again from mlperf_log_accuracy.json: accuracy.txt byte for byte"),
+        (replace(record, facts={**record.facts, **elsewhere}), "proven", None),
+        (lower, "contradicted", f"{told} 1 acc"),
+        (
+            replace(lower, facts={**record.facts, **elsewhere}),
+            "contradicted",
+            f"{told} 1 acc; the scorer here is not the one that was recorded",
+        ),
+        (with_values(record, metric={"value": "1", "unit": "%"}), "contradicted", f"{told} {measured} acc"),
+        (replace(record, problem="no memory"), "missing", "cannot be scored again: no memory"),
+        (replace(record, problem="no memory", fix="buy"), "missing", "cannot be scored again: no memory (buy)"),
+    ]
+    at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
+    monkeypatch.setattr(rescore, "run_child", lambda *_: None)
+    for again, proof, detail in cases:
+        monkeypatch.setattr(rescore, "build_record", lambda _, again=again: (again, None))
+        (claim,) = rescore_runs(RepositoryPaths(recorded), at, AuditReport(at.commit, ())).claims
+        assert (claim.proof.value, claim.detail) == (proof, detail or claim.detail)
+
+
+def test_a_score_of_a_run_that_names_no_log_cannot_be_made_again(recorded: Path) -> None:
+    score = record_of(recorded, "Score")[1]
+    path = recorded / f"state/records/{score.upstream['run']}.json"
+    run = decode(path.read_bytes(), path.name)
+    kept = tuple(a for a in run.artifacts if a.name != "mlperf_log_accuracy.json")
+    at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
+    records = {**at.records, score.upstream["run"]: replace(run, artifacts=kept)}
+    without = replace(at, committed=replace(at.committed, records=cast(Any, records)))
+    (claim,) = rescore_runs(RepositoryPaths(recorded), without, AuditReport(at.commit, ())).claims
+    why = "its record names no mlperf_log_accuracy.json"
+    assert (claim.proof, claim.detail) == (Proof.MISSING, f"cannot be scored again: {why}")
 
 
 @pytest.mark.parametrize("damage", ["missing", "flipped"])
@@ -368,6 +415,66 @@ def test_a_repeat_that_was_not_made_says_why_and_leaves_no_report(
     outcomes = [ended(other)] if status is None else [ended(served_record(served), status, message, fix)]
     claim, kept = repeat(served, monkeypatch, *outcomes)
     assert (claim.proof, claim.detail, kept) == (Proof.MISSING, f"not repeated: {said}", [])
+
+
+def test_what_cannot_be_repeated_here_says_why_and_runs_nothing(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = read_snapshot(served, git(served, "rev-parse", "HEAD"))
+    (cell,) = [c for c, chosen in at.difference.chosen.items() if chosen.performance]
+    identity = at.difference.chosen[cell].performance
+
+    def see(obstacle: Obstacle | None, *steps: Step) -> PlanResult:
+        systems = {cell.system: obstacle}
+        return cast(
+            PlanResult, SimpleNamespace(observed=SimpleNamespace(systems=systems), plan=Plan("", "", "", steps))
+        )
+
+    run = Change(Address(Kind.RUN, f"{cell}/performance"), "", Action.REPLACE, Reason.EVIDENCE_DIFFERS)
+    inputs = (InputChange("a", 1, 2, Origin("x")), InputChange("b", None, "c", Origin("x")))
+    cases: list[tuple[PlanResult, str]] = [
+        (see(Obstacle("another machine is declared", "go there")), "another machine is declared"),
+        (see(None, Step(run, explained=inputs)), "Run performance would be another: a 1 → 2 and b None → c"),
+        (see(None, Step(run)), "Run performance would be another: EvidenceDiffers"),
+        (see(None, Step(replace(run, how=Work.RENDER), blocked="no room", fix="make some")), "no room; make some"),
+        (see(None, Step(replace(run, how=Work.RENDER), blocked="no room")), "no room"),
+    ]
+    left = served / ".reconcile/rerun-left"
+    left.mkdir()
+    for seen, why in cases:
+        monkeypatch.setattr(rerun, "compute_plan", lambda *_, seen=seen: seen)
+        claim, kept = repeat(served, monkeypatch)
+        assert (claim.proof, claim.detail, kept) == (Proof.MISSING, f"not repeated: {why}", [])
+    assert not left.exists()
+    imported = {**at.records, identity: replace(at.records[identity], marks=(IMPORTED,))}
+    system = at.desired.submission.systems[cell.system]
+    queued = replace(system, values={**system.values, "executor.slurm": True})
+    submission = replace(at.desired.submission, systems={cell.system: queued})
+    monkeypatch.setattr(rerun, "compute_plan", None)
+    for other, why in (
+        (
+            replace(at, committed=replace(at.committed, records=cast(Any, imported))),
+            "its run was imported, and cannot be made here",
+        ),
+        (
+            replace(at, desired=replace(at.desired, submission=submission)),
+            "its run is a job of a queue: repeat it there with `reconcile --rerun`",
+        ),
+    ):
+        audited = AuditReport(at.commit, ())
+        found = rerun.repeat_runs(RepositoryPaths(served), other, audited, ("digits",), lambda _: None, busy=True)
+        assert [(claim.proof, claim.detail) for claim in found.audit.claims] == [
+            (Proof.MISSING, f"not repeated: {why}")
+        ]
+        assert found.kept == ()
+
+
+def test_a_repeat_needs_the_published_log_in_the_commit(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = served_record(served)
+    (log,) = [a for a in record.artifacts if a.name == "mlperf_log_detail.txt"]
+    (served / "state/logs" / log.sha256).unlink()
+    commit(served, "Lose a log")
+    claim, _ = repeat(served, monkeypatch, ended(record))
+    why = "mlperf_log_detail.txt of the published run is not in this commit"
+    assert (claim.proof, claim.detail) == (Proof.MISSING, f"repeated, but not comparable: {why}")
 
 
 NAMES = [f"GPU {letter}" for letter in "ABCDEFGH"]

@@ -32,6 +32,7 @@ from reconciler.storage_errors import refuse_storage_error
 EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
 _FOREIGN = 60.0  # seconds for a folder that may be anybody's, whose configuration may never end
 _TURN = 10.0  # seconds in which another process of git is done with the index
+_LATEST = 1 << 37  # seconds: Python's dates end not long after, and spans are added to them
 _QUESTIONS = 500  # ids of blobs that fit into a pipe that nobody reads from
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
@@ -179,10 +180,19 @@ def _parse_blame(text: str) -> dict[int, LineCommit]:
     return {line: _line_commit(commit, commits[commit]) for line, commit in lines.items()}
 
 
+def read_commit_time(seconds: str) -> datetime:
+    """Whoever makes a commit chooses what stands where its time belongs: 1970 for what is none."""
+    try:
+        found = int(seconds)
+    except ValueError:
+        found = 0
+    return datetime.fromtimestamp(found if 0 <= found < _LATEST else 0, UTC)
+
+
 def _line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
     if not commit.strip("0"):
         return LineCommit()
-    when = datetime.fromtimestamp(int(facts.get("author-time", "0")), UTC)
+    when = read_commit_time(facts.get("author-time", ""))
     return LineCommit(commit, facts.get("author", ""), when, facts.get("summary", ""), True, "boundary" in facts)
 
 

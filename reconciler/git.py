@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,16 +23,16 @@ from msgspec.structs import replace
 
 from reconciler.errors import RepositoryError
 from reconciler.git_index import PrivateIndex, end_killed_commits, open_private_index, refuse_disk
-from reconciler.git_process import GitAnswer, ask, ask_again, converse, refuse_incomplete
+from reconciler.git_process import GitAnswer, ask, ask_again, converse, read_commit_time, refuse_incomplete
 from reconciler.leftovers import make_folder
 from reconciler.storage_errors import refuse_storage_error
 
 # Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
 # the merge itself changed.
 EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
+_BLAME = ("blame", "--no-textconv", "--no-ignore-revs-file", "--porcelain")
 _FOREIGN = 60.0  # seconds for a folder that may be anybody's, whose configuration may never end
 _TURN = 10.0  # seconds in which another process of git is done with the index
-_LATEST = 1 << 37  # seconds: Python's dates end not long after, and spans are added to them
 _QUESTIONS = 500  # ids of blobs that fit into a pipe that nobody reads from
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
@@ -125,18 +125,7 @@ def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "")
     commit."""
     wanted = sorted(set(lines))
     ranges = [word for first, last in _join_lines(wanted) for word in ("-L", f"{first},{last}")]
-    answer = ask(
-        root,
-        "blame",
-        "--no-textconv",
-        "--porcelain",
-        *ranges,
-        *filter(None, [at]),
-        "--",
-        file,
-        unfiltered=True,
-        fetch=True,
-    )
+    answer = ask(root, *_BLAME, *ranges, *filter(None, [at]), "--", file, unfiltered=True, fetch=True)
     if answer.status == 0:
         found = _parse_blame(answer.out.decode(errors="replace"))
         if any(line.boundary for line in found.values()) and not is_shallow(root):
@@ -178,15 +167,6 @@ def _parse_blame(text: str) -> dict[int, LineCommit]:
         elif name:
             commits[name][words[0]] = row[len(words[0]) + 1 :]
     return {line: _line_commit(commit, commits[commit]) for line, commit in lines.items()}
-
-
-def read_commit_time(seconds: str) -> datetime:
-    """Whoever makes a commit chooses what stands where its time belongs: 1970 for what is none."""
-    try:
-        found = int(seconds)
-    except ValueError:
-        found = 0
-    return datetime.fromtimestamp(found if 0 <= found < _LATEST else 0, UTC)
 
 
 def _line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:

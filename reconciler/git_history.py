@@ -10,8 +10,8 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from reconciler.errors import RepositoryError
-from reconciler.git import EVERY_CHANGE, find_root, list_blob_rows, parse_blob_row, read_commit_time
-from reconciler.git_process import ask, converse
+from reconciler.git import EVERY_CHANGE, find_root, list_blob_rows, parse_blob_row
+from reconciler.git_process import ask, converse, read_commit_time
 
 _AT_ONCE = 1 << 20  # bytes
 

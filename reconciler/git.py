@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,13 +23,14 @@ from msgspec.structs import replace
 
 from reconciler.errors import RepositoryError
 from reconciler.git_index import PrivateIndex, end_killed_commits, open_private_index, refuse_disk
-from reconciler.git_process import GitAnswer, ask, ask_again, converse, refuse_incomplete
+from reconciler.git_process import GitAnswer, ask, ask_again, converse, read_commit_time, refuse_incomplete
 from reconciler.leftovers import make_folder
 from reconciler.storage_errors import refuse_storage_error
 
 # Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
 # the merge itself changed.
 EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
+_BLAME = ("blame", "--no-textconv", "--no-ignore-revs-file", "--porcelain")
 _FOREIGN = 60.0  # seconds for a folder that may be anybody's, whose configuration may never end
 _TURN = 10.0  # seconds in which another process of git is done with the index
 _QUESTIONS = 500  # ids of blobs that fit into a pipe that nobody reads from
@@ -124,18 +125,7 @@ def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "")
     commit."""
     wanted = sorted(set(lines))
     ranges = [word for first, last in _join_lines(wanted) for word in ("-L", f"{first},{last}")]
-    answer = ask(
-        root,
-        "blame",
-        "--no-textconv",
-        "--porcelain",
-        *ranges,
-        *filter(None, [at]),
-        "--",
-        file,
-        unfiltered=True,
-        fetch=True,
-    )
+    answer = ask(root, *_BLAME, *ranges, *filter(None, [at]), "--", file, unfiltered=True, fetch=True)
     if answer.status == 0:
         found = _parse_blame(answer.out.decode(errors="replace"))
         if any(line.boundary for line in found.values()) and not is_shallow(root):
@@ -182,7 +172,7 @@ def _parse_blame(text: str) -> dict[int, LineCommit]:
 def _line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
     if not commit.strip("0"):
         return LineCommit()
-    when = datetime.fromtimestamp(int(facts.get("author-time", "0")), UTC)
+    when = read_commit_time(facts.get("author-time", ""))
     return LineCommit(commit, facts.get("author", ""), when, facts.get("summary", ""), True, "boundary" in facts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from reconciler.errors import RepositoryError
 from reconciler.git import EVERY_CHANGE, find_root, list_blob_rows, parse_blob_row
-from reconciler.git_process import ask, converse
+from reconciler.git_process import ask, converse, read_commit_time
 
 _AT_ONCE = 1 << 20  # bytes
 
@@ -33,15 +33,15 @@ def find_appearances(root: Path, tip: str, folders: Iterable[str]) -> Appearance
     """(path, blob id) → the first commit, of all that lead to ``tip``, that gave the file these bytes."""
     answer = ask(
         root, "-c", "core.quotePath=false", "log", "--reverse", "--topo-order", *EVERY_CHANGE, "--relative",
-        "--format=%x01%H%x02%an%x02%at%x02%ct%x02%s", tip, "--", *folders, fetch=True,
+        "--format=%x01%H%x00%at%x00%ct%x00%an%x00%s", tip, "--", *folders, fetch=True,
     )  # fmt: skip
     found: dict[tuple[str, str], Commit] = {}
     commit = None
     for row in answer.out.decode(errors="surrogateescape").split("\n") if answer.status == 0 else ():
         if row.startswith("\x01"):
-            words = row[1:].split("\x02", 4)
-            written, made = (datetime.fromtimestamp(int(seconds), UTC) for seconds in words[2:4])
-            commit = Commit(words[0], words[1], written, made, words[4])
+            words = row[1:].split("\0", 4)  # which no commit holds
+            written, made = (read_commit_time(seconds) for seconds in words[1:3])
+            commit = Commit(words[0], words[3], written, made, words[4])
         elif row.startswith(":") and commit is not None:
             path, blob = parse_blob_row(row)
             if blob.strip("0"):
@@ -55,7 +55,7 @@ def find_commit_times(root: Path, commits: Iterable[str]) -> dict[str, datetime]
     for commit in sorted(set(commits)):
         answer = ask(root, "show", "--no-patch", "--format=%ct", f"{commit}^{{commit}}")
         if answer.status == 0:
-            found[commit] = datetime.fromtimestamp(int(answer.out.split()[0]), UTC)
+            found[commit] = read_commit_time(answer.out.decode().strip())
     return found
 
 
@@ -111,4 +111,4 @@ def clone_at(root: Path, commit: str, folder: Path) -> Path:
 def find_day(root: Path, commit: str) -> date:
     """The day (UTC) on which a commit was made."""
     answer = ask(root, "show", "--no-patch", "--format=%ct", commit)
-    return datetime.fromtimestamp(int(answer.out.split()[0]) if answer.status == 0 else 0, UTC).date()
+    return read_commit_time(answer.out.decode().strip()).date()

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from collections import deque
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
 from typing import Any, BinaryIO
@@ -55,16 +56,30 @@ _READING = (
     "maintenance.auto=false",
     "gc.auto=0",
     "advice.graftFileDeprecated=false",
+    # What is said is read by a program, and follows from objects alone: neither from a table of what commits are said
+    # to hold, nor from a list of whom to name and what to pass over, which may have no end.
+    "core.commitGraph=false",
+    "i18n.logOutputEncoding=UTF-8",
+    "color.ui=false",
+    "log.showRoot=true",
+    "log.follow=false",
+    f"mailmap.file={os.devnull}",
+    f"diff.orderFile={os.devnull}",
 )
 # Objects are what a commit names: no other stands for them, and history is what its commits say.
 _HONEST = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull, "GIT_ATTR_NOSYSTEM": "1", "GIT_PAGER": "cat"}
 _NOWHERE, _REMOTES = "-", "file:git:http:https:ssh"  # protocols, for GIT_ALLOW_PROTOCOL
-# Settings of a clone that name a program for git to run on its way to a remote.
-_RUN_BY_FETCH = re.compile(
-    r"core\.(sshcommand|askpass|gitproxy)|credential\.(.*\.)?helper|remote\..*\.(uploadpack|vcs)", re.IGNORECASE
+# Settings of a clone that name a program for git to run on its way to a remote, a file to write there (cookies), or
+# whom to believe that he is the remote, who is then told what opens the real one. Few of those of http do none of that.
+_HARMLESS = "extraheader|postbuffer|version|lowspeedlimit|lowspeedtime|maxrequests|minsessions|useragent"
+_REFUSED_TO_FETCH = re.compile(
+    rf"core\.(sshcommand|askpass|gitproxy)|credential\.(?!(.*\.)?(username|usehttppath)$).*"
+    rf"|remote\..*\.(uploadpack|vcs|proxy.*)|http\.(?!(.*\.)?({_HARMLESS})$).*|(fetch|transfer)\.bundle.*|bundle\..*",
+    re.IGNORECASE | re.DOTALL,
 )
 _DRIVER = re.compile(r"filter\.(.*)\.(?:clean|smudge|process|required)", re.DOTALL)
 _OFF = {"clean": "", "smudge": "", "process": "", "required": "false"}
+_LATEST = 1 << 37  # seconds: Python's dates end not long after, and spans are added to them
 _LACKING = ("promisor remote", "not allowed")
 
 
@@ -96,7 +111,7 @@ def ask(
 ) -> GitAnswer:
     """``limit``: seconds after which git is ended, for what talks to other machines. ``own``: as the user would call
     it, with the hooks and programs of the clone. ``reach``: protocols that it may use. ``fetch``: what a partial clone
-    left out may be fetched, as long as its configuration names no program for that. ``unfiltered``: files of the work
+    left out may be fetched, as long as its configuration asks for no more than that. ``unfiltered``: files of the work
     tree count as they are. ``index``: the one to work on instead of the repository's; ``alone``: git
     survives what kills this process and its group, unless it may have to ask somebody at the terminal. ``inherits``:
     descriptors that it gets."""
@@ -110,8 +125,9 @@ def ask(
     refuse_disk_of_git(answer, root)
     if not fetch or not answer.lacks_objects:
         return answer
-    if named := _program_for_fetching(root):
-        return replace(answer, error=f"{answer.error}\nfatal: could not fetch: {named} of this clone names a program")
+    if named := _find_refused(root):
+        why = f"{named} of this clone may start a program, write a file or lead elsewhere"
+        return replace(answer, error=f"{answer.error}\nfatal: could not fetch: {why}")
     return _run(root, arguments, closed, {**environment, "GIT_ALLOW_PROTOCOL": _REMOTES}, stdin, limit)
 
 
@@ -160,11 +176,11 @@ def _without_filters(root: Path) -> dict[str, str]:
     return variables
 
 
-def _program_for_fetching(root: Path) -> str:
-    """The first setting of the clone itself that names a program which a fetch would start; "" for none."""
+def _find_refused(root: Path) -> str:
+    """The first setting of the clone itself with which nothing is fetched unasked; "" for none."""
     words = _configured(root, "--name-only", "--show-scope", "--list")
     names = (name for scope, name in zip(words[::2], words[1::2], strict=False) if scope in ("local", "worktree"))
-    return next((name for name in names if _RUN_BY_FETCH.fullmatch(name)), "")
+    return next((name for name in names if _REFUSED_TO_FETCH.fullmatch(name)), "")
 
 
 def _configured(root: Path, *arguments: str) -> list[str]:
@@ -222,6 +238,15 @@ def refuse_incomplete(answer: GitAnswer, commit_id: str) -> None:
             f"commit {commit_id[:12]} is incomplete in this clone: {said}",
             fix="let git reach the remote that this partial clone was made from, or clone it whole",
         )
+
+
+def read_commit_time(seconds: str) -> datetime:
+    """Whoever makes a commit chooses what stands where its time belongs: 1970 for what is none."""
+    try:
+        found = int(seconds)
+    except ValueError:
+        found = 0
+    return datetime.fromtimestamp(found if 0 <= found < _LATEST else 0, UTC)
 
 
 def _has_terminal() -> bool:

@@ -205,7 +205,8 @@ def _append(run: _RunningDownload, address: str) -> _Whole:
     item = run.item
     with convert_storage_errors(item.part), item.part.open("a+b") as stream:
         have, validator = _find_resumable(item, address, stream)
-        opened = open_source(address, have, validator, timeout=run.limits.timeout)
+        limits = run.limits
+        opened = open_source(address, have, validator, timeout=limits.timeout, patience=limits.patience)
         try:
             if opened.start != have:
                 stream.truncate(opened.start)

@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -24,10 +25,12 @@ from msgspec import Struct
 
 from reconciler import __version__
 from reconciler.errors import StoreError
+from reconciler.fetching.connections import Patience, make_opener
 
 CHUNK = 1 << 20
 REDIRECTS = 10
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)$")
+_COUNT = r"[0-9]{1,18}"
+_CONTENT_RANGE = re.compile(rf"bytes ({_COUNT})-({_COUNT})/({_COUNT}|\*)$")
 _WHOLE, _PART, _NOTHING_LEFT = 200, 206, 416
 _GONE, _REFUSED = (404, 410), (401, 403, 407, 451)
 _BUSY = (408, 425, 429, 500, 502, 503, 504)
@@ -58,16 +61,19 @@ class _Stream(Protocol):
 class Opened(Struct, frozen=True):
     """``start``: of the first byte that follows, 0 where the server gives all of it. ``total``: bytes of the whole
     file, None where that is not said. ``validator``: what must still be true when more of it is asked for, "" for none.
+    ``patience``: with whoever sends it.
     """
 
     start: int
     total: int | None
     validator: str
     stream: _Stream
+    patience: Patience
 
     def read(self) -> Iterator[bytes]:
         """What arrives, as it arrives. Raises TransientError where the connection ends or stalls."""
         while True:
+            self.patience.begin_step()
             try:
                 data = self.stream.read1(CHUNK)
             except (OSError, HTTPException) as error:
@@ -77,21 +83,22 @@ class Opened(Struct, frozen=True):
             yield data
 
 
-def open_source(address: str, start: int, validator: str, *, timeout: float) -> Opened:
+def open_source(address: str, start: int, validator: str, *, timeout: float, patience: float) -> Opened:
     """``validator``: of the part that is here; the whole is sent where the file has changed since. ``timeout``: seconds
-    without an answer, or without any byte of it. Raises AddressError, TransientError."""
+    without an answer, or without any byte of it; ``patience``: until the answer begins, and with each piece of it,
+    whatever bytes come. Raises AddressError, TransientError."""
     scheme = urlsplit(address).scheme.lower()
     if scheme == "file":
-        return _open_file(address, start)
+        return _open_file(address, start, Patience(patience))
     if scheme not in ("http", "https"):
         raise AddressError(f"{address}: only http, https and file are read", fix="name another mirror")
     headers = {"User-Agent": f"mlperf-reconciler/{__version__}", "Accept-Encoding": "identity"}
     if start:
         headers |= {"Range": f"bytes={start}-", **({"If-Range": validator} if validator else {})}
-    return _open_http(address, start, headers, timeout)
+    return _open_http(address, start, headers, timeout, Patience(patience))
 
 
-def _open_file(address: str, start: int) -> Opened:
+def _open_file(address: str, start: int, patience: Patience) -> Opened:
     path = Path(unquote(urlsplit(address).path))
     try:
         size = path.stat().st_size
@@ -100,25 +107,26 @@ def _open_file(address: str, start: int) -> Opened:
         raise AddressError(f"{path}: {error.strerror}", fix="put it there, or name another mirror") from error
     begin = start if start <= size else 0
     stream.seek(begin)
-    return Opened(begin, size, "", stream)
+    return Opened(begin, size, "", stream, patience)
 
 
-def _open_http(address: str, start: int, headers: Mapping[str, str], timeout: float) -> Opened:
+def _open_http(address: str, start: int, headers: Mapping[str, str], timeout: float, patience: Patience) -> Opened:
     request = urllib.request.Request(address, headers=dict(headers))  # noqa: S310  only http and https come here
-    opener = urllib.request.build_opener(Redirects)
+    opener = make_opener(patience, Redirects)
+    patience.begin_step()
     try:
         answer: http.client.HTTPResponse = opener.open(request, timeout=timeout)
     except urllib.error.HTTPError as error:
-        with error:
+        with closing(error):  # which may be closed already
             return _judge_refusal(address, error, start)
     except urllib.error.URLError as error:
         raise _judge_failure(address, error.reason) from error
     except (OSError, HTTPException, ValueError) as error:
         raise _judge_failure(address, error) from error
-    return _read_head(address, answer, start)
+    return _read_head(address, answer, start, patience)
 
 
-def _read_head(address: str, answer: http.client.HTTPResponse, start: int) -> Opened:
+def _read_head(address: str, answer: http.client.HTTPResponse, start: int, patience: Patience) -> Opened:
     length = answer.headers.get("Content-Length", "")
     validator = find_validator(answer.headers)
     if answer.status == _PART:
@@ -127,11 +135,11 @@ def _read_head(address: str, answer: http.client.HTTPResponse, start: int) -> Op
             answer.close()
             raise AddressError(f"{address}: the server sent another part than was asked for", fix="name a mirror")
         total = None if found[3] == "*" else int(found[3])
-        return Opened(start, total, validator, answer)
+        return Opened(start, total, validator, answer, patience)
     if answer.status != _WHOLE:
         answer.close()
         raise AddressError(f"{address}: the server answered {answer.status}", fix="name a mirror")
-    return Opened(0, int(length) if length.isdigit() else None, validator, answer)
+    return Opened(0, int(length) if re.fullmatch(_COUNT, length) else None, validator, answer, patience)
 
 
 def find_validator(headers: HTTPMessage | Mapping[str, str]) -> str:
@@ -176,7 +184,7 @@ def _say(error: BaseException) -> str:
 def parse_retry_after(text: str, now: float) -> float:
     """Seconds to wait, from seconds or a date; 0 for none. ``now``: seconds since the epoch."""
     text = text.strip()
-    if text.isdigit():
+    if re.fullmatch("[0-9]+", text):
         return float(text)
     try:
         return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
@@ -196,4 +204,5 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         if then not in ("http", "https") or (was == "https" and then == "http"):
             why = f"it leads from {was} to {then}, which is not followed"
             raise urllib.error.HTTPError(req.full_url, code, why, headers, fp)
+        fp.close()  # whatever it says besides would be read to its end
         return super().redirect_request(req, fp, code, msg, headers, newurl)

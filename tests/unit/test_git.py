@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -388,3 +389,33 @@ def test_single_write_that_fails_ends_no_new_repository(tmp_path: Path, monkeypa
     assert git.initialise(tmp_path / "new", own=True)
     assert not once.exists()
     assert git.find_root(tmp_path / "new") == tmp_path / "new"
+
+
+@pytest.mark.parametrize(
+    "author",
+    [
+        "Ada <a@b.c> 253402300800 +0000",
+        "Ada <a@b.c> 99999999999999999999 +0000",
+        "Ada <a@b.c> -1 +0000",
+        "Ada <a@b.c>",
+        "Ada",
+        "A\x02d\x01a <a@b.c> 99999999999999999999 +0000",
+    ],
+    ids=["the year 10000", "no second at all", "before 1970", "no time", "no address", "control characters"],
+)
+def test_a_commit_of_no_time_that_there_is_ends_no_command(committed: Path, author: str) -> None:
+    """A pull request may hold one: git itself takes it."""
+    (committed / "specs/a.yaml").write_text("one: 2\ntwo: 2\nthree: 3\n")
+    run(committed, "add", ".")
+    text = f"tree {run(committed, 'write-tree')}\nparent {run(committed, 'rev-parse', 'HEAD')}\n"
+    made = subprocess.run(
+        ["git", "hash-object", "-t", "commit", "-w", "--literally", "--stdin"], cwd=committed, text=True,
+        input=f"{text}author {author}\ncommitter {author}\n\nDeclare two\n", capture_output=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    run(committed, "update-ref", "HEAD", made)
+    line = git.find_line_commits(committed, "specs/a.yaml", [1])[1]
+    assert (line.commit, line.summary, line.when) == (made, "Declare two", datetime.fromtimestamp(0, UTC))
+    found = {commit.id: commit for commit in git_history.find_appearances(committed, made, ["specs"]).values()}
+    assert (found[made].subject, found[made].when.year, found[made].committed.year) == ("Declare two", 1970, 1970)
+    assert git_history.find_commit_times(committed, [made])[made].year == 1970
+    assert git_history.find_day(committed, made).year == 1970

@@ -174,6 +174,14 @@ def test_partial_clone_fetches_what_is_asked_for(partial: Path) -> None:
         ("remote.origin.uploadpack", ""),
         ("remote.origin.vcs", ""),
         ("credential.https://example.invalid.helper", "https://example.invalid/x.git"),
+        # A file that the server's cookies are written over, and a stranger who is taken for the server.
+        ("http.saveCookies", "https://example.invalid/x.git"),
+        ("http.https://example.invalid.cookieFile", "https://example.invalid/x.git"),
+        ("http.sslVerify", "https://example.invalid/x.git"),
+        ("http.proxy", "https://example.invalid/x.git"),
+        ("remote.origin.proxy", "https://example.invalid/x.git"),
+        ("credential.protectProtocol", "https://example.invalid/x.git"),
+        ("fetch.bundleURI", "https://example.invalid/x.git"),
     ],
 )
 def test_partial_clone_starts_no_program_to_fetch(
@@ -183,10 +191,20 @@ def test_partial_clone_starts_no_program_to_fetch(
     run(partial, "config", name, str(program))
     if url:
         run(partial, "config", "remote.origin.url", url)
-    with pytest.raises(RepositoryError, match=f"{name.lower()} of this clone names a program"):
+    with pytest.raises(RepositoryError, match=f"(?i){name} of this clone may start a program"):
         git.list_files_at(partial, "HEAD")
     assert git.read_blobs(partial, [blob]) == {}
     assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["http.https://github.com/.extraheader", "http.postBuffer", "credential.username", "core.longpaths"]
+)
+def test_partial_clone_with_harmless_settings_still_fetches(partial: Path, name: str) -> None:
+    """Workflows keep what opens a remote in the configuration of the clone."""
+    blob = run(partial, "rev-parse", f"HEAD:{SPEC}")
+    run(partial, "config", name, "1")
+    assert git.read_blobs(partial, [blob]) == {blob: b"one: 2\n"}
 
 
 def test_partial_clone_uses_no_protocol_that_is_a_program(partial: Path, program: Path, marker: Path) -> None:
@@ -245,6 +263,45 @@ def test_a_configuration_that_is_included_runs_nothing_either(
     assert not marker.exists()
     run(copied, "ls-files", "--others")
     assert marker.exists(), "git itself does not run it: this proves nothing"
+
+
+def say_who_made_what(root: Path) -> tuple[object, ...]:
+    found = git_history.find_appearances(root, run(root, "rev-parse", "HEAD"), ["specs"])
+    first = git.find_line_commits(root, SPEC, [1])[1]
+    return sorted((commit.id, commit.author, commit.subject) for commit in found.values()), first.commit, first.author
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("i18n.logOutputEncoding", "UTF-16"),
+        ("mailmap.file", "{listed}"),
+        ("mailmap.file", "/dev/full"),
+        ("blame.ignoreRevsFile", "{listed}"),
+        ("diff.orderFile", "{listed}/nowhere"),
+        ("log.showRoot", "false"),
+        ("color.ui", "always"),
+        ("core.commitGraph", "true"),
+    ],
+)
+def test_settings_of_a_copied_repository_change_nothing_that_is_said(
+    copied: Path, tmp_path: Path, name: str, value: str
+) -> None:
+    """Nor is there a file without end that git would read first."""
+    (copied / SPEC).write_text("one: 2\n")
+    said = say_who_made_what(copied)
+    listed, tip = tmp_path / "listed", run(copied, "rev-parse", "HEAD")
+    listed.write_text("Mallory <m@example.com> <ada@example.com>\n" if "mail" in name else f"{tip}\n")
+    run(copied, "config", name, value.format(listed=listed))
+    if name == "core.commitGraph":  # one that says of a commit that it changed nothing
+        run(copied, "commit-graph", "write", "--reachable")
+        graph = copied / ".git/objects/info/commit-graph"
+        now, before = (bytes.fromhex(run(copied, "rev-parse", f"HEAD{back}^{{tree}}")) for back in ("", "~1"))
+        graph.chmod(0o644)
+        graph.write_bytes(graph.read_bytes().replace(now, before))
+        assert run(copied, "log", "-1", "--raw", "--format=") == "", "git believes it"
+    assert say_who_made_what(copied) == said
+    assert len(said[0]) == 2
 
 
 def test_reading_enters_no_submodule(copied: Path, program: Path, marker: Path, tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -117,4 +119,34 @@ def serve(behaviour: Behaviour) -> Iterator[str]:
         behaviour.released.set()
         server.shutdown()
         server.server_close()
+        thread.join(10)
+
+
+@contextmanager
+def serve_endlessly(head: bytes, again: bytes) -> Iterator[str]:
+    """Whoever asks is told ``head``, and then ``again`` until they go away. ``{port}`` in it is this server's."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+
+    def talk(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.recv(1 << 16)
+            connection.sendall(head.replace(b"{port}", str(port).encode()))
+            while again:
+                connection.sendall(again)
+                if len(again) == 1:
+                    time.sleep(0.02)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=talk, args=(listening.accept()[0],), daemon=True).start()
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
         thread.join(10)

@@ -26,7 +26,7 @@ from reconciler.fetching.download import (
 from reconciler.fetching.sources import AddressError, Redirects, TransientError, parse_retry_after
 from reconciler.files import Lock
 from reconciler.mlperf.benchmark_files import FileDigest
-from tests.unit.fetching.serving import Behaviour, serve
+from tests.unit.fetching.serving import Behaviour, serve, serve_endlessly
 
 DATA = bytes(range(256)) * 4096  # 1 MiB
 QUICK = DownloadLimits(timeout=0.5, attempts=3, backoff=0.01, patience=1.0)
@@ -350,3 +350,42 @@ def test_a_killed_download_is_gone_on_with(tmp_path: Path) -> None:
         fetch(item)
     assert behaviour.asked[-1][1] == f"bytes={have}-"
     assert item.target.read_bytes() == DATA
+
+
+OK, CHUNKED = b"HTTP/1.1 200 OK\r\n", b"Transfer-Encoding: chunked\r\n\r\n"
+ELSEWHERE = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{port}/else\r\n\r\n"
+ENDLESS = {
+    "a head that never ends": (OK, b"a"),
+    "heads before the head": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
+    "a length of a chunk": (OK + CHUNKED + b"4;", b"a"),
+    "what follows the last chunk": (OK + CHUNKED + b"4\r\nabcd\r\n0\r\n", b"a: b\r\n" * 100),
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_a_server_that_talks_without_end_is_given_up(tmp_path: Path, what: str) -> None:
+    head, again = ENDLESS[what]
+    with (
+        serve_endlessly(head, again) as address,
+        pytest.raises(TransientError, match="nothing came for too long"),
+    ):
+        fetch(plan(tmp_path, f"{address}/f", digest=None), DownloadLimits(timeout=0.5, attempts=1, patience=0.5))
+
+
+def test_what_comes_with_a_redirect_is_not_read(tmp_path: Path) -> None:
+    """It has no end here, and was kept in memory."""
+    with serve_endlessly(ELSEWHERE, bytes(1 << 16)) as address, pytest.raises(AddressError, match="infinite loop"):
+        fetch(plan(tmp_path, f"{address}/f", digest=None))
+
+
+@pytest.mark.parametrize("count", [b"9" * 5000, b"\xb2", b"-1", b"1_0"], ids=["5,000 digits", "²", "-1", "1_0"])
+def test_a_count_that_is_none_ends_as_a_finding_about_its_address(tmp_path: Path, count: bytes) -> None:
+    told = {
+        b"HTTP/1.1 503 Busy\r\nRetry-After: %s\r\n\r\n": "answers 503 Busy",
+        b"HTTP/1.1 206 Part\r\nContent-Range: bytes 0-3/%s\r\n\r\nabcd": "another part",
+    }
+    for answer, said in told.items():
+        with serve_endlessly(answer % count, b"") as address, pytest.raises(StoreError, match=said):
+            fetch(plan(tmp_path, f"{address}/f", digest=None), DownloadLimits(timeout=0.5, attempts=1))
+    with serve_endlessly(OK + b"Content-Length: %s\r\n\r\nabcd" % count, b"") as address:
+        assert fetch(plan(tmp_path, f"{address}/g", digest=make_digest(b"abcd"))).size == 4

@@ -34,6 +34,7 @@ _FOLDER = ".folder"  # ends the name of a folder; the note of who works in it ha
 _NOTE = b"held by mlperf-reconciler\n"  # what a lock of ours holds; one of git's is empty or an index
 _YOUNG = 60.0  # seconds in which a note that is not whole may be one that is being written
 _PAUSE = 0.05  # seconds between two looks at a lock of others
+_OF_A_WRITE = ("nable to write", "ailed to write", "update_ref failed", "couldn't set")  # what git says of one
 
 
 class PrivateIndex(Struct, frozen=True):
@@ -200,7 +201,7 @@ def refuse_disk(said: str, folder: Path, named: Path) -> None:
     try:
         if "Out of diskspace" in said:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if "nable to write" in said or "ailed to write" in said:
+        if any(words in said for words in _OF_A_WRITE):
             with tempfile.TemporaryFile(dir=folder) as probe:
                 probe.write(bytes(1 << 16))
                 probe.flush()

@@ -171,16 +171,15 @@ def one_try(number: int, name: str, starts: Path, folder: Path, reference: Refer
     after = draw.random() * reference.seconds
     time.sleep(after)
     met = strike(pid, target, draw)
-    if met == "child" and command.then is None:
-        os.waitpid(pid, 0)
-    else:
-        if command.then is not None and met != "group":
-            os.killpg(pid, signal.SIGKILL) if not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) else 0
-        os.waitpid(pid, 0)
+    if command.then is not None and met in ("child", "process"):
+        os.killpg(pid, signal.SIGKILL) if not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) else 0
+    ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    wrong = [f"ended by itself with {ended}: {said(folder)}"] if not met and ended not in (0, 2) else []
     left = wait_for_end_of(folder)
+    wrong += [f"still running {left}"] if left else []
     kept = set(Repository(folder / "repository").whole_records())
     status = finish(folder, command.at, command.words if command.then is None else command.then)
-    wrong = [*([f"still running {left}"] if left else []), *check(command, folder, status, met, kept, reference)]
+    wrong += check(command, folder, status, met, kept, reference)
     return Try(number, name, met, round(after, 3), round(reference.seconds, 3), tuple(wrong))
 
 

@@ -117,7 +117,14 @@ def test_group_that_is_killed_at_any_instant_leaves_no_lock_behind(committed: Pa
     assert ours(committed) == []
 
 
-@pytest.mark.parametrize("said", ["fatal: Unable to write new index file", "error: failed to write new configuration"])
+OF_WRITES = (
+    "fatal: Unable to write new index file",
+    "error: failed to write new configuration",
+    "fatal: update_ref failed for ref 'HEAD': couldn't set 'refs/heads/main'",
+)
+
+
+@pytest.mark.parametrize("said", OF_WRITES)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
 def test_a_disk_that_git_says_nothing_of_is_asked(
     committed: Path, monkeypatch: pytest.MonkeyPatch, number: int, said: str

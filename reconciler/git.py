@@ -336,9 +336,9 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     with open_private_index(root) as index:
         if index is None:
             raise RepositoryError(f"git add: {root} is in no git repository", fix="run `git init`")
-        made = _commit(index, given, message)
+        made, free = _commit(index, given, message)
         if behind := _changed_below(root, given):  # also what a commit left that was killed before it got here
-            index.share(_listed(behind), _TURN)
+            index.share(_listed(behind), _TURN if free else 0.0)
     return made
 
 
@@ -358,21 +358,23 @@ def _is_in_head(root: Path, path: str) -> bool:
     return head is not None and bool(list_files_at(root, head, [path]))
 
 
-def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> str:
+def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> tuple[str, bool]:
+    """The new commit, "" for none; and whether nobody else held the index when it was made."""
     added = index.ask("add", *_FROM_STDIN, stdin=_listed(given))
     if added.status:
         refuse_disk(added.error, index.folder, index.root)
         raise RepositoryError(f"git add: {added.error}", fix="commit the records yourself, or fix what git reports")
     new = _changed_below(index.root, given, index.copy)
     if not new:
-        return ""
+        return "", True
+    free = index.wait_for_turn(_TURN)
     # --only takes these files from the work tree, and HEAD as git finds it under its own lock.
     made = _in_turn(index, "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
     if made.status and _changed_below(index.root, new, index.copy):  # else another process has just committed them
         refuse_disk(made.error, index.folder, index.root)
         said = made.error or made.out.decode(errors="replace").strip() or f"it ended with {made.status}"
         raise RepositoryError(f"git commit: {said}", fix="fix what git reports; the records are safe in state/")
-    return find_head(index.root) or ""
+    return find_head(index.root) or "", free
 
 
 def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAnswer:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from reconciler.errors import RepositoryError
 from reconciler.git import EVERY_CHANGE, find_root, list_blob_rows, parse_blob_row
+from reconciler.git_index import refuse_disk
 from reconciler.git_process import ask, converse, read_commit_time
 
 _AT_ONCE = 1 << 20  # bytes
@@ -104,6 +105,7 @@ def clone_at(root: Path, commit: str, folder: Path) -> Path:
     if made.status == 0:
         made = ask(folder, "checkout", "--quiet", "--detach", commit)
     if made.status:
+        refuse_disk(made.error, folder.parent, folder)
         raise RepositoryError(f"git clone at {commit[:12]}: {made.error}", fix="see what git says; nothing was changed")
     return folder / root.resolve().relative_to(top.resolve())
 

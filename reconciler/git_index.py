@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from reconciler.errors import RepositoryError
 from reconciler.files import try_flock
-from reconciler.git_locks import end_turn, open_turn
+from reconciler.git_locks import end_turn, is_in_use, open_turn
 from reconciler.git_process import GitAnswer, ask
 from reconciler.storage_errors import explain_storage_error
 
@@ -34,6 +34,8 @@ _FOLDER = ".folder"  # ends the name of a folder; the note of who works in it ha
 _NOTE = b"held by mlperf-reconciler\n"  # what a lock of ours holds; one of git's is empty or an index
 _YOUNG = 60.0  # seconds in which a note that is not whole may be one that is being written
 _PAUSE = 0.05  # seconds between two looks at a lock of others
+_WAITS = "let it end; the records are safe in state/, and the next --commit takes them"
+_OF_A_WRITE = ("nable to write", "ailed to write", "update_ref failed", "couldn't set")  # what git says of one
 
 
 class PrivateIndex(Struct, frozen=True):
@@ -72,6 +74,25 @@ class PrivateIndex(Struct, frozen=True):
         """Of others: what one left whose git had not ended yet when this one was begun."""
         _sweep(self.root, self.note.parent, self.shared)
 
+    def wait_for_turn(self, wait: float) -> bool:
+        """Whether no other git holds the shared index, at the latest after ``wait`` seconds. One that lives, such as a
+        commit that an editor writes the text of, would fail once the branch moves under it: raises RepositoryError."""
+        lock, give_up = self._lock, time.monotonic() + wait
+        while os.path.lexists(lock):
+            if _remove_dead(lock):
+                continue
+            if time.monotonic() > give_up:
+                if is_in_use(self.root):
+                    problem = f"git commit: another git works in {self.root} and holds its index ({lock.name})"
+                    raise RepositoryError(problem, fix=_WAITS)
+                return False
+            time.sleep(_PAUSE)
+        return True
+
+    @property
+    def _lock(self) -> Path:
+        return self.shared.with_name(f"{self.shared.name}.lock")
+
     def share(self, paths: bytes, wait: float) -> None:
         """Bring the shared index to HEAD for these NUL-separated paths. Where another git holds it for longer than
         ``wait`` seconds, it stays as it is until the next commit: what is committed does not depend on it."""
@@ -88,8 +109,7 @@ class PrivateIndex(Struct, frozen=True):
 
     @contextlib.contextmanager
     def _hold(self, wait: float) -> Iterator[bool]:
-        lock = self.shared.with_name(f"{self.shared.name}.lock")
-        give_up = time.monotonic() + wait
+        lock, give_up = self._lock, time.monotonic() + wait
         while not (held := self._take(lock)) and time.monotonic() < give_up:
             if not _remove_dead(lock):
                 time.sleep(_PAUSE)
@@ -200,7 +220,7 @@ def refuse_disk(said: str, folder: Path, named: Path) -> None:
     try:
         if "Out of diskspace" in said:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if "nable to write" in said or "ailed to write" in said:
+        if any(words in said for words in _OF_A_WRITE):
             with tempfile.TemporaryFile(dir=folder) as probe:
                 probe.write(bytes(1 << 16))
                 probe.flush()

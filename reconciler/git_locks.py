@@ -96,8 +96,13 @@ def _identify(lock: Path) -> tuple[int, ...] | None:
     return (found.st_dev, found.st_ino, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
 
 
+def is_in_use(root: Path) -> bool:
+    """Whether a git that can be seen, and is no child of ours, works in the repository."""
+    return sys.platform.startswith("linux") and _is_in_use(root)
+
+
 def _is_in_use(root: Path) -> bool:
-    """Whether any git works in the repository. What cannot be seen counts as one that does."""
+    """Whether any other git works in the repository. What cannot be seen counts as one that does."""
     if not sys.platform.startswith("linux"):
         return True
     answer = ask(root, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
@@ -111,8 +116,8 @@ def _works_in(process: Path, places: list[Path]) -> bool:
     try:
         if not (process / "comm").read_bytes().startswith(b"git"):
             return False
-        state = (process / "stat").read_bytes().rpartition(b")")[2].split()[0]
-        if state in (b"Z", b"X"):
+        state, parent = (process / "stat").read_bytes().rpartition(b")")[2].split()[:2]
+        if state in (b"Z", b"X") or int(parent) == os.getpid():
             return False
         words = (process / "cmdline").read_bytes()
         folder = (process / "cwd").readlink()

@@ -28,9 +28,12 @@ def read_author(root: Path) -> str:
 
 def find_hook_path(root: Path, name: str) -> Path:
     """Where git looks for a hook of this clone. Raises RepositoryError outside a repository."""
-    answer = ask(root, "rev-parse", "--git-path", f"hooks/{name}", own=True)
-    refuse_disk_of_git(answer, root)
-    if answer.status:
+    for _ in range(2):  # a single read that fails is "no repository" as well
+        answer = ask(root, "rev-parse", "--git-path", f"hooks/{name}", own=True)
+        refuse_disk_of_git(answer, root)
+        if answer.status == 0:
+            break
+    else:
         raise RepositoryError(f"{root} is not in a git repository", fix="`git init` makes one")
     return (root / answer.out.decode(errors="surrogateescape").rstrip("\n")).resolve()
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,6 +19,8 @@ from reconciler.files import RepositoryPaths, is_leftover, remove, replace, try_
 from reconciler.storage_errors import PARTIAL, convert_storage_errors
 
 _SCRATCH = "scratch-"  # begins the names of folders that a command removes at its end
+_TEMPORARY = "mlperf-reconciler-"  # the same, of those that may lie beside other programs' files
+_YOUNG = 60.0  # seconds in which an empty one may be one that is being made
 
 
 def sweep(folder: Path) -> None:
@@ -39,6 +44,7 @@ def sweep_repository(paths: RepositoryPaths) -> None:
         sweep(folder)
     for path in paths.work.glob(f"{_SCRATCH}*"):
         remove(path)
+    _sweep_temporary(paths.work, "")
     sweep_folders((paths.root, paths.work, paths.caches, paths.work / "locks"))
 
 
@@ -82,6 +88,33 @@ def make_folder(path: Path) -> Iterator[Path]:
         raise
     finally:
         os.close(held)
+
+
+@contextlib.contextmanager
+def open_temporary(purpose: str, within: Path | None = None) -> Iterator[Path]:
+    """A folder for what is needed for a moment, ``within`` a folder of ours or the machine's for temporary files. What
+    killed processes of this user left of the same purpose goes first."""
+    parent = within or Path(tempfile.gettempdir())
+    with convert_storage_errors(parent):
+        _sweep_temporary(parent, purpose)
+        folder = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{purpose}-", dir=parent))
+        held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try_flock(held)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
+
+
+def _sweep_temporary(parent: Path, purpose: str) -> None:
+    """Nothing that another user made, in a folder that all share: a name is no proof of whose it is."""
+    for path in parent.glob(f"{_TEMPORARY}{glob.escape(purpose)}-*" if purpose else f"{_TEMPORARY}*"):
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+            if ours and (any(path.iterdir()) or time.time() - status.st_mtime > _YOUNG) and _is_unheld(path):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _remove_left(path: Path) -> None:

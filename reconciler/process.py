@@ -18,6 +18,7 @@ from typing import IO
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
+from reconciler.leftovers import open_temporary
 from reconciler.storage_errors import refuse_storage_error
 
 CHOSEN_DEVICES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
@@ -189,7 +190,9 @@ _INDEX = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_
 def run_pip(arguments: Sequence[str], limit: float) -> ChildEnd:
     """The pip of this interpreter, and no ``pip.py`` that lies here, to its end; it raises as ``ask`` does."""
     index = {name: value for name, value in os.environ.items() if name.startswith(_INDEX)}
-    return _run_short([sys.executable, "-P", "-m", "pip", *arguments], build_child_environment(index), b"", limit)
+    with open_temporary("pip") as scratch:
+        environment = build_child_environment({**index, "TMPDIR": str(scratch)})
+        return _run_short([sys.executable, "-P", "-m", "pip", *arguments], environment, b"", limit)
 
 
 # What programs that sign, and their agents, read of the caller's environment.

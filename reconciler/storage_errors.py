@@ -12,6 +12,7 @@ import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from traceback import walk_tb
 
 from reconciler.errors import StorageError
 from reconciler.foreign import StrangeFileError
@@ -58,6 +59,7 @@ _OF_THE_MACHINE = frozenset(
     }
 )
 
+_SPEAKERS = ("click.", "rich.")  # modules that write what a command says
 _OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
@@ -86,10 +88,25 @@ def find_refusal_in(said: str) -> OSError | None:
     return next((OSError(number, os.strerror(number)) for number in named), None)
 
 
+def find_refusal_behind(error: BaseException | None) -> OSError | None:
+    """What a disk or the machine refused that led to this error: libraries wrap it in errors of their own."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE | _OF_WRITING:
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def can_explain(error: OSError) -> bool:
     """Whether it is the doing of a machine, or of somebody who put something else there, and no bug."""
     named = error.errno in _FIXES_OF_PATHS and (error.errno != errno.ENOENT or error.filename is not None)
     return error.errno in _FIXES or named or isinstance(error, StrangeFileError)
+
+
+def is_of_output(error: OSError, *modules: str) -> bool:
+    """Was it raised where text is written out, by a stream that names no file? ``modules``: others that do so."""
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return error.filename is None and frame.f_globals["__name__"].startswith((*_SPEAKERS, *modules))
 
 
 def explain_storage_error(error: OSError, path: Path | str = "", verb: str = "write") -> StorageError:
@@ -103,15 +120,17 @@ def explain_storage_error(error: OSError, path: Path | str = "", verb: str = "wr
         return StorageError(f"cannot read {where or 'a file'}: {said}", fix=_IN_THE_WAY)
     fix = _FIXES.get(number) or _FIXES_OF_PATHS.get(number, "see the error")
     tried = "write" if number in _OF_WRITING else verb if where == str(path) else "use"
-    return StorageError(f"cannot {tried} {where or 'a file'}: {said} ({name})", fix=fix)
+    done = f"{tried} {where}" if where else "go on" if number in _OF_THE_MACHINE else f"{tried} a file"
+    return StorageError(f"cannot {done}: {said} ({name})", fix=fix)
 
 
 @contextlib.contextmanager
 def convert_storage_errors(path: Path) -> Iterator[None]:
-    """Turn what the file system refuses into a StorageError that says which file and what to do."""
+    """Turn what the file system refuses into a StorageError that says which file and what to do. What the terminal
+    refuses, or the file that output goes to, says nothing about this path."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _FIXES:
+        if error.errno not in _FIXES or is_of_output(error):
             raise
         raise explain_storage_error(error, path) from error

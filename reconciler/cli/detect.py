@@ -6,8 +6,8 @@ import difflib
 import platform
 import re
 import shlex
-import tempfile
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -22,7 +22,7 @@ from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.files import RepositoryPaths, replace
 from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import Node, find_differences, probe_nodes
-from reconciler.leftovers import sweep_beside
+from reconciler.leftovers import open_temporary, sweep_beside
 from reconciler.observed.machine import find_unlike
 from reconciler.quantities import join_listing
 from reconciler.render.colour import Tone
@@ -67,10 +67,10 @@ def command(
     root = find_root(Path.cwd())
     paths = RepositoryPaths(root) if root is not None else None
     target = _target(paths, specs, system)
-    shared = paths.work if paths is not None else Path(tempfile.gettempdir())
     through = Launcher(tuple(shlex.split(launcher))) if launcher else _declared(target)
     seen = (paths.root.resolve(),) if paths is not None else ()
-    nodes = probe_nodes(ProbeRequest(hardware=True), through, shared, seen)
+    with nullcontext(paths.work) if paths is not None else open_temporary("probe") as shared:
+        nodes = probe_nodes(ProbeRequest(hardware=True), through, shared, seen)
     unlike = "" if through.words else _explain_unlike(target)
     if unlike and write and not overwrite:
         fix = "run it there, name the launcher that reaches it, or write all the same: --overwrite"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from errno import errorcode
 from io import StringIO
 from pathlib import Path
-from traceback import format_exception_only, walk_tb
+from traceback import format_exception_only
 
 import click
 
@@ -21,7 +21,13 @@ from reconciler.cli.shared.options import no_colour_option, quiet_option, verbos
 from reconciler.cli.shared.output import say, say_error
 from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
 from reconciler.escaping import escape_output
-from reconciler.storage_errors import can_explain, explain_storage_error, find_refusal
+from reconciler.storage_errors import (
+    can_explain,
+    explain_storage_error,
+    find_refusal,
+    find_refusal_behind,
+    is_of_output,
+)
 
 _SINGLE_DASH = re.compile(r"-[A-Za-z][A-Za-z-]+=.*")
 _SHORT = {"help_option_names": ["-h", "--help"]}
@@ -115,12 +121,14 @@ def _report(given: list[str], error: BaseException) -> int:
             say("Interrupted. Nothing recorded is lost; run the command again to go on.", err=True)
         case BrokenPipeError():
             _drop_output()  # the reader went away (`| head`)
-        case OSError() if _from_output(error):
+        case OSError() if is_of_output(error, __name__):
             _drop_output()
             say_error(
                 f"cannot write to standard output: {error.strerror} ({errorcode.get(error.errno or 0, 'no number')})",
                 "free space where it goes, or send it elsewhere; what was recorded is kept",
             )
+        case FileNotFoundError() if _is_here_gone():
+            say_error("the folder that this runs in was removed", "`cd` to one that is there, or use `-C DIR`")
         case OSError() if can_explain(error):
             refused = explain_storage_error(error)
             say_error(refused.message, refused.fix)
@@ -137,9 +145,19 @@ def _choose_exit_code(error: BaseException) -> int:
             return INTERRUPTED
         case click.ClickException():
             return ERROR
-        case OSError() if isinstance(error, BrokenPipeError) or _from_output(error) or can_explain(error):
+        case FileNotFoundError() if _is_here_gone():
+            return ERROR
+        case OSError() if isinstance(error, BrokenPipeError) or is_of_output(error, __name__) or can_explain(error):
             return ERROR
     return BUG
+
+
+def _is_here_gone() -> bool:
+    try:
+        Path.cwd()
+    except OSError:
+        return True
+    return False
 
 
 def _refuse_single_dash(given: Sequence[str]) -> None:
@@ -156,23 +174,17 @@ def _open_closed_streams() -> None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
-def _from_output(error: OSError) -> bool:
-    """Was it raised where text is written out, by a stream that names no file?"""
-    *_, (frame, _) = walk_tb(error.__traceback__)
-    return error.filename is None and frame.f_globals["__name__"].startswith(("click.", "rich.", __name__))
-
-
 def _drop_output() -> None:
     """What is still buffered must not raise again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report_bug(given: list[str], error: BaseException) -> int:
-    """A disk that refuses right now is the likelier cause of whatever was raised."""
+    """What a disk refused before, or refuses right now, is the likelier cause of whatever was raised."""
     from reconciler.cli.shared.crash_report import write_report
 
     report, said = write_report(given, error), f"{type(error).__name__}: {error}"
-    if refused := find_refusal(Path()):
+    if refused := find_refusal_behind(error) or find_refusal(Path()):
         problem = explain_storage_error(refused, verb="read")
         say_error(f"{problem.message}; what it led to, {said}, is in {report}", problem.fix)
         return ERROR

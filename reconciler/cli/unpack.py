@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import click
@@ -12,6 +11,7 @@ from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.passwords import password_options, read_password
 from reconciler.errors import IN_SYNC, ReconcilerError
+from reconciler.leftovers import open_temporary
 from reconciler.publishing.archive import MANIFEST
 from reconciler.publishing.encryption import ENDINGS, decrypt, is_encrypted
 from reconciler.publishing.unpacking import require_file, unpack, verify_digests
@@ -47,11 +47,11 @@ def command(
     if verify and not manifest.is_file():
         raise ReconcilerError(f"there is no {manifest.name} to verify by", fix="fetch it too, or leave --verify out")
     checked = list(verify_digests(file)) if verify else []
-    with tempfile.TemporaryDirectory() as scratch:
+    with open_temporary("unpack") as scratch:
         archive, listed = file, manifest
         if is_encrypted(file):
             secret = read_password(password_file, password_env, confirm=False)
-            archive, listed = Path(scratch) / "archive", Path(scratch) / "manifest"
+            archive, listed = scratch / "archive", scratch / "manifest"
             decrypt(file, archive, secret)
             if verify:
                 decrypt(manifest, listed, secret)

@@ -11,7 +11,6 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec import Struct
@@ -25,11 +24,12 @@ from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence, select_valid
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.outcome import Event, Message, Status
-from reconciler.files import Lock, RepositoryPaths, hash_bytes, ignore_work, remove
+from reconciler.files import Lock, RepositoryPaths, hash_bytes, ignore_work
 from reconciler.files import replace as write
 from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
 from reconciler.launch.nodes import Node, probe_nodes
+from reconciler.leftovers import open_temporary
 from reconciler.mlperf.compliance.scores import Slack, read_from_detail
 from reconciler.mlperf.compliance.test01 import find_slack
 from reconciler.mlperf.loadgen.log import parse_detail
@@ -47,7 +47,6 @@ from reconciler.resource.records import IMPORTED, Record, Summary
 
 VERSION = 1
 WHAT = "performance: repeated"
-_SCRATCH = "rerun-"
 # Facts of a run that a probe can tell before it: what must be alike for a repeat to mean anything.
 _MACHINE = ("machine.architecture", "machine.cpu", "machine.cores.physical")
 
@@ -77,11 +76,8 @@ def repeat_runs(
         raise ReconcilerError(f"no published cell matches {' '.join(words)}", fix=fix)
     ignore_work(paths)
     # Both write objects, and a pass sweeps what it takes for leftovers.
-    with Lock(paths.pass_lock, purpose="repeat of a measurement").acquire():
-        for left in paths.work.glob(f"{_SCRATCH}*"):
-            remove(left)
-        with _repository(paths, at.commit) as there:
-            found = [_repeat(cell, at, there, paths, report, busy=busy) for cell in cells]
+    with Lock(paths.pass_lock, purpose="repeat of a measurement").acquire(), _repository(paths, at.commit) as there:
+        found = [_repeat(cell, at, there, paths, report, busy=busy) for cell in cells]
     claims = tuple(claim for claim, _ in found)
     kept = tuple((claim, path) for claim, path in found if path is not None)
     order = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
@@ -96,8 +92,8 @@ def _result(cell: Cell) -> Address:
 @contextlib.contextmanager
 def _repository(paths: RepositoryPaths, commit: str) -> Iterator[RepositoryPaths]:
     """The commit with its own state, and the objects and caches of this repository."""
-    with TemporaryDirectory(dir=paths.work, prefix=_SCRATCH) as folder:
-        there = RepositoryPaths(clone_at(paths.root, commit, Path(folder) / "tree"))
+    with open_temporary("rerun", paths.work) as folder:
+        there = RepositoryPaths(clone_at(paths.root, commit, folder / "tree"))
         there.work.mkdir(exist_ok=True)
         for shared, here in ((there.objects, paths.objects), (there.caches, paths.caches)):
             here.mkdir(parents=True, exist_ok=True)

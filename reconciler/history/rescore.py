@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,6 +23,7 @@ from reconciler.execute.requests import make_request
 from reconciler.files import RepositoryPaths, hash_file, offer
 from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
+from reconciler.leftovers import open_temporary
 from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.parcels.carrier import StoreCarrier, list_depots
 from reconciler.quantities import join_listing
@@ -40,9 +40,9 @@ def rescore_runs(paths: RepositoryPaths, at: Snapshot, audited: AuditReport) -> 
     """The audit with each attested accuracy claim proven, contradicted or missing. An imported score whose benchmark
     has no scorer here stays attested. Raises RepositoryError when the commit cannot be checked out."""
     paths.work.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=paths.work, prefix="rescore-") as folder:
-        root = clone_at(paths.root, at.commit, Path(folder) / "tree")
-        claims = [_claim(cell, at, paths, root, Path(folder) / "attempts") for cell in sorted(at.difference.chosen)]
+    with open_temporary("rescore", paths.work) as folder:
+        root = clone_at(paths.root, at.commit, folder / "tree")
+        claims = [_claim(cell, at, paths, root, folder / "attempts") for cell in sorted(at.difference.chosen)]
     found = {claim.where: claim for claim in claims if claim is not None}
     kept = [claim for claim in audited.claims if not (_is_attested(claim) and claim.where in found)]
     return replace(audited, claims=tuple(sorted([*kept, *found.values()], key=_order(audited))))

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from msgspec.structs import replace
 
@@ -16,6 +15,7 @@ from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.errors import RepositoryError
 from reconciler.history.commit_records import RECORDS
 from reconciler.history.snapshot import Snapshot
+from reconciler.leftovers import open_temporary
 from reconciler.record.signing import SUFFIX, Checked, SignatureStatus, check, read_allowed_signers, read_revoked_keys
 from reconciler.resource.records import Record
 
@@ -32,8 +32,8 @@ def add_signatures(root: Path, at: Snapshot, audited: AuditReport, signers: Path
     signed = _signatures(root, at, {identity for ids in chosen.values() for identity in ids})
     if not demanded and not signed:
         return audited
-    with TemporaryDirectory() as folder:
-        file = _signers(root, at, signers, settings.get("signing.signers"), Path(folder))
+    with open_temporary("signers") as folder:
+        file = _signers(root, at, signers, settings.get("signing.signers"), folder)
         checked = _checked(root, at, signed, file, read_revoked_keys(root))
     claims = list(audited.claims)
     for cell, identities in chosen.items():

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from reconciler.errors import ReconcilerError
+from reconciler.leftovers import open_temporary
 from reconciler.process import Child, build_child_environment
 
 ENDINGS = {"gpg": ".gpg", "openssl": ".enc"}
@@ -45,11 +45,11 @@ def _crypt(tool: str, source: Path, target: Path, password: str, *, decrypting: 
     try:
         os.write(writing, password.encode() + b"\n")
         os.close(writing)
-        with tempfile.TemporaryDirectory(prefix="pack-") as home:
-            command = _command(tool, source, target, reading, Path(home), decrypting=decrypting)
-            status, said = _run(command, Path(home), reading)
+        with open_temporary("pack") as home:
+            command = _command(tool, source, target, reading, home, decrypting=decrypting)
+            status, said = _run(command, home, reading)
             if tool == "gpg":
-                _run(["gpgconf", "--homedir", home, "--kill", "gpg-agent"], Path(home), None)
+                _run(["gpgconf", "--homedir", str(home), "--kill", "gpg-agent"], home, None)
     finally:
         os.close(reading)
     if status != 0 or not target.is_file():

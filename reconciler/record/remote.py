@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.resource.embargo import show_embargo
-from reconciler.storage_errors import PARTIAL
+from reconciler.storage_errors import PARTIAL, can_explain, explain_storage_error
 
 _CHUNK = 4 << 20
 _BLOCK = 16 << 20  # bytes of one request when reading
@@ -190,6 +190,9 @@ def _store_error(url: str, error: Exception) -> StoreError:
         )
     if isinstance(error, FileNotFoundError):
         return StoreError(f"{url} is not there: {said}", fix="make the bucket or folder, or correct the store's url")
+    if isinstance(error, OSError) and url.partition(":")[0] in _LOCAL and can_explain(error):
+        refused = explain_storage_error(error, url)
+        return StoreError(refused.message, fix=refused.fix)
     fix = "the same command goes on where this one ended, once the store answers"
     return StoreError(f"{url} does not answer: {said}", fix=fix)
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
 from reconciler.errors import RecordError, RepositoryError
 from reconciler.files import RepositoryPaths, hash_bytes, replace
 from reconciler.git_process import ask
+from reconciler.leftovers import open_temporary
 from reconciler.process import ChildEnd, describe_end
 from reconciler.record.index import record_path
 
@@ -45,10 +45,10 @@ class Signer(Struct, frozen=True):
         if self.kind == _PGP:
             words = [*_words(self.program), "--batch", "--detach-sign", "--armor"]
             return _signature(describe_end([*words, *(("--local-user", self.key) if self.key else ())], data, _LIMIT))
-        with TemporaryDirectory() as folder:
+        with open_temporary("sign") as folder:
             key, agent = self.key, list[str]()
             if _is_literal(key):
-                path = Path(folder) / "key.pub"
+                path = folder / "key.pub"
                 path.write_text(key.removeprefix("key::") + "\n", encoding="utf-8")
                 key, agent = str(path), ["-U"]
             words = [*_words(self.program), "-Y", "sign", "-n", NAMESPACE, "-f", str(Path(key).expanduser()), *agent]
@@ -155,8 +155,8 @@ def check(data: bytes, signature: bytes, signers: Path | None, when: str, revoke
         at = _local(when)
     except (ValueError, OverflowError):
         return Checked(SignatureStatus.BAD, why=f"its record has no valid time: {when}")
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "signature"
+    with open_temporary("signature") as folder:
+        path = folder / "signature"
         path.write_bytes(signature)
         return _check_ssh(data, path, signers, at, revoked) if kind == _SSH else _check_pgp(data, path)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
 from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import probe_nodes
+from reconciler.leftovers import open_temporary
 from reconciler.process import ask
 from reconciler.resource.settings import Hardware
 from reconciler.slicing.journal import (
@@ -149,7 +149,8 @@ def _find(gpus: Sequence[GpuHere], uuid: str) -> GpuHere | None:
 
 def look_here() -> tuple[GpuHere, ...]:
     """The GPUs of this machine, as NVML tells of them."""
-    (node,) = probe_nodes(ProbeRequest(), Launcher(), Path(tempfile.gettempdir()))
+    with open_temporary("probe") as shared:
+        (node,) = probe_nodes(ProbeRequest(), Launcher(), shared)
     return describe_gpus(node["accelerators"])
 
 

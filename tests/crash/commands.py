@@ -67,7 +67,7 @@ COMMANDS: dict[str, Written] = {
     "apply --commit": Written("planned tiny", ("apply", "plan.json", "--commit"), then=("--commit",), commits=True),
     "render": Written("unrendered", (), weight=2),
     "watch --commit": Written(
-        "unscored tiny", ("watch", "--commit", "--debounce", "0"), then=("--commit",), weight=1, commits=True
+        "unscored tiny", ("watch", "--commit", "--debounce", "0.01"), then=("--commit",), weight=1, commits=True
     ),
     "adopt": Written("sent", ("adopt", "../sent", "--rehearsal"), exact=True, weight=4),
     "import": Written("declared", ("import", "../logs", "--cell", CELL), NOT_IN_SYNC, exact=True, weight=3),

@@ -30,7 +30,7 @@ from tests.crash.kills import Reference, check, copy, finish, measure, said
 from tests.passes.crashing import wait_for_end_of
 from tests.passes.repository import Repository
 
-WRITES, REMOVALS, READS, LOCKS = 1, 2, 4, 8  # as in refuse.c
+WRITES, REMOVALS, READS, LOCKS, OPENS = 1, 2, 4, 8, 16  # as in refuse.c
 SPARED = b"/said.txt"  # what the command says is not written to that disk
 NEVER = 1 << 40
 TRIED: Mapping[str, Written] = {**COMMANDS, **LOOKS}
@@ -56,6 +56,11 @@ FAULTS: Mapping[str, Fault] = {
     "stale": Fault("ESTALE", WRITES | REMOVALS | READS),
     "one stale file": Fault("ESTALE", READS, once=True),
     "no locks": Fault("ENOLCK", LOCKS),
+    "too many open files": Fault("EMFILE", OPENS),
+    "one open file too many": Fault("EMFILE", OPENS, once=True),
+    "machine out of files": Fault("ENFILE", OPENS),
+    "forbidden": Fault("EACCES", WRITES | REMOVALS),
+    "one forbidden write": Fault("EACCES", WRITES, once=True),
     "vanished": Fault("ENOENT", READS, once=True),
 }
 

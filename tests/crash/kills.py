@@ -171,16 +171,15 @@ def one_try(number: int, name: str, starts: Path, folder: Path, reference: Refer
     after = draw.random() * reference.seconds
     time.sleep(after)
     met = strike(pid, target, draw)
-    if met == "child" and command.then is None:
-        os.waitpid(pid, 0)
-    else:
-        if command.then is not None and met != "group":
-            os.killpg(pid, signal.SIGKILL) if not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) else 0
-        os.waitpid(pid, 0)
+    if command.then is not None and met in ("child", "process"):
+        os.killpg(pid, signal.SIGKILL) if not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) else 0
+    ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    wrong = [f"ended by itself with {ended}: {said(folder)}"] if not met and ended not in (0, 2) else []
     left = wait_for_end_of(folder)
+    wrong += [f"still running {left}"] if left else []
     kept = set(Repository(folder / "repository").whole_records())
     status = finish(folder, command.at, command.words if command.then is None else command.then)
-    wrong = [*([f"still running {left}"] if left else []), *check(command, folder, status, met, kept, reference)]
+    wrong += check(command, folder, status, met, kept, reference)
     return Try(number, name, met, round(after, 3), round(reference.seconds, 3), tuple(wrong))
 
 
@@ -212,9 +211,12 @@ def kill(count: int, seed: int, folder: Path, only: tuple[str, ...] = (), done: 
     """Tries number ``done`` to ``count``. What a try draws depends on the seed and its number alone."""
     for role in ("AUTHOR", "COMMITTER"):
         os.environ |= {f"GIT_{role}_NAME": "Tester", f"GIT_{role}_EMAIL": "tester@example.com"}
-    locks = folder / "locks"  # whoever else works on this machine neither waits nor is waited for
-    locks.mkdir()
-    os.environ["RECONCILE_LOCKS"] = str(locks)
+    for name, variable in (("locks", "RECONCILE_LOCKS"), ("temporary", "TMPDIR")):
+        (
+            folder / name
+        ).mkdir()  # whoever else works on this machine neither waits nor is waited for, and leaves nothing
+        os.environ[variable] = str(folder / name)
+    tempfile.tempdir = None
     starts = folder / "starts"
     names = [name for name in COMMANDS if not only or name in only]
     make_starts(starts, {COMMANDS[name].start for name in names})
@@ -224,11 +226,25 @@ def kill(count: int, seed: int, folder: Path, only: tuple[str, ...] = (), done: 
         draw = random.Random(f"{seed} {number}")
         name = names[number] if number < len(names) else draw.choices(names, weights)[0]
         reference = references.get(name) or measure(starts, COMMANDS[name], folder / "reference")
+        empty(folder / "temporary")
         made = one_try(number, name, starts, folder / str(number), reference, draw)
+        left = sorted(filter(None, map(name_left, (folder / "temporary").iterdir())))
+        made = replace(made, wrong=(*made.wrong, *(f"left over among temporary files: {name}" for name in left)))
         # One that came too late tells of a machine that is less busy than it was when the reference was measured.
         references[name] = reference if made.met else replace(reference, seconds=reference.seconds * _SHRINK)
         yield made
         shutil.rmtree(folder / str(number))
+
+
+def empty(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+def name_left(path: Path) -> str:
+    """ "" for an empty folder, which may be one that is being made and goes a minute later, and for what ONNX Runtime
+    keeps there of its own."""
+    return "" if path.name == ".ses" or (path.is_dir() and not any(path.iterdir())) else path.name
 
 
 def read_tries(path: Path | None) -> list[Try]:

@@ -19,7 +19,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { WRITES = 1, REMOVALS = 2, READS = 4, LOCKS = 8 }; /* of the calls, in `kinds` */
+enum { WRITES = 1, REMOVALS = 2, READS = 4, LOCKS = 8, OPENS = 16 }; /* of the calls, in `kinds` */
 
 struct control {
     atomic_long armed, number, kinds, at, last, count;
@@ -60,6 +60,8 @@ static int refuse_descriptor(int kind, int descriptor) {
     char link[64], path[PATH_MAX];
     if (!control || !control->armed || !(control->kinds & kind))
         return 0;
+    if (control->number == ENOENT || control->number == EACCES) /* what is open is there, and was allowed */
+        return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
     long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1);
     if (length <= 0)
@@ -93,7 +95,7 @@ static int refuse(int kind, int folder, const char *name) {
 }
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
-static int kind_of(int flags) { return flags & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC) ? WRITES : READS; }
+static int kind_of(int flags) { return OPENS | (flags & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC) ? WRITES : READS); }
 
 #define OPEN(name)                                                                                                     \
     int name(const char *path, int flags, ...) {                                                                       \
@@ -117,15 +119,15 @@ OPENAT(openat)
 OPENAT(openat64)
 
 FILE *fopen(const char *path, const char *mode) {
-    return refuse(mode[0] == 'r' && !strchr(mode, '+') ? READS : WRITES, AT_FDCWD, path) ? NULL : REAL(fopen)(path, mode);
+    return refuse(kind_of(mode[0] == 'r' && !strchr(mode, '+') ? O_RDONLY : O_RDWR), AT_FDCWD, path) ? NULL : REAL(fopen)(path, mode);
 }
 FILE *fopen64(const char *path, const char *mode) {
-    return refuse(mode[0] == 'r' && !strchr(mode, '+') ? READS : WRITES, AT_FDCWD, path) ? NULL : REAL(fopen64)(path, mode);
+    return refuse(kind_of(mode[0] == 'r' && !strchr(mode, '+') ? O_RDONLY : O_RDWR), AT_FDCWD, path) ? NULL : REAL(fopen64)(path, mode);
 }
 int stat64(const char *p, struct stat64 *s) { return refuse(READS, AT_FDCWD, p) ? -1 : REAL(stat64)(p, s); }
 int lstat64(const char *p, struct stat64 *s) { return refuse(READS, AT_FDCWD, p) ? -1 : REAL(lstat64)(p, s); }
 int fstatat64(int f, const char *p, struct stat64 *s, int n) { return refuse(READS, f, p) ? -1 : REAL(fstatat64)(f, p, s, n); }
-DIR *opendir(const char *path) { return refuse(READS, AT_FDCWD, path) ? NULL : REAL(opendir)(path); }
+DIR *opendir(const char *path) { return refuse(READS | OPENS, AT_FDCWD, path) ? NULL : REAL(opendir)(path); }
 ssize_t read(int d, void *b, size_t n) { return refuse_descriptor(READS, d) ? -1 : REAL(read)(d, b, n); }
 ssize_t write(int d, const void *b, size_t n) { return refuse_descriptor(WRITES, d) ? -1 : REAL(write)(d, b, n); }
 ssize_t writev(int d, const struct iovec *v, int n) { return refuse_descriptor(WRITES, d) ? -1 : REAL(writev)(d, v, n); }

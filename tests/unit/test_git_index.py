@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -56,6 +57,33 @@ def test_lock_of_another_git_is_left_alone_and_does_not_stop_a_commit(
     assert lock.exists()
     lock.unlink()
     assert git.commit(committed, ["state"], "Record") == ""
+    assert run(committed, "status", "--porcelain") == ""
+    assert ours(committed) == []
+
+
+def test_branch_does_not_move_under_a_git_that_waits_for_its_editor(
+    committed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor, released = tmp_path / "editor.sh", tmp_path / "released"
+    editor.write_text(f'#!/bin/sh\nuntil [ -e "{released}" ]; do sleep 0.05; done\necho By hand > "$1"\n')
+    editor.chmod(0o755)
+    (committed / "specs/a.yaml").write_text("by: hand\n")
+    by_hand = ["sh", "-c", "git commit --quiet --all; exit $?"]  # a child of ours would be no other git
+    theirs = subprocess.Popen(by_hand, cwd=committed, env={**os.environ, "GIT_EDITOR": str(editor)})
+    lock, give_up = committed / ".git/index.lock", time.monotonic() + 30
+    while not lock.exists():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+    write(committed, "a.json")
+    with monkeypatch.context() as patch:
+        patch.setattr(git, "_TURN", 0.1)
+        with pytest.raises(RepositoryError, match="another git works in"):
+            git.commit(committed, ["state"], "Record")
+    threading.Timer(0.3, released.touch).start()
+    made = git.commit(committed, ["state"], "Record")
+    assert theirs.wait(30) == 0
+    assert run(committed, "log", "--format=%s", "-2").splitlines() == ["Record", "By hand"]
+    assert made == run(committed, "rev-parse", "HEAD")
     assert run(committed, "status", "--porcelain") == ""
     assert ours(committed) == []
 
@@ -117,7 +145,14 @@ def test_group_that_is_killed_at_any_instant_leaves_no_lock_behind(committed: Pa
     assert ours(committed) == []
 
 
-@pytest.mark.parametrize("said", ["fatal: Unable to write new index file", "error: failed to write new configuration"])
+OF_WRITES = (
+    "fatal: Unable to write new index file",
+    "error: failed to write new configuration",
+    "fatal: update_ref failed for ref 'HEAD': couldn't set 'refs/heads/main'",
+)
+
+
+@pytest.mark.parametrize("said", OF_WRITES)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
 def test_a_disk_that_git_says_nothing_of_is_asked(
     committed: Path, monkeypatch: pytest.MonkeyPatch, number: int, said: str

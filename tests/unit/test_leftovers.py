@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
+import pytest
+
 from reconciler.files import RepositoryPaths, try_flock
-from reconciler.leftovers import sweep_beside, sweep_repository
+from reconciler.leftovers import open_temporary, sweep_beside, sweep_repository
 
 
 def test_only_what_writes_of_this_file_left_goes(tmp_path: Path) -> None:
@@ -46,3 +49,49 @@ def test_what_killed_commands_left_anywhere_in_a_repository_goes(tmp_path: Path)
         (tmp_path / name).write_text("half")
     sweep_repository(RepositoryPaths(tmp_path))
     assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()} == set(kept)
+
+
+def test_temporary_folder_goes_at_its_end_and_what_a_killed_process_left_with_the_next(tmp_path: Path) -> None:
+    killed, other = tmp_path / "mlperf-reconciler-pack-killed", tmp_path / "mlperf-reconciler-packing"
+    for folder in (killed, other):
+        folder.mkdir()
+        (folder / "archive").write_text("secret\n")
+    with open_temporary("pack", tmp_path) as outer:
+        (outer / "archive").write_text("in use\n")
+        with open_temporary("pack", tmp_path) as inner:
+            assert {*tmp_path.iterdir()} == {outer, inner, other}
+            assert (outer / "archive").read_text() == "in use\n"
+    assert [*tmp_path.iterdir()] == [other]
+
+
+def test_temporary_folder_that_is_being_made_stays_for_a_minute(tmp_path: Path) -> None:
+    made = tmp_path / "mlperf-reconciler-pack-made"
+    made.mkdir()
+    for age, stays in ((5, True), (300, False)):
+        os.utime(made, (time.time() - age,) * 2)
+        with open_temporary("pack", tmp_path):
+            assert made.exists() == stays
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may give files away")
+def test_temporary_folder_of_another_user_is_left_alone(tmp_path: Path) -> None:
+    theirs, link = tmp_path / "mlperf-reconciler-pack-theirs", tmp_path / "mlperf-reconciler-pack-link"
+    kept = tmp_path / "kept"
+    for folder in (theirs, kept):
+        folder.mkdir()
+        (folder / "archive").write_text("not ours\n")
+    os.chown(theirs, 12345, 12345)
+    link.symlink_to(kept)
+    with open_temporary("pack", tmp_path):
+        pass
+    assert {*tmp_path.iterdir()} == {theirs, link, kept}
+    assert (kept / "archive").exists()
+
+
+def test_pass_removes_what_a_killed_audit_left(tmp_path: Path) -> None:
+    paths = RepositoryPaths(tmp_path)
+    left = paths.work / "mlperf-reconciler-rescore-killed"
+    (left / "tree").mkdir(parents=True)
+    with open_temporary("rerun", paths.work) as held:
+        sweep_repository(paths)
+        assert [*paths.work.iterdir()] == [held]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from reconciler.files import RepositoryPaths, replace
 from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import probe_nodes
-from reconciler.leftovers import sweep_folders, sweep_repository
+from reconciler.leftovers import open_temporary, sweep_folders, sweep_repository
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.shipped import read_shipped
 from reconciler.spec.starter import NOTHING_READ
@@ -85,7 +84,8 @@ def write_repository(root: Path, name: str, spec: str) -> None:
 def propose_this_machine() -> Proposal:
     """As `reconcile detect` reads it; a machine that cannot be read is for the user to describe."""
     try:
-        (node,) = probe_nodes(ProbeRequest(hardware=True), Launcher(), Path(tempfile.gettempdir()))
+        with open_temporary("probe") as shared:
+            (node,) = probe_nodes(ProbeRequest(hardware=True), Launcher(), shared)
     except ReconcilerError:
         return NOTHING_READ
     return propose(node)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from reconciler.cli.shared.plan_options import list_cells
 from reconciler.diff.amendment import Standing, find_unamended
 from reconciler.errors import ReconcilerError
 from reconciler.history.snapshot import read_snapshot
+from reconciler.leftovers import open_temporary
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
@@ -172,12 +172,12 @@ def _log_of(submission: PackedSubmission) -> Callable[[Cell], DetailLog]:
 
 def _broken_rules(submission: PackedSubmission) -> list[Refusal]:
     """What `check` finds in the tree as it would be packed."""
-    with tempfile.TemporaryDirectory() as folder:
-        write_tree(Path(folder), submission.files, (), submission.stored)
+    with open_temporary("package") as folder:
+        write_tree(folder, submission.files, (), submission.stored)
         if submission.ruleset.layout == CURVES:
-            report = check_endpoints(Path(folder))
+            report = check_endpoints(folder)
         else:
-            report = check_tree(Path(folder), round_name=submission.ruleset.round)
+            report = check_tree(folder, round_name=submission.ruleset.round)
     return [
         Refusal(
             finding.cell or str(finding.complaint.place),

@@ -266,3 +266,29 @@ def test_paths_that_are_absent_closed_or_of_another_kind_are_told_apart(
 
 def console_python(text: str, at: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-P", "-c", text], cwd=at, capture_output=True, text=True, timeout=120)
+
+
+def test_a_full_output_is_not_a_full_repository(recorded: Path) -> None:
+    edit(recorded, "batch_size: 8", "batch_size: 16")
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        command = [sys.executable, "-P", "-m", "reconciler.cli.main"]
+        ended = subprocess.run(command, cwd=recorded, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 1, ended.stderr
+    assert ended.stderr.startswith("error: cannot write to standard output: No space left on device (ENOSPC)\nfix: ")
+
+
+def test_refusal_that_a_library_wrapped_is_no_bug(
+    recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrap(*_: object) -> None:
+        try:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        except OSError as error:
+            raise ImportError("Failed to initialize") from error
+
+    monkeypatch.setattr("reconciler.reconcile.run.ignore_work", wrap)
+    code, _, err = reconcile()
+    assert code == 1, err
+    assert err.startswith("error: cannot go on: Too many open files (EMFILE); what it led to, ImportError: ")
+    assert "ulimit -n" in err
+    assert list((recorded / ".reconcile").glob("bug-*.txt"))

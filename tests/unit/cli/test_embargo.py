@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from reconciler import git_process, git_remotes
 
 from .conftest import Reconcile, edit, git
 
@@ -70,3 +73,18 @@ def test_embargo_reads_the_address_that_pre_commit_gives(
     declare(recorded, "git@git.acme.com:*")
     monkeypatch.setenv("PRE_COMMIT_REMOTE_URL", "git@github.com:acme/results.git")
     assert reconcile("embargo")[0] == 1
+
+
+def test_a_single_read_that_fails_is_not_a_missing_repository(
+    recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answer = [], git_remotes.ask
+
+    def ask_badly(root: Path, *words: str, **named: Any) -> git_process.GitAnswer:
+        asked.append(words)
+        failed = git_process.GitAnswer(128, b"", "fatal: not a git repository")
+        return failed if len(asked) == 1 else answer(root, *words, **named)
+
+    monkeypatch.setattr(git_remotes, "ask", ask_badly)
+    assert reconcile("embargo", "--install")[0] == 0
+    assert (recorded / ".git/hooks/pre-push").exists()

@@ -237,6 +237,16 @@ def test_a_full_output_is_no_bug(arguments: str, tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("words", ["", "plan", "init", "status --json"])
+def test_a_working_folder_that_was_removed_is_named(words: str, tmp_path: Path) -> None:
+    script = f'rmdir "$PWD" && "$0" -m reconciler.cli.main {words}'
+    (tmp_path / "gone").mkdir()
+    command = ["sh", "-c", script, sys.executable]
+    ended = subprocess.run(command, cwd=tmp_path / "gone", capture_output=True, text=True)
+    assert ended.returncode == 1, ended.stderr
+    assert ended.stderr.startswith("error: the folder that this runs in was removed\nfix: ")
+
+
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_a_closed_output_takes_nothing_and_changes_no_exit_code(closed: str, tmp_path: Path) -> None:
     command = ["sh", "-c", f'"$0" -m reconciler.cli.main init lab {closed}', sys.executable]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,16 @@ def test_each_failure_is_told_in_words_of_its_own(error: Exception, message: str
     with pytest.raises(StoreError) as caught:
         Remote("s3://store", "s3", "store", Failing(error)).write_note("note", b"")
     assert caught.value.message == message
+    assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize(("name", "fix"), [("EMFILE", "ulimit -n"), ("EIO", "dmesg"), ("ESTALE", "mount it again")])
+def test_what_a_local_disk_refuses_is_told_as_of_any_disk(name: str, fix: str) -> None:
+    number = getattr(errno, name)
+    failing = Failing(OSError(number, os.strerror(number), "/lab/store/ab/one"))
+    with pytest.raises(StoreError) as caught:
+        Remote("file:///lab/store", "file", "/lab/store", failing).write_note("note", b"")
+    assert caught.value.message == f"cannot use /lab/store/ab/one: {os.strerror(number)} ({name})"
     assert fix in caught.value.fix
 
 

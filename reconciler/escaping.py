@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-import msgspec
-
 # Control characters, surrogates (bytes of a name that is not UTF-8), what is invisible, and what turns the direction of
 # writing around: https://trojansource.codes
 _HIDDEN = (
@@ -135,6 +133,8 @@ def encode_json(value: Any) -> str:
 def _dump_json(value: Any) -> str:
     """Python's own writer takes five times as long where it also indents. What msgspec refuses and that writes (half a
     character, a number that is none) it writes alone."""
+    import msgspec
+
     try:
         return msgspec.json.format(json.dumps(value, ensure_ascii=False), indent=2)
     except (msgspec.DecodeError, UnicodeEncodeError):

@@ -56,6 +56,7 @@ SLOW: dict[str, str] = {
     "html": "entities, only where a page is written",
     "importlib.metadata": "only for --version",
     "matplotlib": "comes with an extra, only where a plot is drawn",
+    "msgspec": "a codec, not where --help or an error is all that is shown",
     "nibabel": "only where volumes are prepared: a run reads prepared ones",
     "harness.served_model": "HTTP and TLS, only where an endpoint is asked for its models",
     "reconciler.cli.shared.completion": "only where a shell completes words",

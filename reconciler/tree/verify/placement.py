@@ -46,10 +46,11 @@ def verify_tests(view: CellView) -> Complaints:
             place = find_at(test.log, "effective_scenario")
             other = find_at(run.log, "effective_scenario") if run is not None else None
             yield Complaint(place, f"a run of {show_value(test.log.scenario)}", f"a run of {wanted}", other=other)
-        if test.log.audit is None:
+        marked = name in _MARKS and read_value(test.log, _MARKS[name])
+        if test.log.audit is None and not marked:  # the tests' README lets code hand the settings to LoadGen, too
             cause = "the performance run's log is in the test's folder"
             yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
-        elif name in _MARKS and not read_value(test.log, _MARKS[name]):
+        elif name in _MARKS and not marked:
             place = find_at(test.log, _MARKS[name])
             found = f"{_MARKS[name].removeprefix('effective_')} {show_value(read_value(test.log, _MARKS[name]))}"
             yield Complaint(place, found, f"the settings of {name}", cause="the log of another test")

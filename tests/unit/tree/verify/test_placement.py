@@ -238,9 +238,10 @@ def test_a_compliance_log_is_of_its_test(tmp_path: Path) -> None:
     ]
     assert tell(verify_tests, tmp_path / "d", TEST04=(SINGLE, AUDITED, SAME)) == [f"TEST04:1: {scenario}"]
     unaudited = "no audit.config took part; wanted a run of TEST04"
-    assert tell(verify_tests, tmp_path / "e", TEST04=(OFFLINE, SAME)) == [
+    assert tell(verify_tests, tmp_path / "e", TEST04=(OFFLINE, (SAME[0], False))) == [
         f"TEST04: {unaudited}; because: the performance run's log is in the test's folder"
     ]
+    assert tell(verify_tests, tmp_path / "by code", TEST04=(OFFLINE, SAME)) == []  # as the tests' own README suggests
     other = "wanted the settings of TEST04; because: the log of another test"
     for name, mark, said in (("f", (("a", 1),), ": {} nothing"), ("g", ((SAME[0], False),), ":3: {} false")):
         shown = said.format("performance_issue_same")

@@ -151,7 +151,7 @@ STATED = (
             f"no line states acc; wanted at least 70; {AGAIN}",
             f"no line states ROUGE1; wanted at least 40 and at most 50; {AGAIN}",
         ],
-        # The official checkers look for a metric that has a least value, and hold another to its bar where it is stated.
+        # The official checkers look for a metric that has a least value; another is held to its bar where it is stated.
         [f"no line states TOKENS_PER_SAMPLE; wanted at least 100 and at most 200; {AGAIN}"],
     ),
 )

@@ -181,8 +181,8 @@ def _short(digest: str) -> str:
 
 
 def check_extra_files(view: CellView) -> Complaints:
-    """Images or videos of some samples, where the round asks for them. Where it does not ask for an accuracy, the
-    checkers accept the result without them."""
+    """Images or videos of some samples, where the round asks for them. In open, checkers up to v5.1 accept a result
+    without them."""
     yield from _complain_of_files(view, beyond=False)
 
 
@@ -206,7 +206,7 @@ def _complain_of_files(view: CellView, *, beyond: bool) -> Complaints:
     ]
     if lacking:
         found = f"{len(lacking)} of {len(wanted.stems)} files missing, as {lacking[0]}"
-        mild = soften(view, "accuracy")
+        mild = soften(view, "accuracy_files")
         samples = f"{', '.join(wanted.stems)} with any extension"
         yield Complaint(Place(folder.shown), found, samples, severity=mild)
 

@@ -296,7 +296,7 @@ def test_pictures_of_the_samples_that_the_round_names_are_there(
 ) -> None:
     files = accuracy(log_lines=((COUNT, count),) if count else ()) | {f"accuracy/images/{name}": "x" for name in there}
     asked = rules(extra=ExtraFiles("images", ("3", "9", "10", "sheet")))
-    for exempt, severity in (((), ""), (("accuracy",), "warning ")):
+    for exempt, severity in (((), ""), (("accuracy_files",), "warning ")):
         view = small_cell(tmp_path, files, benchmark=asked, exempt=exempt)
         for check, said in ((check_extra_files, lacking), (check_extra_samples, beyond)):
             wanted = "wanted 3, 9, 10, sheet with any extension"

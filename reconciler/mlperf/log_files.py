@@ -25,6 +25,9 @@ CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS = "config.yaml", "result_summary.json",
 SEPARATOR = b"\n\n...\n\n"  # between the two ends of a truncated log
 # The script writes it in text mode: on Windows each line of it ends in CRLF.
 _SEPARATOR, _BEFORE = re.compile(rb"\r?\n\r?\n\.\.\.\r?\n\r?\n"), 3  # bytes of it before the last line end and its dots
+# LoadGen writes a comma before each entry but the first, and none behind the last: who cut a log by hand left it there.
+_CUT, _END = re.compile(rb",\s*+\]\s*+\Z"), 16  # bytes
+_TOLD = 64  # bytes that tell one place of a log from others
 
 
 def log_hash(log: bytes) -> str:
@@ -33,7 +36,7 @@ def log_hash(log: bytes) -> str:
 
 
 def is_truncated(log: bytes) -> bool:
-    return _find_separator(log) is not None
+    return _find_separator(log) is not None or _CUT.search(log, max(0, len(log) - _END)) is not None
 
 
 def _find_separator(log: bytes) -> re.Match[bytes] | None:
@@ -44,11 +47,15 @@ def _find_separator(log: bytes) -> re.Match[bytes] | None:
 
 def split_answers(log: bytes) -> tuple[list[bytes], bool]:
     """The lines of an accuracy log, and whether they are all of it. Of a truncated one those of both ends, without the
-    entry that the cut goes through."""
+    entry that the cut goes through. The ends of a short log overlap: what stands in both is one."""
     found = _find_separator(log)
     if found is None:
-        return log.splitlines(), True
-    return [*log[: found.start()].splitlines()[:-1], *log[found.end() :].splitlines()], False
+        return log.splitlines(), not is_truncated(log)
+    head, tail = log[: found.start()], log[found.end() :]
+    at = head.find(tail[:_TOLD]) if tail else -1
+    if at >= 0 and tail.startswith(head[at:]):
+        return (head[:at] + tail).splitlines(), False
+    return [*head.splitlines()[:-1], *tail.splitlines()], False
 
 
 def truncate_text(head: bytes, tail: bytes, size: int, rule: AccuracyLogRule) -> bytes:

@@ -20,7 +20,8 @@ from pathlib import Path
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.findings import Severity, TreeReport
 
-_NO_RESULTS = re.compile(r"NoResults (\S+)")
+# The folder of a result; the newer checker names the performance log in it, from the root of the file system.
+_NO_RESULTS = re.compile(r"NoResults (?:\S*?/)??((?:closed|open|network)/[^/\s]+/results/[^/\s]+/[^/\s]+/[^/\s]+)")
 _FLAGS = ("--skip-extra-files-in-root-check", "--skip-power-check")
 
 

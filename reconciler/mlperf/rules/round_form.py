@@ -29,7 +29,7 @@ _BENCHMARK = ("like", "categories", "general", "scenarios")
 _CATEGORIES = ("datacenter", "edge")
 _DEMANDS = (
     *("scenarios", "compliance_tests", "accuracy", "model_mapping", "calibration", "used_systems", "whole_numbers"),
-    *("filled_values", "portable_files", "early_stopping", "source_code"),
+    *("filled_values", "portable_files", "early_stopping", "source_code", "listed_files", "accuracy_files"),
     *DEMAND_FIELDS,
 )
 

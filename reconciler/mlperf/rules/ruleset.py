@@ -36,6 +36,7 @@ Fields = Mapping[str, RuledValue]
 # one, or what is stated. One with a default may be absent.
 SECTION = "section"
 _T = TypeVar("_T")
+_LOADGEN = frozenset({"mlperf.conf", "loadgen"})  # the sources that are LoadGen itself
 Section = Annotated[_T, SECTION]
 
 
@@ -71,6 +72,13 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         """The bare ruled value, None when the round says nothing."""
         ruled = self.ruled(name, scenario)
         return None if ruled is None else ruled.value
+
+    def built_in(self, name: str, scenario: str = "") -> Any:
+        """What LoadGen takes where nobody sets anything; None when the round does not say. What only a checker asks for
+        it does not know."""
+        levels = self.levels.get(scenario, self.levels[""])
+        stated = (level[name] for level in levels if name in level)
+        return next((ruled.value for ruled in stated if _LOADGEN.intersection(ruled.sources)), None)
 
     def origin(self, ruled: RuledValue) -> Origin:
         return Origin(f"round {self.round} ({', '.join(ruled.sources)})")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
 from reconciler.tree.check import listing
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, soften
@@ -25,14 +27,12 @@ def check_run_files(view: CellView) -> Complaints:
 
 
 def check_extra_files(view: CellView) -> Complaints:
-    files = view.files
+    """Rounds whose checker did not look accepted what tools left."""
+    files, mild = view.files, soften(view, "listed_files")
     power = {"spl.txt"} if is_power(view) else set()
-    yield from listing.list_unlisted(
-        files.performance.folder, {SUMMARY, DETAIL, *listing.TOLERATED, *power}, _LOGS_ALONE
-    )
-    yield from listing.list_unlisted(
-        files.accuracy.folder, {SUMMARY, DETAIL, ACCURACY_TEXT, *listing.TOLERATED}, _LOGS_ALONE
-    )
+    for folder, own in ((files.performance.folder, {*power}), (files.accuracy.folder, {ACCURACY_TEXT})):
+        for item in listing.list_unlisted(folder, {SUMMARY, DETAIL, *listing.TOLERATED, *own}, _LOGS_ALONE):
+            yield replace(item, severity=mild)
 
 
 def check_documents(view: CellView) -> Complaints:

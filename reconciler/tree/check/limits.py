@@ -105,7 +105,8 @@ _KEY_LIMITS = (
 
 
 def check_equal_issue(run: RunView) -> Complaints:
-    """The log says it; where its LoadGen did not print it, the confs beside it, as the round's checker reads them."""
+    """The log says it; where its LoadGen did not print it, the confs beside it, as the round's checker reads them. What
+    no checker asks for, but LoadGen's own configuration sets, an earlier LoadGen of the round may not have set yet."""
     key = "effective_sample_concatenate_permutation"
     if not read_setting(run, "exact_sample_concatenate_permutation") or read_value(run.log, key) is True:
         return
@@ -115,7 +116,13 @@ def check_equal_issue(run: RunView) -> Complaints:
             f"sample_concatenate_permutation {show_value(read_value(run.log, key))}",
             "true: every sample is issued equally often",
             fix=f"pass the model key {read_setting(run, 'model_key')}",
+            severity=Severity.WARNING if _is_only_set(run, "exact_sample_concatenate_permutation") else None,
         )
+
+
+def _is_only_set(run: RunView, name: str) -> bool:
+    ruled = run.cell.rules.ruled(name, run.scenario) if run.cell.rules is not None else None
+    return getattr(ruled, "sources", ()) == ("mlperf.conf",)
 
 
 def _configured(run: RunView, name: str) -> bool:

@@ -124,8 +124,11 @@ def _is_submitter(path: Path) -> bool:
 
 
 def _layout(path: Path) -> str:
-    """The legacy layout keeps measurements, compliance and code apart from results."""
-    return LEGACY if any(is_folder(path / name) for name in ("measurements", "compliance", "code")) else V6
+    """The legacy layout keeps measurements, compliance and code apart from results. Later ones name the code ``src``;
+    tools that wrote both layouts leave a folder ``code`` beside it, or link one to the other."""
+    if any(is_folder(path / name) for name in ("measurements", "compliance")):
+        return LEGACY
+    return LEGACY if is_folder(path / "code") and not is_folder(path / "src") else V6
 
 
 def _around(path: Path) -> RootPlace | None:

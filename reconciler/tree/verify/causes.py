@@ -28,6 +28,8 @@ _STREAMS = {
 }
 
 
+_COUNTS = frozenset({"min_query_count", "performance_sample_count"})  # of the samples of a set
+
 # What sizes a run and is not what is measured: the expected rate of Offline, the expected latencies of the streams.
 _ESTIMATES = {("Offline", "target_qps"), ("SingleStream", "target_latency"), ("MultiStream", "target_latency")}
 ESTIMATE, OTHER_CELL, SEVERAL = "conf-estimate", "conf-of-other-cell", "conf-of-several"
@@ -70,6 +72,17 @@ def is_rounded(text: str, value: object, logged: str) -> bool:
         return (exact / unit).quantize(written, ROUND_HALF_EVEN) == written
     except (InvalidOperation, ZeroDivisionError):
         return False
+
+
+def is_of_accuracy_set(view: CellView, name: str, value: object) -> bool:
+    """Whether a count is that of the samples which the round's accuracy run answers, where the other runs have another
+    set: a result has one user.conf, which cannot hold the counts of both."""
+    if view.rules is None or name not in _COUNTS:
+        return False
+    answered, whole = (
+        view.rules.value(each, view.cell.scenario) for each in ("exact_accuracy_sample_count", "dataset_size")
+    )
+    return answered is not None and answered != whole and parse_decimal(value) == answered
 
 
 def _same_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bool]:

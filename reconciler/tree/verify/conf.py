@@ -12,7 +12,7 @@ from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.values import find_at, number, show_value
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.tree.verify.causes import find_cause, is_rounded
+from reconciler.tree.verify.causes import find_cause, is_of_accuracy_set, is_rounded
 from reconciler.tree.verify.settings import ConfReading, ConfSetting, list_model_keys, read_settings
 
 # How LoadGen hands queries over; nothing that is published depends on it.
@@ -59,6 +59,7 @@ def verify_contradicting(view: CellView) -> Complaints:
     for item in _differences(run, reading):
         setting = reading.settings[item.field]
         rounded = is_rounded(setting.line.text, setting.value, item.logged)
+        mild = rounded or item.field in _INCIDENTAL or is_of_accuracy_set(view, item.field, setting.value)
         cause = find_cause(view, item.field, setting, item.logged)
         yield Complaint(
             Place(view.files.user_conf.file, setting.line.line),
@@ -67,7 +68,7 @@ def verify_contradicting(view: CellView) -> Complaints:
             cause="perhaps written with fewer digits" if rounded else cause.text,
             fix="publish the user.conf of the run itself",
             other=Place(run.log.file, item.line),
-            severity=Severity.NOTE if rounded or item.field in _INCIDENTAL else None,
+            severity=Severity.NOTE if mild else None,
             mechanism=cause.mechanism,
         )
 
@@ -85,7 +86,8 @@ def verify_unexplained(view: CellView) -> Complaints:
     keys = {name: key for (scenario, name), key in _LOGGED.items() if scenario == run.log.scenario} | _EVERYWHERE
     for name, key in keys.items():
         logged, default = number(run.log, key), parse_number(_default(view, name, run.log.scenario))
-        if name not in reading.settings and logged is not None and default is not None and logged != default:
+        usual = default, _count_once(view, name)
+        if name not in reading.settings and logged is not None and default is not None and logged not in usual:
             yield Complaint(
                 Place(view.files.user_conf.file),
                 f"no line sets {name}",
@@ -93,6 +95,12 @@ def verify_unexplained(view: CellView) -> Complaints:
                 cause="set in the code of the SUT, or by another file",
                 other=find_at(run.log, key),
             )
+
+
+def _count_once(view: CellView, name: str) -> Decimal | None:
+    """The code of a benchmark may ask for each sample of its set at least once, without a conf."""
+    found = view.rules.value("dataset_size", view.cell.scenario) if name == "min_query_count" and view.rules else None
+    return parse_number(found)
 
 
 def _default(view: CellView, name: str, scenario: str) -> Any:
@@ -105,7 +113,7 @@ def _default(view: CellView, name: str, scenario: str) -> Any:
         return Decimal(copied.settings[name].value)
     if name in _BOUNDS:
         return Decimal(0)
-    found = rules.value(name, view.cell.scenario if view.cell.scenario == "Interactive" else scenario)
+    found = rules.built_in(name, view.cell.scenario if view.cell.scenario == "Interactive" else scenario)
     return Decimal(found) if isinstance(found, (int, str)) and not isinstance(found, bool) else None
 
 

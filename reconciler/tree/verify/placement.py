@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from msgspec.structs import replace
 
 from reconciler.mlperf.compliance.judging import TESTS
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
+from reconciler.quantities import parse_number
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.tree.check import accuracy, limits, runs
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
-from reconciler.tree.reading.values import find_at, read_value, show_value
-from reconciler.tree.reading.view import CellView
+from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.view import CellView, RunView
 
+_WANTED = "accuracy_log_sampling_target"
 _MARKS = {name: f"effective_{test.mark}" for name, test in TESTS.items() if test.mark}
 
 
@@ -46,13 +50,37 @@ def verify_tests(view: CellView) -> Complaints:
             place = find_at(test.log, "effective_scenario")
             other = find_at(run.log, "effective_scenario") if run is not None else None
             yield Complaint(place, f"a run of {show_value(test.log.scenario)}", f"a run of {wanted}", other=other)
-        if test.log.audit is None:
+        marked = name in _MARKS and read_value(test.log, _MARKS[name])
+        if test.log.audit is None and not marked:  # the tests' README lets code hand the settings to LoadGen, too
             cause = "the performance run's log is in the test's folder"
             yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
-        elif name in _MARKS and not read_value(test.log, _MARKS[name]):
+        elif name in _MARKS and not marked:
             place = find_at(test.log, _MARKS[name])
             found = f"{_MARKS[name].removeprefix('effective_')} {show_value(read_value(test.log, _MARKS[name]))}"
             yield Complaint(place, found, f"the settings of {name}", cause="the log of another test")
+        else:
+            yield from _find_exchanged(view, name, test)
+
+
+def _find_exchanged(view: CellView, name: str, test: RunView) -> Complaints:
+    """Tests that want different numbers of answers logged: the number of one in the log of another."""
+    logged, own = number(test.log, f"effective_{_WANTED}"), _read_wanted(view, name)
+    if logged is None or own is None or logged == own:
+        return
+    of_other = next((other for other in view.test_views if _read_wanted(view, other) == logged), "")
+    if of_other:
+        yield Complaint(
+            find_at(test.log, f"effective_{_WANTED}"),
+            f"{_WANTED} {logged}, as the audit.config of {of_other} sets",
+            f"{own}, as that of {name} does",
+            cause=f"the run was made under the audit.config of {of_other}, or the two folders were exchanged",
+            fix=f"repeat {name} under its own audit.config, or put each run into its folder",
+        )
+
+
+def _read_wanted(view: CellView, name: str) -> Decimal | None:
+    """How many answers the test wants logged; None where the round does not say."""
+    return parse_number(view.audit_settings(name).get(_WANTED))
 
 
 def verify_measurements(view: CellView) -> Complaints:

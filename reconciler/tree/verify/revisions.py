@@ -41,6 +41,11 @@ def list_revisions(view: CellView) -> Iterator[Revision]:
             yield Revision(*cell, found[2][:_DIGITS], (found[1], date), places)
 
 
+def _read_instant(date: str) -> str:
+    """git writes UTC as Z or as +00:00, and its version decides which."""
+    return f"{date.removesuffix('Z')}+00:00" if date.endswith("Z") else date
+
+
 def verify_revisions(revisions: Iterable[Revision]) -> Iterator[TreeFinding]:
     """Each log that does not state what most logs of its commit do; of two that are equally many, what came first is
     taken for right. The number may be that of a file that was changed and not committed, so that it is a warning."""
@@ -49,11 +54,11 @@ def verify_revisions(revisions: Iterable[Revision]) -> Iterator[TreeFinding]:
         commits.setdefault(revision.commit, []).append(revision)
     for commit, same in commits.items():
         for part, (name, severity) in enumerate((("version", Severity.WARNING), ("date", None))):
-            counts = Counter(revision.stated[part] for revision in same)
+            counts = Counter(_read_instant(revision.stated[part]) for revision in same)
             (usual, count), *others = counts.most_common()
-            model = next(revision for revision in same if revision.stated[part] == usual)
+            model = next(revision for revision in same if _read_instant(revision.stated[part]) == usual)
             for revision in same if others else ():
-                if revision.stated[part] != usual:
+                if _read_instant(revision.stated[part]) != usual:
                     logs = "another log" if count == 1 else f"{count} other logs"
                     complaint = Complaint(
                         revision.places[part],

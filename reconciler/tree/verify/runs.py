@@ -16,6 +16,7 @@ from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import find_at, number, read_end, read_start, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 
+NO_COMMIT = "NA"  # what LoadGen writes that was built outside a repository
 _SLACK = 1.0  # seconds, for the resolution of LoadGen's clock
 _NETWORK_SUT = "Network SUT"
 _NETWORK_SUTS = re.compile(r"(?:Multi-Node SUT: )?Network SUT(?:, Network SUT)*+")
@@ -77,7 +78,7 @@ def verify_consistency(view: CellView) -> Complaints:
                     cause="a log that was edited, or put together from two",
                     other=Place(run.log.file, item.other) if item.other else None,
                 )
-        for item in () if view.rehearsal else find_small_library(run.log):
+        for item in () if view.rehearsal or _is_of_test(view, run) else find_small_library(run.log):
             yield Complaint(
                 Place(run.log.file, item.line),
                 f"{item.key} {item.stated}",
@@ -93,6 +94,13 @@ def verify_consistency(view: CellView) -> Complaints:
                 f"{found.asked}, as in every performance run that is not a compliance test",
                 cause="the run of a compliance test, or settings of the SUT's own",
             )
+
+
+def _is_of_test(view: CellView, run: RunView) -> bool:
+    """A test over a set of its own, where LoadGen's configuration states the size of the benchmark's for every run."""
+    used = number(run.log, "effective_performance_sample_count")
+    tested = run is not view.performance and run is not view.accuracy
+    return tested and view.rules is not None and used == view.rules.built_in("performance_sample_count", run.scenario)
 
 
 _SAID_ABOVE = {"result_validity": _deny_validity, "result_min_duration_met": _deny_duration}
@@ -134,13 +142,19 @@ def _seeds_cause(seeds: Mapping[str, int]) -> str:
 def verify_versions(view: CellView) -> Complaints:
     run = view.performance
     for other in list_runs(view):
-        if run is not None and other.log.version != run.log.version:
+        if run is not None and _are_other_sources(other.log.version, run.log.version):
             yield Complaint(
                 find_at(other.log, "loadgen_version"),
                 f"LoadGen {show_value(other.log.version or None)}",
                 f"{show_value(run.log.version or None)}, as in the performance run",
                 other=find_at(run.log, "loadgen_version"),
             )
+
+
+def _are_other_sources(one: str, other: str) -> bool:
+    """Versions that differ, or commits; one built outside a repository names none."""
+    (number_of_one, _, commit), (number_of_other, _, other_commit) = one.partition(" @ "), other.partition(" @ ")
+    return number_of_one != number_of_other or (commit != other_commit and NO_COMMIT not in (commit, other_commit))
 
 
 def verify_dates(view: CellView) -> Complaints:

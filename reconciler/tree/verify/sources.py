@@ -13,12 +13,14 @@ from reconciler.tree.check.demands import OURS
 from reconciler.tree.findings import Complaint, Place, Rule, Severity, TreeFinding
 from reconciler.tree.reading.values import find_at
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.runs import NO_COMMIT
 
 SOURCES = Rule("runs.sources", "why do LoadGen's sources differ from others of its commit?", (OURS,), Severity.NOTE)
 _KEY = "loadgen_file_sha1"
 _SUFFIXES = (".cc", ".h")
 _WRITTEN = ("build/", "version.cc", "version_generated.cc")  # by the build itself
 _SHOWN = 3
+_UNKNOWN = f" @ {NO_COMMIT}"  # any of the commits of a version
 
 
 class LoadGenBuild(Struct, frozen=True):
@@ -38,7 +40,7 @@ def find_build(view: CellView) -> LoadGenBuild | None:
         logged = run.log.get(_KEY) if run is not None else None
     except (LogError, ValueError):
         return None
-    if run is None or not isinstance(logged, dict) or not run.log.version:
+    if run is None or not isinstance(logged, dict) or not run.log.version or run.log.version.endswith(_UNKNOWN):
         return None
     sources = _list_compiled(tuple((str(name), str(digest)) for name, digest in logged.items()))
     place = find_at(run.log, _KEY)

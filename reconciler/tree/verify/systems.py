@@ -17,7 +17,7 @@ from reconciler.tree.reading.view import CellView
 
 REPEATED = Rule("files.repeated", "which of two values of one name holds?", (OURS,), Severity.NOTE)
 # "8xH100", and "H100-80GBx8"; what follows a small letter may be a kind of machine ("gx3").
-_COUNT = re.compile(r"(?:^|[-_ (])(\d{1,3})x ?(?=[A-Z])|(?<=[A-Z0-9)])x(\d{1,3})(?=[-_ ]|$)", re.ASCII)
+_COUNT = re.compile(r"(?:^|[-_ (])(\d{1,3})x ?(?=([A-Z][A-Za-z0-9]*))|(?<=[A-Z0-9)])x(\d{1,3})(?=[-_ ]|$)", re.ASCII)
 
 
 def verify_described(view: SystemView) -> Complaints:
@@ -35,7 +35,9 @@ def verify_accelerators(view: SystemView) -> Complaints:
     nodes = view.system.whole("number_of_nodes")
     if stated is None or nodes is None:
         return
-    named = {int(before or behind) for before, behind in _COUNT.findall(view.system.name)}
+    host = view.system.text("host_processor_model_name").casefold()
+    counts = _COUNT.findall(view.system.name)
+    named = {int(before or behind) for before, what, behind in counts if not what or what.casefold() not in host}
     fitting = {stated, stated * nodes, view.system.whole("host_processors_per_node"), nodes}
     if named and not named & fitting:
         amount = " or ".join(map(str, sorted(named)))

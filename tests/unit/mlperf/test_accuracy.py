@@ -18,6 +18,7 @@ from reconciler.mlperf.accuracy import (
     add_hash,
     check_bars,
     find_impossible,
+    list_digests,
     parse_accuracy,
 )
 from reconciler.mlperf.log_files import log_hash
@@ -103,6 +104,20 @@ def test_parse_accuracy_takes_a_sha256_before_other_digests() -> None:
     assert (report.hash, report.hash_line) == (sha256, 3)
 
 
+def test_parse_accuracy_passes_over_the_hash_of_a_result() -> None:
+    """One scorer writes the hash of its own line as that of the log is written; it counts where nothing else does."""
+    result, own = '{"f1": 0.5}', "CD" * 32
+    scored = f"Results\n\n{result}\n\nhash={hashlib.sha256(result.encode()).hexdigest()}"
+    report = parse_accuracy(f"{scored}\nhash={own}\n", ["F1_HIERARCHICAL"])
+    assert (report.hash, report.hash_line) == (own, 6)
+    assert list_digests(f"{scored}\nhash={own}\n") == (own.lower(),)
+    assert parse_accuracy(scored, []).hash_line == 5
+
+
+def test_every_digest_of_a_log_is_listed() -> None:
+    assert list_digests(f"hash=12\nhash={'AB' * 32}\nhash={'0' * 64}\n") == ("ab" * 32, "0" * 64)
+
+
 def test_parse_accuracy_refuses_a_metric_that_no_one_described() -> None:
     with pytest.raises(ValueError, match="vibes"):
         parse_accuracy("", ["vibes"])
@@ -123,6 +138,13 @@ def test_check_bars(text: str, met: bool, measured: str | None, line: int) -> No
     (check,) = check_bars(parse_accuracy(text, ["acc"]), [bar])
     assert (check.met, check.line) == (met, line)
     assert check.measured == (None if measured is None else Decimal(measured))
+
+
+def test_what_must_not_be_exceeded_need_not_be_stated() -> None:
+    bar = Bar("TOKENS_PER_SAMPLE", None, Decimal(90))
+    assert check_bars(parse_accuracy("'exact_match': 83.4", [bar.metric]), [bar]) == ()
+    (check,) = check_bars(parse_accuracy("'tokens_per_sample': 91", [bar.metric]), [bar])
+    assert not check.met
 
 
 @pytest.mark.parametrize(

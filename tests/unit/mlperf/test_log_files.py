@@ -71,3 +71,22 @@ def test_files_have_the_names_that_loadgen_the_harness_and_the_checkers_give_the
     )
     results = (log_files.CONFIG, log_files.RESULT_SUMMARY, log_files.ACCURACY_RESULTS)
     assert results == ("config.yaml", "result_summary.json", "accuracy_results.json")
+
+
+@pytest.mark.parametrize("size", [4096, 5000, 8000])
+def test_what_stands_in_both_ends_of_a_short_log_is_one(size: int) -> None:
+    """Below twice what is kept, the two ends overlap."""
+    line = b'{ "seq_id" : %d, "qsl_idx" : %d, "data" : "0A" },\n'
+    log = b"[\n" + b"".join(line % (number, number * 7) for number in range(size))
+    log = log[: size - 2] + b"\n]"
+    cut = truncate_text(log[:4096], log[-4096:], size, AccuracyLogRule(limit=10240, keep=4096, whole_below=4096))
+    assert split_answers(cut) == (log.splitlines(), False)
+
+
+@pytest.mark.parametrize("end", [b",\n]\n", b",]", b" , \r\n]\r\n"])
+def test_a_log_that_ends_in_a_comma_was_cut_by_hand(end: bytes) -> None:
+    """LoadGen writes none behind the last entry."""
+    log = b'[\n{ "seq_id" : 816, "qsl_idx" : 1227, "data" : "17" }' + end
+    assert is_truncated(log)
+    assert split_answers(log) == (log.splitlines(), False)
+    assert not is_truncated(log.replace(end, b"\n]\n"))

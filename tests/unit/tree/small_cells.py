@@ -45,6 +45,7 @@ def rules(**told: Any) -> Any:
         "compliance_tests": tuple(tests),
         "value": lambda name, _: values.get(name),
         "ruled": lambda name, _: values.get(name),
+        "built_in": lambda name, _: values.get(name),
         "bars": lambda _: told.get("asked", ()),
         "extra_files": lambda _: told.get("extra"),
         "test": lambda name, _: tests[name],

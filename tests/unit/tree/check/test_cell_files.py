@@ -67,6 +67,8 @@ def test_nothing_but_logs_is_beside_them(tmp_path: Path) -> None:
     assert say(check_extra_files(small_cell(tmp_path / "a", files))) == said
     powered = small_cell(tmp_path / "b", files | some("performance/power/client.json"))
     assert say(check_extra_files(powered)) == [line for line in said if f"{RUN}/spl.txt" not in line]
+    mild = small_cell(tmp_path / "a", files, exempt=("listed_files",))
+    assert say(check_extra_files(mild)) == [f"warning {line}" for line in said]
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,13 @@ def log(version: str, **values: object) -> bytes:
     return "".join(f":::MLLOG {json.dumps(line)}\n" for line in lines).encode()
 
 
-def run_with(data: bytes, conf: str = "", mlperf_conf: str = "") -> RunView:
-    """As much of a run as the rule reads."""
+def run_with(
+    data: bytes, conf: str = "", mlperf_conf: str = "", sources: tuple[str, ...] = ("old checker", "mlperf.conf")
+) -> RunView:
+    """As much of a run as the rule reads. ``sources``: who asks for equal issue."""
     confs = {name: Read(name, parse_user_conf(text.encode())) for name, text in (("u", conf), ("m", mlperf_conf))}
-    rules = SimpleNamespace(value=lambda name, _: {"model_key": "acme"}.get(name, True))
+    ruled = SimpleNamespace(sources=sources)
+    rules = SimpleNamespace(value=lambda name, _: {"model_key": "acme"}.get(name, True), ruled=lambda *_: ruled)
     files = SimpleNamespace(user_conf=confs["u"], mlperf_conf=confs["m"])
     cell = SimpleNamespace(files=files, rules=rules, official="acme")
     parsed = parse_detail(data, "log")
@@ -57,6 +60,16 @@ def test_equal_issue_is_read_from_the_confs_where_loadgen_did_not_log_it(
     data: bytes, confs: dict[str, Any], accepted: bool
 ) -> None:
     assert (not list(check_equal_issue(run_with(data, **confs)))) is accepted
+
+
+@pytest.mark.parametrize(
+    ("sources", "severity"),
+    [(("old checker",), None), (("checker", "mlperf.conf"), None), (("mlperf.conf",), Severity.WARNING)],
+)
+def test_equal_issue_that_no_checker_asks_for_is_a_warning(sources: tuple[str, ...], severity: Severity | None) -> None:
+    """An earlier LoadGen of the round may not have set it yet."""
+    (found,) = check_equal_issue(run_with(log("6.0.5 @ abc", **{f"effective_{KEY}": False}), sources=sources))
+    assert found.severity is severity
 
 
 @pytest.mark.parametrize(("version", "known"), [("4.0 @ abc", False), ("5.0.25 @ abc", True), ("", True)])

@@ -114,7 +114,7 @@ def test_interactive_has_defaults_of_its_own(tmp_path: Path) -> None:
         ("min_query_count", "Server"): 8,
         ("min_query_count", "Offline"): 9,
     }
-    asked = rules(value=lambda name, scenario: values.get((name, scenario)))
+    asked = rules(built_in=lambda name, scenario: values.get((name, scenario)))
     files = {**ran("Server", ("requested_min_query_count", 5)), "user.conf": ""}
     for scenario, default in (("Interactive", 7), ("Server", 8), ("Offline", 8)):
         (said,) = tell(verify_unexplained, tmp_path, files, scenario=scenario, benchmark=asked)
@@ -236,6 +236,33 @@ def test_what_no_line_sets_is_what_loadgen_has_built_in(
     assert not tell(verify_unexplained, tmp_path / "a", given, benchmark=None)
     del given["user.conf"]
     assert not tell(verify_unexplained, tmp_path / "b", given, benchmark=DEFAULTS)
+
+
+@pytest.mark.parametrize("logged", [100, 4395])
+def test_what_only_a_checker_asks_for_is_not_built_in(tmp_path: Path, logged: int) -> None:
+    """LoadGen's own default, or a pass over the whole set, need no conf."""
+    values = {"model_key": "x", "min_query_count": 4395, "dataset_size": 4395}
+    asked = rules(values=values, built_in=lambda name, _: {"min_query_count": 100}.get(name))
+    files = {**ran("Offline", ("requested_min_query_count", logged)), "user.conf": ""}
+    assert not tell(verify_unexplained, tmp_path / "usual", files, benchmark=asked)
+    files = {**ran("Offline", ("requested_min_query_count", 7)), "user.conf": ""}
+    assert f"{BUILT_IN} 100" in "".join(tell(verify_unexplained, tmp_path / "other", files, benchmark=asked))
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("min_query_count", "requested_min_query_count"),
+        ("performance_sample_count_override", "effective_performance_sample_count"),
+    ],
+)
+def test_counts_of_the_accuracy_runs_own_set_are_a_note(tmp_path: Path, name: str, key: str) -> None:
+    """A result has one user.conf, and where the round has two sets it cannot hold the counts of both."""
+    files = {**ran("Offline", (key, 6396)), "user.conf": f"*.*.{name} = 4395\n"}
+    for answered, count, note in ((4395, 6396, True), (4395, 4395, False), (4000, 6396, False), (None, 6396, False)):
+        values = {"model_key": "x", "exact_accuracy_sample_count": answered, "dataset_size": count}
+        (said,) = tell(verify_contradicting, tmp_path, files, benchmark=rules(values=values))
+        assert said.startswith("note ") is note
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -226,6 +227,7 @@ def test_an_accuracy_log_is_of_its_folder(tmp_path: Path) -> None:
 
 
 SAME = ("effective_performance_issue_same", True)
+WANTED = "accuracy_log_sampling_target"
 
 
 def test_a_compliance_log_is_of_its_test(tmp_path: Path) -> None:
@@ -238,15 +240,39 @@ def test_a_compliance_log_is_of_its_test(tmp_path: Path) -> None:
     ]
     assert tell(verify_tests, tmp_path / "d", TEST04=(SINGLE, AUDITED, SAME)) == [f"TEST04:1: {scenario}"]
     unaudited = "no audit.config took part; wanted a run of TEST04"
-    assert tell(verify_tests, tmp_path / "e", TEST04=(OFFLINE, SAME)) == [
+    assert tell(verify_tests, tmp_path / "e", TEST04=(OFFLINE, (SAME[0], False))) == [
         f"TEST04: {unaudited}; because: the performance run's log is in the test's folder"
     ]
+    assert tell(verify_tests, tmp_path / "by code", TEST04=(OFFLINE, SAME)) == []  # as the tests' own README suggests
     other = "wanted the settings of TEST04; because: the log of another test"
     for name, mark, said in (("f", (("a", 1),), ": {} nothing"), ("g", ((SAME[0], False),), ":3: {} false")):
         shown = said.format("performance_issue_same")
         assert tell(verify_tests, tmp_path / name, TEST04=(OFFLINE, AUDITED, *mark)) == [f"TEST04{shown}; {other}"]
     assert tell(verify_tests, tmp_path / "unmarked", TEST06=(OFFLINE, AUDITED)) == []
     assert tell(verify_tests, tmp_path / "h", performed=(SINGLE,), TEST04=(SINGLE, AUDITED, SAME)) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "exchanged"), [(990, 10000, 0), (10000, 990, 2), (990, 990, 1), (7, 10000, 0), (None, 990, 1)]
+)
+def test_a_compliance_log_has_the_settings_of_its_test_and_of_no_other(
+    tmp_path: Path, first: int | None, second: int, exchanged: int
+) -> None:
+    """Two tests of one result that want different numbers of answers logged; a number of neither says nothing."""
+    tests = {
+        name: SimpleNamespace(settings={WANTED: SimpleNamespace(value=wanted)})
+        for name, wanted in (("TEST07", 990), ("TEST09", 10000))
+    }
+    logged = {"TEST07": first, "TEST09": second}
+    files = {
+        f"{name}/{PERFORMANCE}/{DETAIL}": log(OFFLINE, AUDITED, *(((f"effective_{WANTED}", count),) if count else ()))
+        for name, count in logged.items()
+    }
+    found = tell_all(verify_tests(small_cell(tmp_path, files, benchmark=rules(tests=tests))))
+    assert len(found) == exchanged
+    for said in found:
+        name, other = ("TEST07", "TEST09") if "TEST07/" in said else ("TEST09", "TEST07")
+        assert f"as the audit.config of {other} sets; wanted {tests[name].settings[WANTED].value}, as that of" in said
 
 
 @pytest.mark.parametrize(

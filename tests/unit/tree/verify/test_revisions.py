@@ -80,6 +80,12 @@ def test_first_of_two_that_differ_is_taken_for_right() -> None:
     assert find(state("a"), state("b", "5.0")) == [("b", *told, Place("b", 1), Place("a", 1), Severity.WARNING)]
 
 
+def test_utc_is_one_date_however_git_writes_it() -> None:
+    assert find(state("a", date="2026-01-29T23:59:01+00:00"), state("b", date="2026-01-29T23:59:01Z")) == []
+    (found,) = find(state("a", date="2026-01-29T23:59:01Z"), state("b", date="2026-01-29T23:59:02+00:00"))
+    assert found[1] == "date 2026-01-29T23:59:02+00:00 of LoadGen's commit a"
+
+
 def test_logs_of_different_commits_state_different_things() -> None:
     assert find(state("a"), state("b", "5.0", commit="b"), state("c", date="never", commit="c"), state("d")) == []
 

@@ -183,6 +183,14 @@ def test_a_count_beyond_the_library_is_asked_about(tmp_path: Path) -> None:
         ]
 
 
+def test_a_test_over_a_set_of_its_own_has_the_count_that_loadgen_has_built_in(tmp_path: Path) -> None:
+    lines: tuple[Line, ...] = (PERFORMANCE, (TOTAL, 10), ("effective_performance_sample_count", 20), VALID)
+    for built_in, run, told in ((20, "TEST04", 0), (20, "performance", 1), (30, "TEST04", 1)):
+        asked = rules(values={"performance_sample_count": built_in})
+        view = cell(tmp_path / f"{run}{built_in}", benchmark=asked, **{run: lines})
+        assert len([line for line in tell(verify_consistency, view) if "library" in line]) == told
+
+
 SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 ROUND = load_ruleset("v6.1").seeds()
 
@@ -238,6 +246,10 @@ def test_all_runs_are_of_one_loadgen(tmp_path: Path) -> None:
     ]
     assert not list(verify_versions(cell(tmp_path / "b", accuracy=(one,), TEST01=(other,))))
     unsaid = cell(tmp_path / "c", performance=(("a", 1),), accuracy=(one,))
+    unknown = ("loadgen_version", "5.1 @ NA")
+    assert not list(verify_versions(cell(tmp_path / "d", performance=(("a", 1), one), accuracy=(unknown,))))
+    newer = ("loadgen_version", "6.0 @ NA")
+    assert len(list(verify_versions(cell(tmp_path / "e", performance=(("a", 1), newer), accuracy=(unknown,))))) == 1
     assert tell(verify_versions, unsaid)[0].endswith("; wanted nothing, as in the performance run; beside performance")
 
 

@@ -45,7 +45,14 @@ def test_sources_are_those_that_are_compiled_and_not_written_by_the_build(beside
 
 @pytest.mark.parametrize(
     ("sources", "version"),
-    [(None, "6.0 @ abc"), ("many", "6.0 @ abc"), ({}, "6.0 @ abc"), ({"/a.md": "1"}, "6.0 @ abc"), (COMPILED, "")],
+    [
+        (None, "6.0 @ abc"),
+        ("many", "6.0 @ abc"),
+        ({}, "6.0 @ abc"),
+        ({"/a.md": "1"}, "6.0 @ abc"),
+        (COMPILED, ""),
+        (COMPILED, "6.0 @ NA"),
+    ],
     ids=str,
 )
 def test_a_log_without_its_sources_or_its_version_says_nothing(sources: object, version: str) -> None:

@@ -65,6 +65,14 @@ def test_number_in_a_name_is_that_of_accelerators_nodes_or_processors(
     assert list(verify_accelerators(view)) == ([wanted] if amount else [])
 
 
+def test_number_before_the_name_of_the_processor_counts_processors() -> None:
+    fields = {"accelerators_per_node": 8, "number_of_nodes": 11, "host_processors_per_node": 2}
+    view = describe("87xMI999X_22xACME_9999F", **fields, host_processor_model_name="Some ACME 9999F")
+    (found,) = verify_accelerators(view)
+    assert found.wanted == "87, as the system's name says"
+    assert not list(verify_accelerators(describe("3xACME", **fields, host_processor_model_name="Some ACME 9999F")))
+
+
 @pytest.mark.parametrize(
     ("division", "allowed", "told"), [("closed", False, True), ("closed", True, False), ("open", False, False)]
 )

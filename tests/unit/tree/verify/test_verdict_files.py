@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -231,6 +232,7 @@ def test_a_score_is_over_the_samples_of_its_run(tmp_path: Path, text: str, line:
 
 
 ONE, OTHER = "ab" * 32, "cd" * 32
+RESULT = '{"f1": 0.5}'  # whose hash one scorer writes as if it were the log's
 
 
 @pytest.mark.parametrize(
@@ -243,6 +245,8 @@ ONE, OTHER = "ab" * 32, "cd" * 32
         (f"hash={ONE}\nhash={OTHER[:-1]}\n", None),
         (f"hash={ONE}\nhash={OTHER}0\n", None),
         ("none\n", None),
+        (f"{RESULT}\nhash={hashlib.sha256(RESULT.encode()).hexdigest()}\nhash={ONE}\n", None),
+        (f"{RESULT}\nhash={hashlib.sha256(RESULT.encode()).hexdigest()}\nhash={ONE}\nhash={OTHER}\n", (4, 3)),
     ],
 )
 def test_one_log_has_one_hash(tmp_path: Path, text: str, lines: tuple[int, int] | None) -> None:

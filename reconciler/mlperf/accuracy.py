@@ -259,20 +259,20 @@ def _lines(text: str) -> list[str]:
 
 def find_lines(text: str, *words: str) -> Iterator[tuple[int, str]]:
     """Each line that holds one of the words, with its 1-based number. Those without are counted, and not looked at."""
-    if not any(word in text for word in words):
-        return
-    if "\r" in text or len(words) > 1:
+    there = [word for word in words if word in text] if len(words) > 1 else words
+    at = text.find(there[0]) if there else -1
+    if at >= 0 and (len(there) > 1 or "\r" in text):
         lines = enumerate(_lines(text), start=1)
-        yield from ((number, line) for number, line in lines if any(word in line for word in words))
+        yield from ((number, line) for number, line in lines if any(word in line for word in there))
         return
-    number, counted, at = 1, 0, text.find(words[0])
+    number, counted = 1, 0
     while at >= 0:
         begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
         end = len(text) if end < 0 else end
         number += text.count("\n", counted, begin)
         counted = begin
         yield number, text[begin:end]
-        at = text.find(words[0], end)
+        at = text.find(there[0], end)
 
 
 def add_hash(text: str, digest: str) -> str:

@@ -33,7 +33,7 @@ _STREAMS = {
 # What sizes a run and is not what is measured: the expected rate of Offline, the expected latencies of the streams.
 _ESTIMATES = {("Offline", "target_qps"), ("SingleStream", "target_latency"), ("MultiStream", "target_latency")}
 ESTIMATE, OTHER_CELL, SEVERAL = "conf-estimate", "conf-of-other-cell", "conf-of-several"
-# Some submission code gathers the settings of all runs of a result in its user.conf: 54 findings of v2.1 were of such.
+# Some submission code gathers the settings of all runs of a result in its user.conf: 55 findings of v2.1 were of such.
 SAID_TWICE = "conf-said-twice"
 
 

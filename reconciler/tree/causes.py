@@ -217,6 +217,12 @@ CAUSES: tuple[Cause, ...] = (
         "the detail log as LoadGen wrote it",
     ),
     Cause(
+        "small-library",
+        "LoadGen used more samples than the library says that it has",
+        "inference rules: a run uses samples of the round's data set",
+        "how many samples the library has, and what set the count",
+    ),
+    Cause(
         "clock-set-back",
         "was the machine's clock set back during a run?",
         "LoadGen takes latencies from the system's clock",

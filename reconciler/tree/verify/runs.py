@@ -96,6 +96,7 @@ def verify_consistency(view: CellView) -> Complaints:
                 cause="a count that was set higher, or a library that tells LoadGen less than it has",
                 other=Place(run.log.file, item.other),
                 severity=Severity.WARNING,
+                mechanism="small-library",
             )
         for found in find_unasked_issue(run.log, {}) if run.name == "performance" else ():
             yield Complaint(

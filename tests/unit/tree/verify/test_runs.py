@@ -240,7 +240,8 @@ def test_a_count_beyond_the_library_is_asked_about(tmp_path: Path) -> None:
     found = [line for line in tell(verify_consistency, cell(tmp_path / "a", TEST04=lines)) if "library" in line]
     assert found == [
         "warning TEST04:3: effective_performance_sample_count 20; wanted the library has 10 samples; beside TEST04:2; "
-        "because: a count that was set higher, or a library that tells LoadGen less than it has; mechanism: small-library"
+        "because: a count that was set higher, or a library that tells LoadGen less than it has; "
+        "mechanism: small-library"
     ]
     for number, value in enumerate(("true", "TRUE", True)):
         rehearsed = {"measurements.json": json.dumps({"rehearsal": value})}

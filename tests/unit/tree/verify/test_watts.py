@@ -122,9 +122,10 @@ def test_a_session_without_an_answer_is_asked_about(tmp_path: Path, messages: li
 
 
 @pytest.mark.parametrize(
-    ("version", "asked"), [("2.1 @ 0123456789", False), (".5a1", False), ("3.0 @ 0123456789", True), ("", True)]
+    ("version", "asked"),
+    [("2.1 @ 0123456789", False), (".5a1", False), ("3.1 @ 0123456789", False), ("4.0 @ 0123456789", True), ("", True)],
 )
-def test_kits_of_before_v3_0_asked_the_analyzer_for_nothing(tmp_path: Path, version: str, asked: bool) -> None:
+def test_kits_of_before_v4_0_asked_the_analyzer_for_nothing(tmp_path: Path, version: str, asked: bool) -> None:
     detail = {f"performance/run_1/{DETAIL}": log(("loadgen_version", version), ("a", 1))}
     files = {TESTING: plain(10, 20, 30), SERVER: session(GO), **detail}
     assert say(verify_watts(small_cell(tmp_path / "a", files))) == ([NOTHING] if asked else [])

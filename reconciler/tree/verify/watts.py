@@ -38,8 +38,8 @@ _PRODUCT_NEAR = 0.01
 # The last lines may be missing, which the daemon had not written yet when the kit copied its log.
 _SENT = re.compile(rb"Response to client sent: (Watts,[\d.]{1,20}(?:,[\d.]{1,20}){5})\r?$", re.MULTILINE)
 _DAEMON = "ptd_logs.txt"
-# LoadGen's release from which on the kit is known to ask: that of v3.0 did not, and none of the 2,475 published sessions
-# of v2.1 has an answer.
+# LoadGen's release from which on the kit is known to ask: v3.0's did not, and none of the 2,475 published sessions of
+# v2.1 has an answer.
 _FIRST_ASKED = 4
 
 

@@ -39,7 +39,23 @@ _SPACED = {
     "exact_match": "'exact_match':",
     "vbench_score": "'vbench_score':",
 }
-_WORDS = _QUOTED | _SPACED  # a word is found in a hundredth of the time of a shape
+# What a line of each metric holds: a word is found in a hundredth of the time of a shape, and some scorers print a line
+# for each of 50,000 samples.
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    **{name: (word,) for name, word in (_QUOTED | _SPACED).items()},
+    "acc": ("accuracy",),
+    "F1": ("f1",),
+    "DICE": ("Accuracy:",),
+    "mAP": ("mAP=", "'Total':"),
+    "AUC": ("AUC=",),
+    "DLRM_NE": ("metric/lifetime_ne/rating:",),
+    "DLRM_ACC": ("metric/lifetime_accuracy/rating:",),
+    "DLRM_AUC": ("metric/lifetime_gauc/rating:",),
+    "WER": ("Word Error Rate:",),
+    "ACCURACY": ("Word Error Rate:",),
+    "F1_HIERARCHICAL": ('"f1":',),
+    "E2E_ACCURACY": ("Accuracy:",),
+}
 
 # The shape of the line that carries a metric, matched from the start of a line; numbers are plain decimals.
 METRIC_LINES: Mapping[str, re.Pattern[str]] = {
@@ -125,10 +141,9 @@ def parse_accuracy(text: str, metrics: Iterable[str], file: str = "accuracy.txt"
 def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measured, ...]], str, int]:
     """What the named metrics are, the hash and its line."""
     found: dict[str, list[Measured]] = {name: [] for name in names}
-    there = [name for name in names if _WORDS.get(name, "") in text]
-    for number, line in enumerate(_lines(text) if there else (), start=1):
-        for name in there:
-            if _WORDS.get(name, "") in line and (match := METRIC_LINES[name].match(line)):
+    for name in names:
+        for number, line in find_lines(text, *_WORDS[name]):
+            if match := METRIC_LINES[name].match(line):
                 found[name].append(Measured(Decimal(match["value"]), number, bool(match.groupdict().get("numpy"))))
     # Some files name the log by another digest first.
     stated = _list_hashes(text)
@@ -202,24 +217,22 @@ def find_impossible(text: str, report: AccuracyReport, samples: int = 0) -> Iter
             if not _agree(item.value, values[0].value):
                 other = f", and line {values[0].line} states {values[0].value}"
                 yield Impossible(report.file, item.line, f"{metric} {item.value}", other)
-    lines = _lines(text)
-    yield from _find_denied(report, lines)
-    for number, line in enumerate(lines, start=1):
+    yield from _find_denied(report, text)
+    for number, line in find_lines(text, "accuracy="):
         if found := _COUNTED.match(line):
             for why in _find_miscounted(found, samples):
                 yield Impossible(report.file, number, f"accuracy={found['value']}%", f": {why}")
 
 
-def _find_denied(report: AccuracyReport, lines: list[str]) -> Iterator[Impossible]:
-    averages = (
-        [Decimal(found[1]).scaleb(2) for line in lines if (found := _COCO.match(line))]
-        if "mAP" in report.metrics
-        else []
-    )
+def _find_denied(report: AccuracyReport, text: str) -> Iterator[Impossible]:
+    table = find_lines(text, "Average Precision") if "mAP" in report.metrics else ()
+    averages = [Decimal(found[1]).scaleb(2) for _, line in table if (found := _COCO.match(line))]
     for item in report.metrics.get("mAP", ()) if averages else ():
         if not any(_agree(item.value, average) for average in averages):
             yield Impossible(report.file, item.line, f"mAP {item.value}", f", and COCO's table says {averages[0]}")
-    for item in report.metrics.get("TOKENS_PER_SAMPLE", ()):
+    counted = report.metrics.get("TOKENS_PER_SAMPLE", ())
+    lines = _lines(text) if counted else []
+    for item in counted:
         line = lines[item.line - 1]
         samples, tokens = (int(found[1]) if (found := shape.search(line)) else 0 for shape in _TOTALS.values())
         if samples and tokens and not _agree(item.value, Decimal(tokens) / samples):
@@ -263,6 +276,24 @@ def _within(value: Decimal, bar: Bar) -> bool:
 def _lines(text: str) -> list[str]:
     """As Python's text mode splits them, which is how the checkers read the file; progress bars leave lone returns."""
     return _NEWLINE.split(text) if "\r" in text else text.split("\n")
+
+
+def find_lines(text: str, *words: str) -> Iterator[tuple[int, str]]:
+    """Each line that holds one of the words, with its 1-based number. Those without are counted, and not looked at."""
+    there = [word for word in words if word in text] if len(words) > 1 else words
+    at = text.find(there[0]) if there else -1
+    if at >= 0 and (len(there) > 1 or "\r" in text):
+        lines = enumerate(_lines(text), start=1)
+        yield from ((number, line) for number, line in lines if any(word in line for word in there))
+        return
+    number, counted = 1, 0
+    while at >= 0:
+        begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+        end = len(text) if end < 0 else end
+        number += text.count("\n", counted, begin)
+        counted = begin
+        yield number, text[begin:end]
+        at = text.find(there[0], end)
 
 
 def add_hash(text: str, digest: str) -> str:

@@ -187,6 +187,12 @@ CAUSES: tuple[Cause, ...] = (
         "the user.conf of each published run",
     ),
     Cause(
+        "conf-said-twice",
+        "which line of user.conf ran, where it states a setting twice?",
+        _CONF,
+        "the user.conf that the published run was started with",
+    ),
+    Cause(
         "conf-of-another-run",
         "user.conf does not say what ran",
         _CONF,
@@ -209,6 +215,18 @@ CAUSES: tuple[Cause, ...] = (
         "which errors did LoadGen meet that its detail log does not hold?",
         "submission rules: a submitted log holds no ERROR that the round does not waive",
         "the detail log as LoadGen wrote it",
+    ),
+    Cause(
+        "small-library",
+        "LoadGen used more samples than the library says that it has",
+        "inference rules: a run uses samples of the round's data set",
+        "how many samples the library has, and what set the count",
+    ),
+    Cause(
+        "clock-set-back",
+        "was the machine's clock set back during a run?",
+        "LoadGen takes latencies from the system's clock",
+        "what set the clock, or the run repeated",
     ),
     Cause(
         "dataset",

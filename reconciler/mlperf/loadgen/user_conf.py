@@ -102,11 +102,13 @@ def _positive(setting: Setting, number: Decimal) -> str:
 
 
 class ConfValue(Struct, frozen=True):
-    """What LoadGen takes for a key: the text, the 1-based line it stands on, and the name that matched."""
+    """What LoadGen takes for a key: the text, the 1-based line it stands on, and the name that matched. ``before``:
+    what it would take without that line."""
 
     text: str
     line: int
     name: str
+    before: ConfValue | None = None
 
     @property
     def integer(self) -> int:
@@ -186,7 +188,7 @@ def _read_line(tokens: list[str], number: int, values: dict[str, ConfValue]) -> 
         if not _is_number(text):
             hint = "a comment needs its own line" if text.startswith("#") else f"{text} is not a number"
             return ConfProblem(number, hint, fatal=True)
-        values[name] = ConfValue(text, number, name)
+        values[name] = ConfValue(text, number, name, values.get(name))
     return None if rest[1:] else ConfProblem(number, f"{name} is ignored: it has no value", fatal=False)
 
 

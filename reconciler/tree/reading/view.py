@@ -12,6 +12,7 @@ from reconciler.kept_property import kept_property
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
+from reconciler.mlperf.rules.values import TestRules
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import REHEARSAL
 from reconciler.tree.reading.cell import CellFiles, RunFolder
@@ -90,12 +91,20 @@ class CellView(Struct, frozen=True, dict=True):
         found = {name: self._run(run) for name, run in self.files.test_runs.items()}
         return {name: run for name, run in found.items() if run is not None}
 
+    def is_foreign(self, run: str) -> bool:
+        """Whether a run is of a test that the round does not have, as one of an earlier round that was left there."""
+        return run in self.files.tests and self.rules is not None and self.find_test(run) is None
+
+    def find_test(self, test: str) -> TestRules | None:
+        """None for a test that the round does not know."""
+        try:
+            return self.rules.test(test, self.cell.scenario) if self.rules else None
+        except KeyError:
+            return None
+
     def audit_settings(self, test: str) -> dict[str, Any]:
         """What the audit.config of a test sets, by LoadGen's names; nothing for a test that the round does not know."""
-        try:
-            rules = self.rules.test(test, self.cell.scenario) if self.rules else None
-        except KeyError:
-            rules = None
+        rules = self.find_test(test)
         return {name: item.value for name, item in rules.settings.items()} if rules else {}
 
     def _run(self, run: RunFolder) -> RunView | None:

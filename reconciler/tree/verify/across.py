@@ -73,7 +73,7 @@ def _shared(
             Place(files.get((second.submitter, second.cell, run), second.cell)),
             f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",
             "a log of its own",
-            cause="copied from another cell",
+            cause="copied from another cell" if first.submitter == second.submitter else "one of the two is a copy",
             other=Place(files.get((first.submitter, first.cell, first_run), first.cell)),
             severity=severity,
         ),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 
 from msgspec import Struct
 
+from reconciler.mlperf.loadgen.user_conf import ConfValue
 from reconciler.quantities import parse_decimal
 from reconciler.tree.reading.values import number
 from reconciler.tree.reading.view import CellView, RunView
@@ -33,6 +35,8 @@ _COUNTS = frozenset({"min_query_count", "performance_sample_count"})  # of the s
 # What sizes a run and is not what is measured: the expected rate of Offline, the expected latencies of the streams.
 _ESTIMATES = {("Offline", "target_qps"), ("SingleStream", "target_latency"), ("MultiStream", "target_latency")}
 ESTIMATE, OTHER_CELL, SEVERAL = "conf-estimate", "conf-of-other-cell", "conf-of-several"
+# Some submission code gathers the settings of all runs of a result in its user.conf: 55 findings of v2.1 were of such.
+SAID_TWICE = "conf-said-twice"
 
 
 class ConfCause(Struct, frozen=True):
@@ -44,6 +48,8 @@ class ConfCause(Struct, frozen=True):
 
 def find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) -> ConfCause:
     cause = _find_cause(view, name, setting, logged)
+    if cause.mechanism == SAID_TWICE:
+        return cause
     run = view.performance
     return ConfCause(cause.text, ESTIMATE) if run and (run.log.scenario, name) in _ESTIMATES else cause
 
@@ -52,6 +58,8 @@ def _find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) ->
     wanted = parse_decimal(setting.value)
     if wanted is None:
         return ConfCause()
+    if earlier := _find_earlier(view, setting, logged):
+        return ConfCause(f"line {earlier} states what was logged: are these the settings of several runs?", SAID_TWICE)
     same, accuracy = _same_run(view, name, wanted)
     factor = _factor(name, wanted, parse_decimal(logged))
     if factor and not accuracy:
@@ -85,10 +93,40 @@ def is_of_accuracy_set(view: CellView, name: str, value: object) -> bool:
     return answered is not None and answered != whole and parse_decimal(value) == answered
 
 
+def _find_earlier(view: CellView, setting: ConfSetting, logged: str) -> int:
+    """The line that states the logged value under the same name, before the one that decides; 0 for none. Of a file
+    whose lines are sorted as a program leaves them that gathers the settings of several runs, and no other."""
+    written, asked, ran = parse_decimal(setting.line.text), parse_decimal(setting.value), parse_decimal(logged)
+    if not written or asked is None or ran is None or setting.line.before is None or not _is_sorted(view):
+        return 0
+    for line in _list_earlier(setting.line):
+        stated = parse_decimal(line.text)
+        if stated is not None and _equal(stated * (asked / written), ran):
+            return line.line
+    return 0
+
+
+def _is_sorted(view: CellView) -> bool:
+    conf = view.files.user_conf.value
+    lines = [line for last in conf.values.values() for line in (last, *_list_earlier(last))] if conf else []
+    texts = [f"{line.name} = {line.text}" for line in sorted(lines, key=lambda line: line.line)]
+    return texts == sorted(texts)
+
+
+def _list_earlier(line: ConfValue) -> Iterator[ConfValue]:
+    earlier = line.before
+    while earlier is not None:
+        yield earlier
+        earlier = earlier.before
+
+
 def _same_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bool]:
     """The run of this cell that was started with the conf's value, so that it may have been the last to write the file;
     whether it is the accuracy run."""
-    runs: list[tuple[str, RunView | None]] = [*view.test_views.items(), ("the accuracy run", view.accuracy)]
+    runs: list[tuple[str, RunView | None]] = [
+        *((name, run) for name, run in view.test_views.items() if not view.is_foreign(name)),
+        ("the accuracy run", view.accuracy),
+    ]
     for title, run in runs:
         if run is None:
             continue

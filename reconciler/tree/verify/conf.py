@@ -12,7 +12,7 @@ from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.values import find_at, number, show_value
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.tree.verify.causes import find_cause, is_of_accuracy_set, is_rounded
+from reconciler.tree.verify.causes import SAID_TWICE, find_cause, is_of_accuracy_set, is_rounded
 from reconciler.tree.verify.settings import ConfReading, ConfSetting, list_model_keys, read_settings
 
 # How LoadGen hands queries over; nothing that is published depends on it.
@@ -59,8 +59,9 @@ def verify_contradicting(view: CellView) -> Complaints:
     for item in _differences(run, reading):
         setting = reading.settings[item.field]
         rounded = is_rounded(setting.line.text, setting.value, item.logged)
-        mild = rounded or item.field in _INCIDENTAL or is_of_accuracy_set(view, item.field, setting.value)
         cause = find_cause(view, item.field, setting, item.logged)
+        mild = rounded or item.field in _INCIDENTAL or cause.mechanism == SAID_TWICE
+        mild = mild or is_of_accuracy_set(view, item.field, setting.value)
         yield Complaint(
             Place(view.files.user_conf.file, setting.line.line),
             f"{item.field} {show_value(item.asked)} ({setting.line.name} = {setting.line.text})",
@@ -83,6 +84,9 @@ def verify_unexplained(view: CellView) -> Complaints:
     reading, run = read_conf(view), view.performance
     if reading is None or run is None:
         return
+    conf = view.files.user_conf.value
+    if run.inferred and conf is not None and conf.values and not reading.settings:
+        return  # it is for the folder's scenario, and what ran has its conf in another: a gap
     keys = {name: key for (scenario, name), key in _LOGGED.items() if scenario == run.log.scenario} | _EVERYWHERE
     for name, key in keys.items():
         logged, default = number(run.log, key), parse_number(_default(view, name, run.log.scenario))

@@ -138,5 +138,6 @@ def _facts(view: CellView) -> Facts:
         except (TypeError, ValueError, OverflowError):
             target = None
     facts = read_facts(view, target)
+    facts = replace(facts, digests=tuple(each for each in facts.digests if not view.is_foreign(each[0])))
     conf = view.files.user_conf_text
     return replace(facts, digests=(*facts.digests, ("user.conf", hash_bytes(conf)))) if conf else facts

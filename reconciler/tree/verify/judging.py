@@ -16,7 +16,6 @@ from reconciler.mlperf.compliance.verdict import FAIL, PASS
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT
-from reconciler.mlperf.rules.values import TestRules
 from reconciler.tree.check.demands import Complaints
 from reconciler.tree.findings import Complaint, Place, Severity
 from reconciler.tree.reading.cell import Folder, RunFolder
@@ -94,7 +93,7 @@ def _published(view: CellView, test: str, folder: Folder) -> Published:
     before, own = (runs.get(UNIQUE), runs.get(SAME)) if test == UNIQUE else (view.files.performance, runs.get(test))
     return Published(
         test=test,
-        rules=_rules(view, test),
+        rules=view.find_test(test),
         scenario=view.cell.scenario,
         metrics=tuple(bar.metric for bar in view.rules.bars(view.cell.scenario)) if view.rules else (),
         audit=_audit_logs(view, folder / "accuracy", own),
@@ -108,13 +107,6 @@ def _audit_logs(view: CellView, folder: Folder, run: RunFolder | None) -> TreeLo
     whole = view.files.whole_answers(folder)
     held = whole if whole is not None and len(whole.data) <= _SMALL else None
     return TreeLogs(answers=read_answers(view, folder), files=run, held=held)
-
-
-def _rules(view: CellView, test: str) -> TestRules | None:
-    try:
-        return view.rules.test(test, view.cell.scenario) if view.rules else None
-    except KeyError:
-        return None
 
 
 def _text(view: CellView, folder: Folder, path: str) -> str | None:

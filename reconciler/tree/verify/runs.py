@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from reconciler.mlperf.loadgen.compare import find_unasked_issue
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies, find_small_library
+from reconciler.mlperf.loadgen.inconsistency import Inconsistency
+from reconciler.mlperf.loadgen.notation import may_be_set_back
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints
@@ -29,6 +31,11 @@ def list_runs(view: CellView) -> Iterator[RunView]:
             yield run
 
 
+def list_own_runs(view: CellView) -> Iterator[RunView]:
+    """Those that belong to the result: not of tests that the round does not have."""
+    return (run for run in list_runs(view) if not view.is_foreign(run.name))
+
+
 def verify_duration(view: CellView) -> Complaints:
     """LoadGen says that the minimum duration was kept, and its own clock that it cannot have been."""
     for run in list_runs(view):
@@ -40,6 +47,8 @@ def _deny_duration(run: RunView) -> Complaints:
     least = number(run.log, "effective_min_duration_ms")
     met = read_value(run.log, "result_min_duration_met") is True
     if not met or start is None or end is None or least is None:
+        return
+    if run.log.serves_both:  # the first clocks are those of its accuracy part
         return
     lasted = (end - start).total_seconds()
     if lasted + _SLACK < float(least) / 1000:
@@ -69,8 +78,10 @@ def verify_consistency(view: CellView) -> Complaints:
     """What LoadGen derives of numbers that stand in the same log, and samples that no rule lets it issue."""
     for run in list_runs(view):
         said = {key for key, deny in _SAID_ABOVE.items() if any(deny(run))}
-        for item in find_inconsistencies(run.log, judge_library=False):
-            if item.key not in said:
+        found_wrong = find_inconsistencies(run.log, judge_library=False)
+        yield from _ask_about_clock(run, [item for item in found_wrong if may_be_set_back(item)])
+        for item in found_wrong:
+            if item.key not in said and not may_be_set_back(item):
                 yield Complaint(
                     Place(run.log.file, item.line),
                     f"{item.key} {item.stated}",
@@ -86,6 +97,7 @@ def verify_consistency(view: CellView) -> Complaints:
                 cause="a count that was set higher, or a library that tells LoadGen less than it has",
                 other=Place(run.log.file, item.other),
                 severity=Severity.WARNING,
+                mechanism="small-library",
             )
         for found in find_unasked_issue(run.log, {}) if run.name == "performance" else ():
             yield Complaint(
@@ -93,6 +105,7 @@ def verify_consistency(view: CellView) -> Complaints:
                 f"{found.field} {found.logged}",
                 f"{found.asked}, as in every performance run that is not a compliance test",
                 cause="the run of a compliance test, or settings of the SUT's own",
+                mechanism="" if run.log.audit is None else "audited-run",
             )
 
 
@@ -101,6 +114,19 @@ def _is_of_test(view: CellView, run: RunView) -> bool:
     used = number(run.log, "effective_performance_sample_count")
     tested = run is not view.performance and run is not view.accuracy
     return tested and view.rules is not None and used == view.rules.built_in("performance_sample_count", run.scenario)
+
+
+def _ask_about_clock(run: RunView, negative: Sequence[Inconsistency]) -> Complaints:
+    """Once for each log: MultiStream has the least of queries and of samples."""
+    for item in negative[:1]:
+        yield Complaint(
+            Place(run.log.file, item.line),
+            f"{item.key} {item.stated}",
+            "a latency of at least 0",
+            cause="was the machine's clock, from which LoadGen takes latencies, set back during the run?",
+            severity=Severity.NOTE,
+            mechanism="clock-set-back",
+        )
 
 
 _SAID_ABOVE = {"result_validity": _deny_validity, "result_min_duration_met": _deny_duration}
@@ -117,7 +143,7 @@ def verify_seeds(view: CellView) -> Complaints:
     run = view.performance
     if run is None:
         return
-    for other in list_runs(view):
+    for other in list_own_runs(view):
         own = view.audit_settings(other.name)
         differing = (n for n in run.log.seeds if n not in own and other.log.seeds.get(n) != run.log.seeds[n])
         name = next(differing, "")
@@ -141,7 +167,7 @@ def _seeds_cause(seeds: Mapping[str, int]) -> str:
 
 def verify_versions(view: CellView) -> Complaints:
     run = view.performance
-    for other in list_runs(view):
+    for other in list_own_runs(view):
         if run is not None and _are_other_sources(other.log.version, run.log.version):
             yield Complaint(
                 find_at(other.log, "loadgen_version"),
@@ -163,7 +189,7 @@ def verify_dates(view: CellView) -> Complaints:
     start = read_start(run.log) if run else None
     if run is None or start is None:
         return
-    for other in list_runs(view):
+    for other in list_own_runs(view):
         theirs = read_start(other.log)
         if theirs is None or abs((theirs - start).total_seconds()) <= _FAR:
             continue
@@ -204,7 +230,7 @@ _TOTAL = "qsl_reported_total_count"
 def verify_names(view: CellView) -> Complaints:
     run = view.performance
     ours = read_value(run.log, "sut_name") if run else None
-    for other in list_runs(view):
+    for other in list_own_runs(view):
         theirs = read_value(other.log, "sut_name")
         if run is not None and theirs != ours:
             place = find_at(other.log, "sut_name")
@@ -225,6 +251,18 @@ def verify_nodes(view: CellView) -> Complaints:
             f"{named.count(_NETWORK_SUT)}, the network SUTs that the log names",
             cause="a description of another system, or several SUTs on one node",
             other=find_at(run.log, "sut_name"),
+        )
+
+
+def verify_foreign(view: CellView) -> Complaints:
+    """Nothing of a result rests on such a test, so that it is not compared with the result's own runs."""
+    foreign = [name for name in view.test_views if view.is_foreign(name)]
+    if foreign:
+        yield Complaint(
+            Place(view.test_views[foreign[0]].log.file),
+            f"{' and '.join(foreign)}, which {view.ruleset.round} does not have",
+            "the tests of the round",
+            cause="left there from an earlier round",
         )
 
 
@@ -259,5 +297,6 @@ RUN_CONTRADICTIONS = (
     ),
     (Rule("runs.dates", "why is a log so much older or newer than its neighbours?", (OURS,), NOTE), verify_dates),
     (Rule("runs.sut", "why do the runs of a result name their SUT differently?", (OURS,), NOTE), verify_names),
+    (Rule("runs.foreign", "why is there a test that the round does not have?", (OURS,), NOTE), verify_foreign),
     (Rule("system.nodes", "why does the SUT count other nodes?", (OURS,), NOTE), verify_nodes),
 )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from reconciler.mlperf.accuracy import hash_results
+from reconciler.mlperf.accuracy import find_lines, hash_results
 from reconciler.mlperf.compliance.scores import find_score_key
 from reconciler.mlperf.compliance.verdict import PASS
 from reconciler.mlperf.loadgen.summary import is_same_number
@@ -135,8 +135,9 @@ def verify_scored_samples(view: CellView) -> Complaints:
     total = number(run.log, count_key(run)) if run else None
     if run is None or total is None or read.value is None:
         return
-    shapes = [shape for word, shape in _SCORED.items() if word in read.value]
-    for line, text in enumerate(read.value.split("\n") if shapes else (), start=1):
+    words = [word for word in _SCORED if word in read.value]
+    shapes = [_SCORED[word] for word in words]
+    for line, text in find_lines(read.value, *words):
         scored = _scored(text, shapes)
         if scored is not None and scored != total:
             yield Complaint(
@@ -171,9 +172,7 @@ def _list_accuracy_texts(view: CellView) -> Iterator[Read[str]]:
 
 def _deny_second_hash(read: Read[str]) -> Complaints:
     stated = [
-        (line, match[1].lower())
-        for line, text in enumerate((read.value or "").split("\n"), start=1)
-        if (match := _HASH.match(text))
+        (line, match[1].lower()) for line, text in find_lines(read.value or "", "hash=") if (match := _HASH.match(text))
     ]
     results = hash_results(read.value or "") if len(stated) > 1 else frozenset[str]()
     stated = [item for item in stated if item[1] not in results]
@@ -184,7 +183,7 @@ def _deny_second_hash(read: Read[str]) -> Complaints:
             Place(read.file, other[0]),
             f"hash={other[1][:12]}…",
             f"{first[1][:12]}…, as the same file states",
-            cause="the scorer's output for two accuracy logs",
+            cause="the hashes of two accuracy logs, one behind the other",
             fix="keep the hash of the accuracy log that is published",
             other=Place(read.file, first[0]),
         )

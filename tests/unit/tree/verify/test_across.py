@@ -56,6 +56,8 @@ def test_copied_log_is_told_of_the_later_cell_with_both_places(other: Facts, fou
     assert (told.complaint.found, told.complaint.wanted) == (found, "a log of its own")
     assert (told.complaint.place, told.complaint.other) == (Place("second.log"), Place("first.log"))
     assert told.severity is Severity.ERROR
+    ours = other.submitter == "Acme"
+    assert told.complaint.cause == ("copied from another cell" if ours else "one of the two is a copy")
 
 
 def test_official_name_tells_variants_where_the_folder_has_another() -> None:

@@ -107,6 +107,42 @@ def test_how_queries_are_handed_over_is_a_note(tmp_path: Path, name: str, note: 
     assert said.startswith("note ") is note
 
 
+GATHERED = "resnet50.Server.performance_sample_count_override = 1024\n"
+
+
+@pytest.mark.parametrize(
+    ("conf", "question"),
+    [
+        pytest.param("resnet50.Server.target_qps = 500\nresnet50.Server.target_qps = 90\n", 3, id="two"),
+        pytest.param("resnet50.Server.target_qps = 500\n" * 2 + "resnet50.Server.target_qps = 90\n", 4, id="three"),
+        pytest.param("resnet50.Server.target_qps = 400\nresnet50.Server.target_qps = 90\n", 0, id="none as logged"),
+        pytest.param("resnet50.Server.target_qps = 90\n", 0, id="once"),
+        pytest.param(
+            "resnet50.Server.target_qps = 500\n\n*.*.min_duration = 1\nresnet50.Server.target_qps = 90\n", 0, id="added"
+        ),
+        pytest.param("resnet50.Server.target_qps = 500\nresnet50.Server.target_qps = 200\n", 0, id="not sorted"),
+    ],
+)
+def test_a_conf_that_gathers_the_settings_of_several_runs_is_asked_about(
+    tmp_path: Path, conf: str, question: int
+) -> None:
+    """Sorted, as a program leaves them, with what ran among them."""
+    files = {**ran("Server", (QPS, 500)), "user.conf": f"# made by a program\n{GATHERED}{conf}"}
+    (said,) = (each for each in tell(verify_contradicting, tmp_path, files) if "target_qps" in each)
+    cause = f"because: line {question} states what was logged: are these the settings of several runs?"
+    assert said.startswith("note ") == (cause in said) == bool(question)
+    assert ("mechanism: conf-said-twice" in said) == bool(question)
+
+
+def test_a_conf_for_the_folders_scenario_alone_says_nothing_of_the_one_that_ran(tmp_path: Path) -> None:
+    """Its result is inferred, and the conf of what ran is in the folder of that."""
+    asked = rules(value=lambda name, _: {"min_query_count": 8, "model_key": "resnet50"}.get(name))
+    files = {**ran("SingleStream", ("requested_min_query_count", 5)), "user.conf": "*.Offline.target_qps = 5"}
+    assert not tell(verify_unexplained, tmp_path / "a", files, benchmark=asked)
+    both = {**files, "user.conf": "*.Offline.target_qps = 5\n*.SingleStream.target_latency = 5"}
+    assert len(tell(verify_unexplained, tmp_path / "b", both, benchmark=asked)) == 1
+
+
 def test_interactive_has_defaults_of_its_own(tmp_path: Path) -> None:
     """Though LoadGen calls it Server; a result that is inferred has those of what ran."""
     values = {

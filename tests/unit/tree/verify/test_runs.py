@@ -14,11 +14,13 @@ from reconciler.tree.check.demands import Complaints
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.verify.runs import (
     RUN_CONTRADICTIONS,
+    list_own_runs,
     list_runs,
     verify_consistency,
     verify_datasets,
     verify_dates,
     verify_duration,
+    verify_foreign,
     verify_names,
     verify_nodes,
     verify_percentile,
@@ -94,6 +96,69 @@ def test_a_minimum_duration_that_was_met_has_passed(tmp_path: Path, lines: tuple
         assert found == ([f"{name}:{said.replace('NAME', name)}"] if lasted else [])
 
 
+@pytest.mark.parametrize(("release", "denied"), [("2.1", 0), ("4.0", 1)])
+def test_a_run_of_both_modes_has_the_clock_of_its_accuracy_part_first(
+    tmp_path: Path, release: str, denied: int
+) -> None:
+    """As LoadGen offered it before release 4."""
+    lines: tuple[Line, ...] = (
+        *(("loadgen_version", f"{release} @ 0123456789"), ("effective_test_mode", "SubmissionRun")),
+        *(("effective_min_duration_ms", 600_000), ("result_min_duration_met", True)),
+        *(("power_begin", "01-02-2026 10:00:00.000"), ("power_end", "01-02-2026 10:00:02.000")),
+        *(("power_begin", "01-02-2026 10:00:03.000"), ("power_end", "01-02-2026 10:11:00.000")),
+    )
+    assert len(list(verify_duration(cell(tmp_path, accuracy=lines, performance=lines)))) == 2 * denied
+
+
+@pytest.mark.parametrize("scenario", ["Server", "MultiStream"])
+def test_a_least_latency_below_0_is_asked_about_once(tmp_path: Path, scenario: str) -> None:
+    """The clock that LoadGen takes latencies from is one that the machine sets."""
+    of_queries: tuple[Line, ...] = (("result_min_query_latency_ns", -7),) if scenario == "MultiStream" else ()
+    lines: tuple[Line, ...] = (
+        *(PERFORMANCE, ("loadgen_version", "2.1 @ 0123456789"), ("effective_scenario", scenario)),
+        *(*of_queries, ("result_min_latency_ns", -7), ("result_max_latency_ns", -9), VALID),
+    )
+    found = tell(verify_consistency, cell(tmp_path, performance=lines))
+    key = "result_min_query_latency_ns" if of_queries else "result_min_latency_ns"
+    assert found[0] == (
+        f"note performance:4: {key} -7; wanted a latency of at least 0; because: was the machine's clock, from which "
+        "LoadGen takes latencies, set back during the run?; mechanism: clock-set-back"
+    )
+    assert not [line for line in found[1:] if "_min_" in line.partition(";")[0]]
+    assert any("result_max_latency_ns -9" in line for line in found[1:])
+
+
+def test_a_test_that_the_round_does_not_have_is_compared_with_nothing(tmp_path: Path) -> None:
+    """TEST04-A and TEST04-B of v2.0, say, left beside TEST04 in v2.1: a question, once for each result."""
+    old: tuple[Line, ...] = (
+        *(("loadgen_version", "2.0 @ 0123456789"), ("effective_qsl_rng_seed", 7), ("sut_name", "old")),
+        ("power_begin", "02-01-2022 10:00:00.000"),
+    )
+    new: tuple[Line, ...] = (
+        *(("loadgen_version", "2.1 @ 9876543210"), ("effective_qsl_rng_seed", 8), ("sut_name", "new")),
+        ("power_begin", "07-01-2022 10:00:00.000"),
+    )
+    files = {f"{RUN}/{DETAIL}": log(*new)}
+    for test, lines in (("TEST01", new), ("TEST04", new), ("TEST04-A", old), ("TEST04-B", old)):
+        files[f"{test}/{RUN}/{DETAIL}"] = log(*lines)
+    view = small_cell(tmp_path, files, round_name="v2.1")
+    assert [run.name for run in list_own_runs(view)] == ["performance", "TEST01", "TEST04"]
+    checks = (verify_seeds, verify_versions, verify_dates, verify_names)
+    assert not [line for check in checks for line in say(check(view))]
+    assert say(verify_foreign(view)) == [
+        f"./TEST04-A/{RUN}/{DETAIL}: TEST04-A and TEST04-B, which v2.1 does not have; wanted the tests of the round; "
+        "because: left there from an earlier round"
+    ]
+    of_its_round = small_cell(tmp_path, files, round_name="v1.0")
+    assert {line.partition(": ")[2] for line in say(verify_foreign(of_its_round))} == {
+        "TEST04, which v1.0 does not have; wanted the tests of the round; because: left there from an earlier round"
+    }
+    assert len([line for check in checks for line in say(check(of_its_round))]) == 2 * len(checks)
+    unknown = small_cell(tmp_path, files, round_name="v2.1", benchmark=None)
+    assert not list(verify_foreign(unknown))
+    assert len(list(verify_seeds(unknown))) == 2
+
+
 CONDITIONS = ("result_perf_constraints_met", "result_min_duration_met", "result_min_queries_met", "early_stopping_met")
 
 
@@ -165,6 +230,9 @@ def test_a_performance_run_is_not_issued_as_a_test_asks(tmp_path: Path) -> None:
     cause = "because: the run of a compliance test, or settings of the SUT's own"
     for name, expected in (("performance", [f"performance:2: {said}; {cause}"]), ("TEST04", []), ("accuracy", [])):
         assert tell(verify_consistency, cell(tmp_path / name, **{name: lines})) == expected
+    audit: Line = ("warning", "Found Audit Config file (audit.config). Overriding TestSettings from it.")
+    (audited,) = tell(verify_consistency, cell(tmp_path / "audited", performance=(*lines, audit)))
+    assert audited == f"performance:2: {said}; {cause}; mechanism: audited-run"
 
 
 def test_a_count_beyond_the_library_is_asked_about(tmp_path: Path) -> None:
@@ -172,7 +240,8 @@ def test_a_count_beyond_the_library_is_asked_about(tmp_path: Path) -> None:
     found = [line for line in tell(verify_consistency, cell(tmp_path / "a", TEST04=lines)) if "library" in line]
     assert found == [
         "warning TEST04:3: effective_performance_sample_count 20; wanted the library has 10 samples; beside TEST04:2; "
-        "because: a count that was set higher, or a library that tells LoadGen less than it has"
+        "because: a count that was set higher, or a library that tells LoadGen less than it has; "
+        "mechanism: small-library"
     ]
     for number, value in enumerate(("true", "TRUE", True)):
         rehearsed = {"measurements.json": json.dumps({"rehearsal": value})}
@@ -397,5 +466,6 @@ def test_contradictions_of_runs_by_their_ids() -> None:
         ("runs.loadgen", verify_versions),
         ("runs.dates", verify_dates),
         ("runs.sut", verify_names),
+        ("runs.foreign", verify_foreign),
         ("system.nodes", verify_nodes),
     ]

@@ -16,7 +16,7 @@ from reconciler.tree.verify.watts import (
     verify_products,
     verify_watts,
 )
-from tests.unit.tree.small_cells import say, small_cell
+from tests.unit.tree.small_cells import DETAIL, log, say, small_cell
 
 TESTING, RANGING, SERVER = "performance/run_1/spl.txt", "performance/ranging/spl.txt", "performance/power/server.json"
 DAEMON = "performance/power/ptd_logs.txt"
@@ -119,6 +119,19 @@ NOTHING = (
 )
 def test_a_session_without_an_answer_is_asked_about(tmp_path: Path, messages: list[tuple[str, str]]) -> None:
     assert tell(tmp_path, plain(10, 20, 30), *messages) == [NOTHING]
+
+
+@pytest.mark.parametrize(
+    ("version", "asked"),
+    [("2.1 @ 0123456789", False), (".5a1", False), ("3.1 @ 0123456789", False), ("4.0 @ 0123456789", True), ("", True)],
+)
+def test_kits_of_before_v4_0_asked_the_analyzer_for_nothing(tmp_path: Path, version: str, asked: bool) -> None:
+    detail = {f"performance/run_1/{DETAIL}": log(("loadgen_version", version), ("a", 1))}
+    files = {TESTING: plain(10, 20, 30), SERVER: session(GO), **detail}
+    assert say(verify_watts(small_cell(tmp_path / "a", files))) == ([NOTHING] if asked else [])
+    files[SERVER] = session(GO, ("Watts", answer("20.0", "11.0", "30.0", 3, 3)))
+    (said,) = say(verify_watts(small_cell(tmp_path / "b", files)))
+    assert "at least 10 W in 3 samples; wanted 11 W" in said
 
 
 def test_nothing_is_asked_where_no_power_was_measured(tmp_path: Path) -> None:

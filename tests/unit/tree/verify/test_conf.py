@@ -136,7 +136,7 @@ def test_a_conf_that_gathers_the_settings_of_several_runs_is_asked_about(
 
 def test_a_conf_for_the_folders_scenario_alone_says_nothing_of_the_one_that_ran(tmp_path: Path) -> None:
     """Its result is inferred, and the conf of what ran is in the folder of that."""
-    asked = rules(value=lambda name, _: {"min_query_count": 8, "model_key": "resnet50"}.get(name))
+    asked = rules(values={"min_query_count": 8, "model_key": "resnet50"})
     files = {**ran("SingleStream", ("requested_min_query_count", 5)), "user.conf": "*.Offline.target_qps = 5"}
     assert not tell(verify_unexplained, tmp_path / "a", files, benchmark=asked)
     both = {**files, "user.conf": "*.Offline.target_qps = 5\n*.SingleStream.target_latency = 5"}

@@ -166,17 +166,18 @@ def test_a_score_that_was_made_again_is_compared_by_its_figures(
         assert (claim.proof.value, claim.detail) == (proof, detail or claim.detail)
 
 
-def test_a_score_of_a_run_that_names_no_log_cannot_be_made_again(recorded: Path) -> None:
-    score = record_of(recorded, "Score")[1]
-    path = recorded / f"state/records/{score.upstream['run']}.json"
-    run = decode(path.read_bytes(), path.name)
-    kept = tuple(a for a in run.artifacts if a.name != "mlperf_log_accuracy.json")
+def test_a_score_of_a_run_that_names_no_log_or_is_gone_cannot_be_made_again(recorded: Path) -> None:
+    identity = record_of(recorded, "Score")[1].upstream["run"]
     at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
-    records = {**at.records, score.upstream["run"]: replace(run, artifacts=kept)}
-    without = replace(at, committed=replace(at.committed, records=cast(Any, records)))
-    (claim,) = rescore_runs(RepositoryPaths(recorded), without, AuditReport(at.commit, ())).claims
-    why = "its record names no mlperf_log_accuracy.json"
-    assert (claim.proof, claim.detail) == (Proof.MISSING, f"cannot be scored again: {why}")
+    run = at.records[identity]
+    kept = tuple(a for a in run.artifacts if a.name != "mlperf_log_accuracy.json")
+    whole = dict(at.records)
+    gone = {name: record for name, record in whole.items() if name != identity}
+    for records in ({**whole, identity: replace(run, artifacts=kept)}, gone):
+        without = replace(at, committed=replace(at.committed, records=cast(Any, records)))
+        (claim,) = rescore_runs(RepositoryPaths(recorded), without, AuditReport(at.commit, ())).claims
+        why = "its record names no mlperf_log_accuracy.json"
+        assert (claim.proof, claim.detail) == (Proof.MISSING, f"cannot be scored again: {why}")
 
 
 @pytest.mark.parametrize("damage", ["missing", "flipped"])

@@ -106,6 +106,20 @@ class Finding(Struct, frozen=True):
     fix: str = ""
 
 
+class MovedSource(Struct, frozen=True):
+    """A path of the spec that was changed to one that is not on this machine, while a record counts of what ``before``
+    named: ``field`` "model.path", ``address`` of what is made of it."""
+
+    address: Address
+    field: str
+    path: str
+    before: str
+
+    def __str__(self) -> str:
+        named = f"{self.address.name}: {self.field} names {self.path}, which is not on this machine"
+        return f"{named}; what is recorded was made of {self.before}, and counts on"
+
+
 class Chosen(Struct, frozen=True):
     """The records that a cell publishes: record ids, "" where there is none yet. ``tests``: (name, record id) of its
     compliance tests, "" where none passes; ``verdicts``: likewise their verdicts, none for tests that were imported.

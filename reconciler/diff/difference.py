@@ -7,7 +7,7 @@ step adds what is missing for the actions of the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 
@@ -17,11 +17,10 @@ from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Fi
 from reconciler.diff.compliance import compare_cell_tests, list_cell_tests
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint, same_but_for_code
 from reconciler.diff.host_drift import find_host_drift
-from reconciler.diff.leaning import find_newer, list_leaning
-from reconciler.diff.run_selection import find_differing_evidence, select_runs, select_valid
+from reconciler.diff.leaning import list_leaning, repeat_outdated
+from reconciler.diff.run_selection import find_differing_evidence, select_published, select_valid
 from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, find_freeze
-from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind
 from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, SPARE_LOGS, Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
@@ -79,27 +78,23 @@ class Comparison(Struct):
                 if resource.address in self.forced:
                     self.change(resource, Action.REPLACE, Reason.FORCED)
         self.leaning = list_leaning(self.desired)
-        after = {resource.address for runs in self.leaning.values() for resource in runs}
+        lean, later = {run.cell for runs in self.leaning.values() for run in runs}, list[Resource]()
         for resource in self.desired.resources:
             if resource.kind in _BUILT:
                 self.built(resource)
             elif resource.kind is Kind.SERVICE:
                 self.service(resource)
             elif resource.kind is Kind.RUN and resource.address.mode == PERFORMANCE:
-                if resource.address not in after:
+                if resource.cell in lean:
+                    later.append(resource)
+                else:
                     self.cell(resource)
-            elif resource.kind is Kind.RESULT and not (resource.cell in self.chosen or self.leans(resource)):
+            elif resource.kind is Kind.RESULT and not (resource.cell in self.chosen or resource.cell in lean):
                 self.inferred(resource)
-        for resource in self.desired.resources if after else ():  # after those whose accuracy runs stand for them
-            if resource.address in after:
-                self.cell(resource)
+        for resource in later:  # after those whose accuracy runs stand for them
+            self.cell(resource)
         if self.accepted:
             self.spare()
-
-    @staticmethod
-    def leans(result: Resource) -> bool:
-        """Whether the accuracy run of another cell stands for that of a result with a performance run of its own."""
-        return {up.cell == result.cell for up in result.upstream} == {True, False}
 
     # -- what is built ------------------------------------------------------------------------------------------
 
@@ -180,7 +175,7 @@ class Comparison(Struct):
         tests += [(select_valid(self.done(run)), ALLOWED_TO_DIFFER) for run in leaning]
         counts = self.used.get(accuracy.address)  # beside a cell that leans on it, no other does
         others = self.done(accuracy) if own else (counts,) if counts else ()
-        published, beside = self.select(performance, others, tests)
+        published, beside = select_published(self, performance, others, ALLOWED_TO_DIFFER, tests)
         if own and accuracy.address not in self.forced:
             self.run(accuracy, beside)
         if performance.address not in self.forced:
@@ -188,7 +183,7 @@ class Comparison(Struct):
         if published and beside and not {performance.address, accuracy.address} & set(self.changes):
             self.together(performance, accuracy, published, beside)
         if published and beside and leaning:
-            self.outdated(performance, accuracy, beside, leaning)
+            repeat_outdated(self, (accuracy, performance), beside, leaning, ALLOWED_TO_DIFFER)
         if own:
             self.score(score, accuracy, beside)
         judged = compare_cell_tests(self, audits, published, ALLOWED_TO_DIFFER)
@@ -205,18 +200,6 @@ class Comparison(Struct):
             code=find_kept_code(self.used[performance.address]) if timed else "",
         )
         self.result(result, (performance, accuracy, score, *(a.test for a in audits), *(a.verdict for a in audits)))
-
-    def select(
-        self,
-        performance: Resource,
-        accuracy: tuple[Summary, ...],
-        tests: Sequence[tuple[Sequence[Summary], frozenset[str]]] = (),
-    ) -> tuple[Summary | None, Summary | None]:
-        """The runs that a cell publishes, or would."""
-        done, cell = self.done(performance), _cell_of(performance)
-        policy = read_policy(self.desired.detail(Address(Kind.RESULT, str(cell))).inputs if len(done) > 1 else ())
-        low, valid = _latency(cell), select_valid(done)
-        return select_runs(valid, accuracy, ALLOWED_TO_DIFFER, policy, lower=low, tests=tests)
 
     def tests(self, cell: Cell) -> tuple[tuple[str, str], ...]:
         """Compliance tests that came with imported runs: nothing here runs or judges them, the tree shows them."""
@@ -287,15 +270,6 @@ class Comparison(Struct):
         names = ", ".join(name for name, _, _ in unequal)
         other = PERFORMANCE if older is accuracy else ACCURACY
         self.change(older, Action.REPLACE, Reason.EVIDENCE_DIFFERS, f"{names} is not that of the {other} run")
-
-    def outdated(self, performance: Resource, accuracy: Resource, beside: Summary, leaning: Iterable[Resource]) -> None:
-        """A cell that leans on the accuracy run was measured later, on another system: both runs are repeated there,
-        since an accuracy run belongs to the performance run of its own cell."""
-        found = {_cell_of(run): self.select(run, (beside,))[0] for run in leaning if run.address not in self.forced}
-        note = find_newer(beside, {cell: run for cell, run in found.items() if run}, ALLOWED_TO_DIFFER)
-        for run in (accuracy, performance) if note else ():
-            if run.address not in self.changes:
-                self.change(run, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
 
     def score(self, resource: Resource, accuracy: Resource, beside: Summary | None) -> None:
         """A score belongs to one accuracy run: repeated, that run is scored again, though its key is the same."""
@@ -412,15 +386,6 @@ def _replace_or_create(reason: Reason) -> Action:
 def _cell_of(run: Resource) -> Cell:
     assert run.cell is not None
     return run.cell
-
-
-def _latency(cell: Cell) -> bool:
-    return cell.scenario in ("SingleStream", "MultiStream")
-
-
-def read_policy(inputs: Iterable[Input]) -> str:
-    """Which of several valid runs is published, as declared."""
-    return next((str(i.value) for i in inputs if i.name == "policy.publish"), "latest")
 
 
 def list_published_cells(chosen: Mapping[Cell, Chosen]) -> set[str]:

@@ -3,13 +3,24 @@ system."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import Protocol
 
 from reconciler.desired.state import Desired
-from reconciler.diff.run_selection import find_differing_evidence
-from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.diff.change import Action, Change, Reason
+from reconciler.diff.run_selection import RecordedRuns, find_differing_evidence, select_published
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Kind, RunAddress
 from reconciler.resource.records import Summary
 from reconciler.resource.resources import Resource
+
+
+class RunChoice(RecordedRuns, Protocol):
+    """And what is written of it."""
+
+    forced: frozenset[Address]
+    changes: dict[Address, Change]
+
+    def change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None: ...
 
 
 def list_leaning(desired: Desired) -> dict[Address, tuple[Resource, ...]]:
@@ -26,12 +37,19 @@ def list_leaning(desired: Desired) -> dict[Address, tuple[Resource, ...]]:
     return {source: tuple(runs) for source, runs in found.items()}
 
 
-def find_newer(accuracy: Summary, leaning: Mapping[Cell, Summary], allowed: Iterable[str]) -> str:
-    """Why an accuracy run cannot stand for the cells that lean on it: one was measured later, on another system; ""
-    where it can."""
-    for cell, run in leaning.items():
-        unequal = find_differing_evidence(run, accuracy, frozenset(allowed))
-        if unequal and accuracy.started <= run.started:
+def repeat_outdated(
+    walk: RunChoice, runs: Iterable[Resource], beside: Summary, leaning: Iterable[Resource], allowed: frozenset[str]
+) -> None:
+    """Where a cell that leans on the accuracy run ``beside`` was measured later, on another system, both ``runs`` of
+    the cell that has it are repeated: an accuracy run belongs to the performance run of its own cell."""
+    for run in leaning:
+        if run.address in walk.forced or run.cell is None:
+            continue
+        published, _ = select_published(walk, run, (beside,), allowed)
+        unequal = find_differing_evidence(published, beside, allowed) if published is not None else ()
+        if published is not None and unequal and beside.started <= published.started:
             names = ", ".join(name for name, _, _ in unequal)
-            return f"{names} is not that of the performance run of {cell.scenario}"
-    return ""
+            note = f"{names} is not that of the performance run of {run.cell.scenario}"
+            for due in runs:
+                if due.address not in walk.changes:
+                    walk.change(due, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
+from typing import Protocol
 
+from reconciler.desired.state import Desired
+from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import IMPORTED, Summary
+from reconciler.resource.resources import Resource
 
 POLICIES = ("latest", "median", "best")
 
@@ -75,3 +79,27 @@ def select_runs(
     beside = [a for a in accuracy if not find_differing_evidence(published, a, allowed)]
     candidates = beside or accuracy
     return published, candidates[-1] if candidates else None
+
+
+class RecordedRuns(Protocol):
+    """What is read of the comparison that goes on."""
+
+    desired: Desired
+
+    def done(self, resource: Resource) -> tuple[Summary, ...]: ...
+
+
+def select_published(
+    walk: RecordedRuns,
+    performance: Resource,
+    accuracy: Sequence[Summary],
+    allowed: frozenset[str],
+    tests: Sequence[tuple[Sequence[Summary], frozenset[str]]] = (),
+) -> tuple[Summary | None, Summary | None]:
+    """``select_runs`` of the valid runs of a cell, by the policy that is declared of it."""
+    done, cell = walk.done(performance), performance.cell
+    assert cell is not None
+    inputs = walk.desired.detail(Address(Kind.RESULT, str(cell))).inputs if len(done) > 1 else ()
+    policy = next((str(item.value) for item in inputs if item.name == "policy.publish"), "latest")
+    lower = cell.scenario in ("SingleStream", "MultiStream")
+    return select_runs(select_valid(done), accuracy, allowed, policy, lower=lower, tests=tests)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from msgspec import Struct
-
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.kinds import Kind
 
 MADE_OF_SOURCES = {"model": Kind.MODEL, "dataset": Kind.DATASET}
 """What is made of the source that a pin of this name finds, under the name of the pin's owner."""
@@ -32,17 +30,3 @@ class Pin(NamedTuple):
 
 def make_source_pin(name: str, owner: str, location: str) -> Pin:
     return Pin(PinKind.SOURCE, name, owner, location)
-
-
-class MovedSource(Struct, frozen=True):
-    """A path of the spec that was changed to one that is not on this machine, while a record counts of what ``before``
-    named: ``field`` "model.path", ``address`` of what is made of it."""
-
-    address: Address
-    field: str
-    path: str
-    before: str
-
-    def __str__(self) -> str:
-        named = f"{self.address.name}: {self.field} names {self.path}, which is not on this machine"
-        return f"{named}; what is recorded was made of {self.before}, and counts on"

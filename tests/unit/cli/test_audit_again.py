@@ -13,6 +13,8 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+from harness.benchmark_catalog import BENCHMARKS
+from reconciler.desired.detail import Detail
 from reconciler.diff.change import Action, Change, InputChange, Reason, Work
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.execute.outcome import Outcome, Status
@@ -29,6 +31,7 @@ from reconciler.record.store import find_object, keep, write_record
 from reconciler.resource.inputs import Origin, Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import IMPORTED, Record, RecordedFact
+from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from tests.acceptance.conftest import console
 
 from .conftest import CELL, Reconcile, edit, git
@@ -166,17 +169,39 @@ def test_a_score_that_was_made_again_is_compared_by_its_figures(
         assert (claim.proof.value, claim.detail) == (proof, detail or claim.detail)
 
 
-def test_a_score_of_a_run_that_names_no_log_cannot_be_made_again(recorded: Path) -> None:
-    score = record_of(recorded, "Score")[1]
-    path = recorded / f"state/records/{score.upstream['run']}.json"
-    run = decode(path.read_bytes(), path.name)
-    kept = tuple(a for a in run.artifacts if a.name != "mlperf_log_accuracy.json")
+@pytest.mark.parametrize("scored", [False, True], ids=["no scorer", "scorer of the user's own"])
+def test_a_benchmark_that_is_elsewhere_is_scored_again_where_the_spec_has_a_scorer(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch, scored: bool
+) -> None:
+    record = record_of(recorded, "Score")[1]
     at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
-    records = {**at.records, score.upstream["run"]: replace(run, artifacts=kept)}
-    without = replace(at, committed=replace(at.committed, records=cast(Any, records)))
-    (claim,) = rescore_runs(RepositoryPaths(recorded), without, AuditReport(at.commit, ())).claims
-    why = "its record names no mlperf_log_accuracy.json"
-    assert (claim.proof, claim.detail) == (Proof.MISSING, f"cannot be scored again: {why}")
+    monkeypatch.setattr(rescore, "BENCHMARKS", {"digits": BENCHMARKS["digits"]._replace(elsewhere=True)})
+    monkeypatch.setattr(rescore, "run_child", lambda *_: None)
+    monkeypatch.setattr(rescore, "build_record", lambda _: (record, None))
+
+    def detail(address: Address) -> Detail:
+        found = at.desired.detail(address)
+        values = {**found.settings.values, **({SCORE_COMMAND: ("score",)} if scored else {})}
+        return replace(found, settings=CellSettings(values))
+
+    told = (Claim(CELL, "accuracy", Proof.ATTESTED, "as the scorer wrote it"),)
+    elsewhere = replace(at, desired=replace(at.desired, detail=detail))
+    (claim,) = rescore_runs(RepositoryPaths(recorded), elsewhere, AuditReport(at.commit, told)).claims
+    assert claim.proof is (Proof.PROVEN if scored else Proof.ATTESTED)
+
+
+def test_a_score_of_a_run_that_names_no_log_or_is_gone_cannot_be_made_again(recorded: Path) -> None:
+    identity = record_of(recorded, "Score")[1].upstream["run"]
+    at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
+    run = at.records[identity]
+    kept = tuple(a for a in run.artifacts if a.name != "mlperf_log_accuracy.json")
+    whole = dict(at.records)
+    gone = {name: record for name, record in whole.items() if name != identity}
+    for records in ({**whole, identity: replace(run, artifacts=kept)}, gone):
+        without = replace(at, committed=replace(at.committed, records=cast(Any, records)))
+        (claim,) = rescore_runs(RepositoryPaths(recorded), without, AuditReport(at.commit, ())).claims
+        why = "its record names no mlperf_log_accuracy.json"
+        assert (claim.proof, claim.detail) == (Proof.MISSING, f"cannot be scored again: {why}")
 
 
 @pytest.mark.parametrize("damage", ["missing", "flipped"])

@@ -79,8 +79,6 @@ def test_sources_in_the_repository_are_known_by_the_bytes_of_the_commit(root: Pa
 def test_a_source_that_is_too_large_to_be_read_is_known_by_nobody(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = read_sources(root)
     largest = (root / "benchmarks/tiny.py").stat().st_size
-    write(root, {"notes.bin": bytes(largest + 1)})  # nobody's source
-    commit(root)
     monkeypatch.setattr(snapshot, "_LARGEST_SOURCE", largest)
     assert read_sources(root) == known
     monkeypatch.setattr(snapshot, "_LARGEST_SOURCE", largest - 1)
@@ -93,6 +91,17 @@ def test_of_a_source_outside_the_repository_a_commit_knows_nothing(root: Path, p
     path.write_text(path.read_text().replace("${NO_SUCH_DISK}/net.onnx", place))
     commit(root)
     assert None not in read_sources(root)
+
+
+def test_of_the_version_of_a_backend_no_file_is_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = root / "specs/one.yaml"
+    without = "".join(line for line in spec.read_text().splitlines(keepends=True) if "harness:" not in line)
+    spec.write_text(without.replace('"null"', "onnxruntime"))
+    tiny = (root / "benchmarks/tiny.py").read_bytes()
+    write(root, {"notes.bin": bytes(len(tiny) + 1)})  # nobody's source
+    commit(root)
+    monkeypatch.setattr(snapshot, "_LARGEST_SOURCE", len(tiny))
+    assert read_sources(root)[0] == hash_bytes(tiny)
 
 
 def test_a_variable_hides_nothing_of_a_commit_whatever_its_value_is_here(

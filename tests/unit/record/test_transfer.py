@@ -23,7 +23,7 @@ import pytest
 from reconciler.errors import StorageError, StoreError
 from reconciler.files import RepositoryPaths, hash_bytes, hash_file
 from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
-from reconciler.record.remote import Remote, open_remote
+from reconciler.record.remote import Remote, TransferStoppedError, open_remote
 from reconciler.record.store import find_object, keep
 from reconciler.record.transfer import Transfer, foresee_transfer, list_pull_due, list_push_due, pull, push
 from reconciler.resource.kinds import Address, Kind
@@ -289,6 +289,21 @@ def test_two_pushes_at_once_leave_whole_objects(here: RepositoryPaths, tmp_path:
     for item in items:
         assert hash_file(tmp_path / "store" / item.sha256[:2] / item.sha256) == item.sha256
     assert not [name for name in folder(tmp_path).listing() if name.endswith(".partial")]
+
+
+def test_what_is_read_back_is_a_sign_of_life_and_has_not_passed(here: RepositoryPaths, tmp_path: Path) -> None:
+    items, told, turns = made(here, tmp_path, b"one", b"three"), list[int](), list[int]()
+    transfer = Transfer(here, folder(tmp_path), report=told.append, turn=lambda: turns.append(0))
+    push(transfer, items, [], parallel=1)
+    assert (transfer.passed, transfer.beats, transfer.pausing) == (8, 8, 0)
+    assert (told, len(turns)) == ([3, 8], 2)
+    due, rest, there = list_push_due(transfer, items, deep=True)
+    assert (due, fates(rest), len(there)) == ([], [TransferStatus.PRESENT] * 2, 2)
+    assert (transfer.passed, transfer.beats, transfer.pausing) == (8, 16, 0)
+    transfer.stopped.set()
+    with pytest.raises(TransferStoppedError):
+        transfer.moved(1)
+    assert (transfer.passed, transfer.beats, len(told), len(turns)) == (8, 16, 2, 4)
 
 
 def test_a_share_that_is_not_mounted_is_named(here: RepositoryPaths, tmp_path: Path) -> None:

@@ -381,7 +381,7 @@ def find_lock_owner(path: Path) -> str:
     """Who holds a lock, as "process 123, pass over this repository"; "" when nobody does. Whoever wants it at this very
     moment tries again."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return ""
     try:

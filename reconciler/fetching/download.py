@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from reconciler.errors import LockedError, ReconcilerError, StoreError
 from reconciler.fetching.scratch import hash_with
 from reconciler.fetching.sources import AddressError, NothingLeftError, Opened, TransientError, open_source
 from reconciler.files import Lock, flush_folder, remove, replace
+from reconciler.foreign import StrangeFileError
 from reconciler.json_files import read_json
 from reconciler.mlperf.benchmark_files import GIT, FileDigest
 from reconciler.storage_errors import convert_storage_errors
@@ -203,7 +205,7 @@ class _Whole(Struct):
 def _append(run: _RunningDownload, address: str) -> _Whole:
     """Everything that is missing of the part. Raises TransientError where the connection ends before the file does."""
     item = run.item
-    with convert_storage_errors(item.part), item.part.open("a+b") as stream:
+    with convert_storage_errors(item.part), _open_part(item.part) as stream:
         have, validator = _find_resumable(item, address, stream)
         limits = run.limits
         opened = open_source(address, have, validator, timeout=limits.timeout, patience=limits.patience)
@@ -222,6 +224,19 @@ def _append(run: _RunningDownload, address: str) -> _Whole:
         what = f"{address}: the connection ended after {whole.size:,} of {opened.total:,} bytes"
         raise TransientError(what) if whole.size < opened.total else AddressError(what, fix="name a mirror")
     return whole
+
+
+def _open_part(path: Path) -> BinaryIO:
+    """To read, and to write at its end. Others may write into a scratch space, too: a link that one of them put there
+    leads to a file of ours, which would be emptied."""
+    descriptor = os.open(
+        path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
+    )
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(descriptor)
+        raise StrangeFileError(path, "it is no file of its own")
+    return os.fdopen(descriptor, "a+b")
 
 
 def _receive(run: _RunningDownload, opened: Opened, stream: BinaryIO, whole: _Whole) -> None:

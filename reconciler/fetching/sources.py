@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import email.utils
 import http.client
+import os
 import re
 import socket
 import ssl
@@ -26,6 +27,7 @@ from msgspec import Struct
 from reconciler import __version__
 from reconciler.errors import StoreError
 from reconciler.fetching.connections import Patience, make_opener
+from reconciler.foreign import open_regular
 
 CHUNK = 1 << 20
 REDIRECTS = 10
@@ -101,8 +103,8 @@ def open_source(address: str, start: int, validator: str, *, timeout: float, pat
 def _open_file(address: str, start: int, patience: Patience) -> Opened:
     path = Path(unquote(urlsplit(address).path))
     try:
-        size = path.stat().st_size
-        stream = path.open("rb")
+        stream = open_regular(path)
+        size = os.fstat(stream.fileno()).st_size
     except OSError as error:
         raise AddressError(f"{path}: {error.strerror}", fix="put it there, or name another mirror") from error
     begin = start if start <= size else 0

@@ -66,7 +66,8 @@ def _write(item: _PackedFile, target: Path) -> None:
     aside = target.with_name(f".{target.name}{PARTIAL}")
     with convert_storage_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with item.open() as source, aside.open("wb") as stream:
+        aside.unlink(missing_ok=True)  # of a killed fetch, or a link that somebody else put there
+        with item.open() as source, aside.open("xb") as stream:
             shutil.copyfileobj(source, stream, _CHUNK)
         aside.chmod(0o644)
         aside.replace(target)

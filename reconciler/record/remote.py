@@ -27,6 +27,17 @@ _BLOCK = 16 << 20  # bytes of one request when reading
 _WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
 _LOCAL = frozenset({"file", "local"})
 _HTTP = frozenset({"http", "https"})
+# Where fsspec reaches a place itself. What else it knows shows a place through another one: as files within an archive,
+# by a list of references with templates in it, through a cache; some of its versions run what they find there.
+_PLACES = frozenset(
+    {
+        *_WHOLE,
+        *_LOCAL,
+        *_HTTP,
+        *("adl", "arrow_hdfs", "box", "dbfs", "dropbox", "ftp", "gdrive", "github", "hdfs", "hf", "lakefs", "memory"),
+        *("oci", "ocilake", "oss", "root", "sftp", "smb", "ssh", "tos", "tosfs", "webdav", "webhdfs"),
+    }
+)
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _REFUSED = (
     "credential",
@@ -56,7 +67,10 @@ class Remote(Struct, frozen=True):
         return f"{self.root}/{sha256[:2]}/{sha256}"
 
     def listing(self) -> dict[str, int]:
-        """File name → bytes of all that is there, files under another name included. Raises StoreError."""
+        """File name → bytes of all that is there, files under another name included. Raises StoreError; of a web
+        server, whose pages may lead to ever more of them, and to which nothing is pushed."""
+        if self.protocol in _HTTP:
+            raise _store_error(self.url, NotImplementedError())
         with self._told():
             try:
                 found = self.system.find(self.root, detail=True)
@@ -211,11 +225,17 @@ def open_remote(url: str, options: Mapping[str, object]) -> Remote:
         )
     try:
         from fsspec import get_filesystem_class
+        from fsspec.registry import known_implementations
 
+        if protocol in known_implementations and protocol not in _PLACES:
+            fix = "name the place itself, such as s3://bucket/folder or file:///mnt/share/objects"
+            raise StoreError(f"cannot open {said}: {protocol} only shows another place", fix=fix)
         kind = get_filesystem_class(protocol)
         # Listings must be those of now: another machine may push at the same time.
         known = kind(**{"use_listings_cache": False, "skip_instance_cache": True, **options})
         root = str(known._strip_protocol(url)).rstrip("/")
+    except StoreError:
+        raise
     except ImportError as error:
         raise StoreError(f"cannot open {said}: {error}", fix=_install(protocol, error)) from error
     except (ValueError, TypeError) as error:

@@ -60,7 +60,7 @@ _SECRET_VARIABLE = re.compile(
     r"|(?:api|access|private|account|encryption|signing|ssh|deploy)_?key"
 )
 _SENT = ("MLPERF_", "RECONCILE_")
-_LISTED = "RECONCILE_STORE_VARIABLES"
+LISTED = "RECONCILE_STORE_VARIABLES"
 
 
 class Variables(Struct, frozen=True):
@@ -110,10 +110,14 @@ class Variables(Struct, frozen=True):
         if _SECRET_VARIABLE.search(name):
             fix = "name a variable that holds a place; secrets are references, {from_env: NAME}"
             raise UnfitError(f"the environment variable {name} is a secret by its name, and no location", fix)
-        listed = self.environment.get(_LISTED, "").split(",") if sent else ()
-        if sent and not name.startswith(_SENT) and name not in listed:
-            fix = f"write it out, or, if the store may know its value: export {_LISTED}={name}"
+        if sent and not may_be_sent(name, self.environment):
+            fix = f"write it out, or, if the store may know its value: export {LISTED}={name}"
             raise UnfitError(f"the environment variable {name} would be sent to the store", fix)
+
+
+def may_be_sent(name: str, environment: Mapping[str, str]) -> bool:
+    """Whether a store that a spec names may learn the value of this variable."""
+    return name.startswith(_SENT) or name in environment.get(LISTED, "").split(",")
 
 
 def explain_unset(name: str) -> UnfitError:

@@ -337,3 +337,9 @@ def test_default_folder_of_locks_is_shared(tmp_path: Path, monkeypatch: pytest.M
     with make_machine_lock("quiet").acquire() as lock:
         assert lock.path == tmp_path / "mlperf-reconciler-locks/quiet"
         assert lock.path.parent.stat().st_mode & 0o7777 == 0o1777
+
+
+def test_a_pipe_in_place_of_a_lock_is_not_waited_for(tmp_path: Path) -> None:
+    """A copied repository may hold one."""
+    os.mkfifo(tmp_path / "pass")
+    assert files.find_lock_owner(tmp_path / "pass") == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from reconciler.cli.shared.options import json_option
 from reconciler.cli.shared.output import is_quiet, say, say_json, use_colour
-from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, LockedError, ReconcilerError
+from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, LockedError, ReconcilerError, StoreError
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.leftovers import sweep_folders
 from reconciler.machine_locks import make_machine_lock
@@ -20,11 +21,12 @@ from reconciler.plan.select import parse
 from reconciler.planning import Options, PlanCache
 from reconciler.record.index import load
 from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
-from reconciler.record.remote import Remote, open_remote, read_options
+from reconciler.record.remote import Remote, list_option_variables, open_remote, read_options
 from reconciler.record.transfer import Transfer, list_wanted
 from reconciler.render import transfer as views
 from reconciler.resource.embargo import show_embargo
 from reconciler.resource.settings import SubmissionSettings
+from reconciler.spec.locations import LISTED, may_be_sent
 
 _ASKED_EVERY = 0.5  # seconds
 
@@ -38,6 +40,12 @@ class ChosenStore(Struct, frozen=True):
     submission: SubmissionSettings
 
     def open(self) -> Remote:
+        """Whoever wrote the spec, perhaps of a pull request, chose where the store is and which variables it is told:
+        the machine's owner says which those may be. Raises StoreError."""
+        for variable in list_option_variables(self.options):
+            if not may_be_sent(variable, os.environ):
+                fix = f"if the store may know its value: export {LISTED}={variable}"
+                raise StoreError(f"the environment variable {variable} would be sent to the store", fix=fix)
         return open_remote(self.url, read_options(self.options))
 
 

@@ -8,6 +8,7 @@ and runs no script that stands in a page.
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -46,6 +47,7 @@ HEADERS = {
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _OWN = ("same-origin", "none")  # of Sec-Fetch-Site: a page of ours, or somebody who typed the address
 COOKIE = "reconcile-page"
+_HOST = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\[\]:@/]+))(?::[0-9]*)?")
 
 
 class RequestGuard(Struct, frozen=True):
@@ -108,9 +110,9 @@ class RequestGuard(Struct, frozen=True):
 
 
 def _strip_port(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()
+    """ "" for what is no name with a port behind it."""
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]).lower() if found is not None else ""
 
 
 def _read_cookie(text: str) -> str:

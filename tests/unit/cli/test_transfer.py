@@ -131,10 +131,32 @@ def test_a_secret_option_comes_from_the_environment(
     stored: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edit(stored, "/store'}", "/store', options: {auto_mkdir: {from_env: STORE_OPTION}}}")
+    monkeypatch.setenv("RECONCILE_STORE_VARIABLES", "OTHER,STORE_OPTION")
     code, _, error = reconcile("push")
     assert (code, "option auto_mkdir of the store: STORE_OPTION is not set" in error) == (1, True)
     monkeypatch.setenv("STORE_OPTION", "yes")
     assert reconcile("push")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["push", "pull"])
+def test_a_spec_does_not_choose_which_variables_a_store_is_told(
+    stored: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """That of a pull request would name a store of its own, and our token as its user."""
+    edit(stored, "/store'}", "/store', options: {auto_mkdir: {from_env: FORGE_TOKEN}}}")
+    monkeypatch.setenv("FORGE_TOKEN", "do-not-send")
+    code, out, error = reconcile(command)
+    assert (code, "FORGE_TOKEN would be sent to the store" in error, "do-not-send" in out + error) == (1, True, False)
+    assert "export RECONCILE_STORE_VARIABLES=FORGE_TOKEN" in error
+
+
+@pytest.mark.parametrize("protocol", ["reference", "filecache", "blockcache", "simplecache", "cached", "zip", "dir"])
+def test_a_store_that_only_shows_another_place_is_none(
+    stored: Path, reconcile: Reconcile, tmp_path: Path, protocol: str
+) -> None:
+    """Some versions of fsspec run what they find in a cache or a list of references, which a branch may hold."""
+    code, _, error = reconcile("pull", "--from", f"{protocol}://{tmp_path}/store")
+    assert (code, f"{protocol} only shows another place" in error, "fix:" in error) == (1, True, True), error
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -389,3 +390,23 @@ def test_a_count_that_is_none_ends_as_a_finding_about_its_address(tmp_path: Path
             fetch(plan(tmp_path, f"{address}/f", digest=None), DownloadLimits(timeout=0.5, attempts=1))
     with serve_endlessly(OK + b"Content-Length: %s\r\n\r\nabcd" % count, b"") as address:
         assert fetch(plan(tmp_path, f"{address}/g", digest=make_digest(b"abcd"))).size == 4
+
+
+@pytest.mark.parametrize("place", [Path.symlink_to, Path.hardlink_to, lambda path, _: os.mkfifo(path)])
+def test_what_others_put_in_place_of_a_part_is_not_written(tmp_path: Path, place: Callable[[Path, Path], None]) -> None:
+    """Whoever writes into a shared scratch space knows the name of a part; a link there would lead to our own files."""
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    with serve(Behaviour({"/f": DATA})) as address:
+        item = plan(tmp_path, f"{address}/f", digest=make_digest(DATA))
+        item.folder.mkdir()
+        place(item.part, mine)
+        with pytest.raises((OSError, StoreError)):
+            fetch(item)
+    assert mine.read_text() == "mine"
+
+
+def test_a_pipe_in_a_mirror_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(AddressError, match="not a regular file"):
+        fetch(plan(tmp_path, (tmp_path / "pipe").as_uri(), digest=None))

@@ -20,6 +20,7 @@ from reconciler.fetching.scratch import FileState, Scratch, find_scratch, look_f
 from reconciler.fetching.unpacking import unpack_folder, unpack_member
 from reconciler.mlperf.benchmark_facts import load_benchmark_facts
 from reconciler.mlperf.benchmark_files import BenchmarkFiles, FileDigest, SourceFile, load_benchmark_files
+from reconciler.storage_errors import PARTIAL
 from tests.unit.fetching.serving import Behaviour, serve
 
 QUICK = DownloadLimits(timeout=30.0, attempts=2, backoff=0.01)  # no server here is slow; a busy machine may be
@@ -219,6 +220,15 @@ def test_links_in_an_archive_are_left_there(tmp_path: Path) -> None:
     (tmp_path / "a.tgz").write_bytes(tar_files({"val/1": b"x"}, links=[("val/2", "/etc/passwd")]))
     assert unpack_folder(tmp_path / "a.tgz", "val/", tmp_path / "out", known=1000, moved=lambda _: None) == 1
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["1"]
+
+
+def test_a_link_in_place_of_what_is_being_unpacked_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "a.tgz").write_bytes(tar_files({"val/1": b"x"}))
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / f"out/.1{PARTIAL}").symlink_to(tmp_path / "mine")
+    unpack_folder(tmp_path / "a.tgz", "val/", tmp_path / "out", known=1000, moved=lambda _: None)
+    assert ((tmp_path / "mine").read_text(), (tmp_path / "out/1").read_bytes()) == ("mine", b"x")
 
 
 def test_an_archive_that_would_fill_the_disk_is_refused(tmp_path: Path) -> None:

@@ -49,7 +49,17 @@ def test_a_name_of_the_loopback_interface_is_answered(host: str) -> None:
     assert ask(host=host)[0] == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", ""])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8765",
+        "127.0.0.1.evil.example",
+        "[::1]evil.example",
+        "localhost:1@evil.example",
+        "",
+    ],
+)
 def test_another_name_that_leads_here_is_refused(host: str) -> None:
     status, _, body = ask(host=host)
     assert status == 421

@@ -111,6 +111,18 @@ def ignore_work(paths: RepositoryPaths) -> None:
         replace(note, b"*\n")
 
 
+def find_temporary_folder() -> Path:
+    """The machine's. Raises StorageError where there is none that can be written: each is tried, with a small file."""
+    import tempfile
+
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        named = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - what is tried first
+        fix = f"free space in {named}, or name another folder that you may write in: export TMPDIR=DIR"
+        raise StorageError("no folder for temporary files can be written, wherever one may be", fix=fix) from error
+
+
 def flush_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -322,8 +334,13 @@ class Lock:
                     os.close(descriptor)
                     raise self._held(owner, alive=alive) from None
                 time.sleep(0.05)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()}, {self.purpose}\n".encode(), 0)
+        try:
+            with convert_storage_errors(self.path):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"process {os.getpid()}, {self.purpose}\n".encode(), 0)
+        except BaseException:
+            os.close(descriptor)
+            raise
         os.set_inheritable(descriptor, True)
         self.descriptor = descriptor
         return self

@@ -359,7 +359,6 @@ def _is_in_head(root: Path, path: str) -> bool:
 
 
 def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> tuple[str, bool]:
-    """The new commit, "" for none; and whether nobody else held the index when it was made."""
     added = index.ask("add", *_FROM_STDIN, stdin=_listed(given))
     if added.status:
         refuse_disk(added.error, index.folder, index.root)
@@ -367,7 +366,7 @@ def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> tuple[st
     new = _changed_below(index.root, given, index.copy)
     if not new:
         return "", True
-    free = index.wait_for_turn(_TURN)
+    free = index.wait_for_turn(_TURN)  # else somebody left a lock, and only the commit itself goes on
     # --only takes these files from the work tree, and HEAD as git finds it under its own lock.
     made = _in_turn(index, "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
     if made.status and _changed_below(index.root, new, index.copy):  # else another process has just committed them

@@ -25,7 +25,7 @@ from reconciler.errors import RepositoryError
 from reconciler.files import try_flock
 from reconciler.git_locks import end_turn, is_in_use, open_turn
 from reconciler.git_process import GitAnswer, ask
-from reconciler.storage_errors import explain_storage_error
+from reconciler.storage_errors import convert_storage_errors, explain_storage_error
 
 log = logging.getLogger(__name__)
 
@@ -140,11 +140,12 @@ def open_private_index(root: Path) -> Iterator[PrivateIndex | None]:
     descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=git_folder)
     note, folder = Path(name), Path(f"{name}{_FOLDER}")
     try:
-        try_flock(descriptor)
-        os.write(descriptor, _NOTE)
-        folder.mkdir()
-        index = PrivateIndex(root, folder, shared, note)
-        index.refresh()
+        with convert_storage_errors(note):
+            try_flock(descriptor)
+            os.write(descriptor, _NOTE)
+            folder.mkdir()
+            index = PrivateIndex(root, folder, shared, note)
+            index.refresh()
         yield index
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from reconciler.errors import StorageError
-from reconciler.files import RepositoryPaths, is_leftover, remove, replace, try_flock
+from reconciler.files import RepositoryPaths, find_temporary_folder, is_leftover, remove, replace, try_flock
 from reconciler.storage_errors import PARTIAL, convert_storage_errors
 
 _SCRATCH = "scratch-"  # begins the names of folders that a command removes at its end
-_TEMPORARY = "mlperf-reconciler-"  # the same, of those that may lie beside other programs' files
+_TEMPORARY = "mlperf-reconciler."  # the same, of those that may lie beside other programs' files
 _YOUNG = 60.0  # seconds in which an empty one may be one that is being made
 
 
@@ -44,7 +44,9 @@ def sweep_repository(paths: RepositoryPaths) -> None:
         sweep(folder)
     for path in paths.work.glob(f"{_SCRATCH}*"):
         remove(path)
-    _sweep_temporary(paths.work, "")
+    sweep_temporary(paths.work)
+    with contextlib.suppress(StorageError):
+        sweep_temporary(find_temporary_folder())
     sweep_folders((paths.root, paths.work, paths.caches, paths.work / "locks"))
 
 
@@ -93,10 +95,10 @@ def make_folder(path: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def open_temporary(purpose: str, within: Path | None = None) -> Iterator[Path]:
     """A folder for what is needed for a moment, ``within`` a folder of ours or the machine's for temporary files. What
-    killed processes of this user left of the same purpose goes first."""
-    parent = within or Path(tempfile.gettempdir())
+    killed processes of this user left there goes first."""
+    parent = within or find_temporary_folder()
     with convert_storage_errors(parent):
-        _sweep_temporary(parent, purpose)
+        sweep_temporary(parent)
         folder = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{purpose}-", dir=parent))
         held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -107,9 +109,10 @@ def open_temporary(purpose: str, within: Path | None = None) -> Iterator[Path]:
         os.close(held)
 
 
-def _sweep_temporary(parent: Path, purpose: str) -> None:
-    """Nothing that another user made, in a folder that all share: a name is no proof of whose it is."""
-    for path in parent.glob(f"{_TEMPORARY}{glob.escape(purpose)}-*" if purpose else f"{_TEMPORARY}*"):
+def sweep_temporary(parent: Path) -> None:
+    """Remove the folders of ``open_temporary`` that nobody holds any more. Nothing that another user made, in a folder
+    that all share: a name is no proof of whose it is."""
+    for path in parent.glob(f"{_TEMPORARY}*"):
         with contextlib.suppress(OSError):
             status = path.lstat()
             ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()

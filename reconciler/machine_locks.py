@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 from reconciler.errors import StorageError
-from reconciler.files import Lock
+from reconciler.files import Lock, find_temporary_folder
 
 
 def make_machine_lock(name: str) -> Lock:
@@ -26,7 +25,7 @@ def lock_folder() -> Path:
         if Path(named).is_dir():
             return Path(named)
         raise StorageError(f"RECONCILE_LOCKS names {named}, which is not a folder", fix="export RECONCILE_LOCKS=DIR")
-    shared = Path(tempfile.gettempdir()) / "mlperf-reconciler-locks"
+    shared = find_temporary_folder() / "mlperf-reconciler-locks"
     _make_folder(shared, 0o1777)
     own = shared.with_name(f"{shared.name}-{os.getuid()}")
     if _is_folder(shared, 0o1777):

@@ -57,7 +57,6 @@ FAULTS: Mapping[str, Fault] = {
     "one stale file": Fault("ESTALE", READS, once=True),
     "no locks": Fault("ENOLCK", LOCKS),
     "too many open files": Fault("EMFILE", OPENS),
-    "one open file too many": Fault("EMFILE", OPENS, once=True),
     "machine out of files": Fault("ENFILE", OPENS),
     "forbidden": Fault("EACCES", WRITES | REMOVALS),
     "one forbidden write": Fault("EACCES", WRITES, once=True),

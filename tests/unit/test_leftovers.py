@@ -52,7 +52,7 @@ def test_what_killed_commands_left_anywhere_in_a_repository_goes(tmp_path: Path)
 
 
 def test_temporary_folder_goes_at_its_end_and_what_a_killed_process_left_with_the_next(tmp_path: Path) -> None:
-    killed, other = tmp_path / "mlperf-reconciler-pack-killed", tmp_path / "mlperf-reconciler-packing"
+    killed, other = tmp_path / "mlperf-reconciler.pack-killed", tmp_path / "mlperf-reconciler-locks"
     for folder in (killed, other):
         folder.mkdir()
         (folder / "archive").write_text("secret\n")
@@ -65,7 +65,7 @@ def test_temporary_folder_goes_at_its_end_and_what_a_killed_process_left_with_th
 
 
 def test_temporary_folder_that_is_being_made_stays_for_a_minute(tmp_path: Path) -> None:
-    made = tmp_path / "mlperf-reconciler-pack-made"
+    made = tmp_path / "mlperf-reconciler.pack-made"
     made.mkdir()
     for age, stays in ((5, True), (300, False)):
         os.utime(made, (time.time() - age,) * 2)
@@ -75,7 +75,7 @@ def test_temporary_folder_that_is_being_made_stays_for_a_minute(tmp_path: Path) 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may give files away")
 def test_temporary_folder_of_another_user_is_left_alone(tmp_path: Path) -> None:
-    theirs, link = tmp_path / "mlperf-reconciler-pack-theirs", tmp_path / "mlperf-reconciler-pack-link"
+    theirs, link = tmp_path / "mlperf-reconciler.pack-theirs", tmp_path / "mlperf-reconciler.pack-link"
     kept = tmp_path / "kept"
     for folder in (theirs, kept):
         folder.mkdir()
@@ -90,7 +90,7 @@ def test_temporary_folder_of_another_user_is_left_alone(tmp_path: Path) -> None:
 
 def test_pass_removes_what_a_killed_audit_left(tmp_path: Path) -> None:
     paths = RepositoryPaths(tmp_path)
-    left = paths.work / "mlperf-reconciler-rescore-killed"
+    left = paths.work / "mlperf-reconciler.rescore-killed"
     (left / "tree").mkdir(parents=True)
     with open_temporary("rerun", paths.work) as held:
         sweep_repository(paths)

@@ -292,3 +292,21 @@ def test_refusal_that_a_library_wrapped_is_no_bug(
     assert err.startswith("error: cannot go on: Too many open files (EMFILE); what it led to, ImportError: ")
     assert "ulimit -n" in err
     assert list((recorded / ".reconcile").glob("bug-*.txt"))
+
+
+def test_machine_without_a_folder_for_temporary_files_is_told_so(
+    recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.delenv("RECONCILE_LOCKS", raising=False)
+    edit(recorded, "batch_size: 8", "batch_size: 16")
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.gettempdir", find_none)
+        code, _, err = reconcile()
+    assert code == 1, err
+    assert "no folder for temporary files can be written" in err
+    assert "export TMPDIR=DIR" in err
+    assert leftovers(recorded) == []
+    assert reconcile("plan")[0] == 2

@@ -53,7 +53,7 @@ def _find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) ->
     same, accuracy = _same_run(view, name, wanted)
     factor = _factor(name, wanted, parse_decimal(logged))
     if factor and not accuracy:
-        return ConfCause(f"{same}, {factor}" if same else factor, "conf-of-audit-run")
+        return ConfCause(f"{same}, {factor}", "conf-of-audit-run") if same else ConfCause(factor)
     if same:
         return ConfCause(same, "conf-of-accuracy-run" if accuracy else "conf-of-audit-run")
     short = _short_run(view, name, wanted)

@@ -47,7 +47,7 @@ def verify_tests(view: CellView) -> Complaints:
             other = find_at(run.log, "effective_scenario") if run is not None else None
             yield Complaint(place, f"a run of {show_value(test.log.scenario)}", f"a run of {wanted}", other=other)
         if test.log.audit is None:
-            cause = "the performance run's log is in the test's folder"
+            cause = "a run without the test's audit.config, or the log of another run"
             yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
         elif name in _MARKS and not read_value(test.log, _MARKS[name]):
             place = find_at(test.log, _MARKS[name])
@@ -66,7 +66,7 @@ def verify_measurements(view: CellView) -> Complaints:
     inferred_from = run.log.scenario if run is not None and run.inferred else ""
     if named and named not in (view.cell.scenario, inferred_from):
         place = Place(view.files.measurements.file)
-        yield Complaint(place, f"a file for {named}", f"one for {view.cell.scenario}", cause="copied from another cell")
+        yield Complaint(place, f"a file for {named}", f"one for {view.cell.scenario}", cause="the file of another cell")
 
 
 PLACEMENT_RULES = (

@@ -62,7 +62,7 @@ def verify_scores(view: CellView) -> Complaints:
                 Place(read.file, line),
                 f"{which} {said}",
                 f"{logged:f}, the {'published run' if which in _PUBLISHED else test + ' run'}'s own",
-                cause="the verdict is of another run, repeated since",
+                cause="the verdict is of another run than the one published",
                 fix=f"run the verification of {test} again on the published logs",
                 other=find_at(of.log, key),
             )
@@ -77,7 +77,13 @@ def verify_counts(view: CellView) -> Complaints:
         line, mismatches = _first(found, MISMATCHES)
         if mismatches and PASS in lines:
             place = Place(read.file, line)
-            yield Complaint(place, f"{PASS} with {mismatches} mismatches", "no mismatch", cause="an edited verdict")
+            yield Complaint(
+                place,
+                f"{PASS} with {mismatches} mismatches",
+                "no mismatch",
+                cause="a verdict that was edited, or the output of two verifications in one file",
+                mechanism="contradicted-verdict",
+            )
         line, entries = _first(found, _ENTRIES)
         run = view.accuracy
         total = number(run.log, count_key(run)) if run else None
@@ -142,7 +148,7 @@ def verify_scored_samples(view: CellView) -> Complaints:
                 Place(read.file, line),
                 f"a score over {scored} samples",
                 f"{total}, the samples of the accuracy run",
-                cause="accuracy.txt is of another run",
+                cause="accuracy.txt is of another run, or of a part of this one",
                 other=find_at(run.log, count_key(run)),
             )
 

@@ -32,7 +32,7 @@ def test_objections_name_what_contradicts_itself_and_what_breaks_a_rule(
     assert "1 draft" in out
     draft = (tmp_path / "drafts/Acme.md").read_text()
     assert "Tags: `by Other`, `against Acme`" in draft
-    assert "## User.conf was written last by a compliance run" in draft
+    assert "## user.conf does not say what ran" in draft
     assert "user.conf:1" in draft
     assert "open/Acme/src/llama3.1-8b" in draft
     assert "submission rules: source code" in draft

@@ -60,7 +60,10 @@ def accuracy(text: str = "", log_lines: tuple[Line, ...] | None = (), answers: b
         pytest.param(((MODE, "SubmissionRun"),), [], id="both modes"),
         pytest.param(
             (("a", 1), (MODE, "PerformanceOnly")),
-            ["3: PerformanceOnly; wanted AccuracyOnly; because: the log of a performance run was copied here"],
+            [
+                "3: PerformanceOnly; wanted AccuracyOnly; "
+                "because: the log of a performance run is in the folder of the accuracy run"
+            ],
             id="performance",
         ),
         pytest.param(((MODE, "FindPeak"),), ["2: FindPeak; wanted AccuracyOnly"], id="another"),
@@ -237,7 +240,7 @@ HASHES = {
         CUT,
         "./accuracy/accuracy.txt:1: the hash of the truncated log; wanted that of the whole log; "
         "beside ./accuracy/mlperf_log_accuracy.json; "
-        "because: the truncation script ran a second time, after the hash line was lost",
+        "because: the hash was taken after the log was truncated, as by a second truncation",
     ),
     "that is none of a truncated log": (
         "hash=cafe",
@@ -322,11 +325,12 @@ COPIED_LOG = (
 )
 COPIED_HASH = (
     f"{PLACE}{TEXT}:2: hash={DIGEST[:12]}…, that of the accuracy run; wanted the hash of TEST01's own log; "
-    f"beside ./accuracy/{TEXT}:1; because: accuracy.txt was copied from the accuracy run"
+    f"beside ./accuracy/{TEXT}:1; because: accuracy.txt, or its hash, is of the accuracy run"
 )
 TAKEN = (
     f"./accuracy/{TEXT}:1: hash={OWN[:12]}…, that of TEST01's log; wanted the hash of the accuracy run's own log; "
-    f"beside {PLACE}{LOG}; because: the accuracy was taken from the run of TEST01; mechanism: accuracy-of-another-run"
+    f"beside {PLACE}{LOG}; because: accuracy.txt, or its hash, is of the run of TEST01; "
+    "mechanism: accuracy-of-another-run"
 )
 TWO_RUNS: dict[str, tuple[tuple[str, bytes | None], tuple[str, bytes | None], list[str]]] = {
     "of their own": ((f"hash={DIGEST}", CUT), (f"\nhash={OTHER}", b"[ 3 ]"), []),

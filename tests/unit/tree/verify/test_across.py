@@ -77,7 +77,7 @@ def test_edited_copy_has_other_bytes_and_the_marks_of_another_run() -> None:
     )
     marks = {("Acme", OWN, "performance"): ("m", "n"), ("Acme", two.cell, "accuracy"): ("o", "n")}
     (told,) = verify_edited_copies([one, two], {}, marks)
-    assert (told.cell, told.complaint.cause) == (two.cell, "a copy that was edited")
+    assert (told.cell, told.complaint.cause) == (two.cell, "one run's log twice, of which one was changed")
     assert told.complaint.found == f"the accuracy log of {OWN} (performance)"
     same = configured(two.cell, digests=(("accuracy", "a"),))  # told as a copy already
     assert not list(verify_edited_copies([one, same], {}, marks))
@@ -85,7 +85,7 @@ def test_edited_copy_has_other_bytes_and_the_marks_of_another_run() -> None:
 
 
 OWN = "closed/box/bert-99/Server"
-ELSEWHERE = "the setting of {}, whose log has this target"
+ELSEWHERE = "the target that the log of {} has"
 
 
 def configured(cell: str = OWN, target: float | None = None, conf: float | None = None, **told: object) -> Facts:

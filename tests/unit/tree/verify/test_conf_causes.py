@@ -108,8 +108,10 @@ def test_rate_of_offline_is_an_estimate_and_that_of_server_is_not() -> None:
         ("100", ""),
     ],
 )
-def test_rate_near_a_usual_part_of_the_published_one_is_that_of_an_audit_run(value: str, factor: str) -> None:
-    assert find(cell(), "target_qps", value) == ((AS_AUDITED.format(factor), AUDIT) if factor else ("", ANOTHER))
+def test_rate_near_a_usual_part_of_the_published_one_is_told_and_no_proof_of_an_audit_run(
+    value: str, factor: str
+) -> None:
+    assert find(cell(), "target_qps", value) == (AS_AUDITED.format(factor) if factor else "", ANOTHER)
     assert find(cell(), "max_query_count", value) == ("", ANOTHER)
     for unknown in ("0", "", "many"):
         assert find(cell(), "target_qps", value, unknown) == ("", ANOTHER)

@@ -13,7 +13,7 @@ from reconciler.tree.verify.settings import ConfSetting
 
 # Audit runs of widespread submission code are started at these parts of the published Server target.
 _AUDIT_FACTORS = (Decimal("0.92"), Decimal("0.96"))
-_NEAR = Decimal("0.0015")
+_NEAR = Decimal("0.0005")
 _KEYS = {
     "target_qps": "effective_target_qps",
     "min_duration": "effective_min_duration_ms",

@@ -187,7 +187,7 @@ def _deny_second_hash(read: Read[str]) -> Complaints:
             Place(read.file, other[0]),
             f"hash={other[1][:12]}…",
             f"{first[1][:12]}…, as the same file states",
-            cause="the scorer's output for two accuracy logs",
+            cause="the hashes of two accuracy logs, or of one before and after it was cut",
             fix="keep the hash of the accuracy log that is published",
             other=Place(read.file, first[0]),
         )

@@ -435,13 +435,13 @@ def test_another_estimate_of_what_a_run_needs_is_told_from_other_causes(
 @pytest.mark.parametrize(
     ("target", "factor"),
     [
-        ("918.4", ""),
-        ("918.5", "0.92"),
-        ("921.5", "0.92"),
-        ("921.6", ""),
-        ("958.4", ""),
-        ("961.5", "0.96"),
-        ("961.6", ""),
+        ("919.4", ""),
+        ("919.5", "0.92"),
+        ("920.5", "0.92"),
+        ("920.6", ""),
+        ("959.4", ""),
+        ("960.5", "0.96"),
+        ("960.6", ""),
     ],
 )
 def test_a_target_near_a_usual_part_of_the_published_one_is_taken_for_it(target: str, factor: str, tree: Path) -> None:

@@ -254,7 +254,7 @@ def test_one_log_has_one_hash(tmp_path: Path, text: str, lines: tuple[int, int] 
         found = tell(verify_one_hash, tmp_path / folder, {f"{folder}/{TEXT}": text})
         assert found == [
             f"{place}:{second}: hash={OTHER[:12]}…; wanted {ONE[:12]}…, as the same file states; "
-            f"beside {place}:{first}; because: the scorer's output for two accuracy logs; "
+            f"beside {place}:{first}; because: the hashes of two accuracy logs, or of one before and after it was cut; "
             "to mend: keep the hash of the accuracy log that is published"
             for second, first in ([lines] if lines else [])
         ]

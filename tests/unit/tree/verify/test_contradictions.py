@@ -145,10 +145,10 @@ CASES = (
     Case("audit factor", partial(conf, "*.Offline.target_qps = 960\n"), "user-conf.contradicts", ("0.96 of the",)),
     Case(
         "audit factor, rounded",
-        partial(conf, "*.Offline.target_qps = 921.4\n"),
+        partial(conf, "*.Offline.target_qps = 920.4\n"),
         "user-conf.contradicts",
         ("0.92 of the published target",),
-        line="*.Offline.target_qps = 921.4",
+        line="*.Offline.target_qps = 920.4",
     ),
     Case(
         "accuracy run",

@@ -79,8 +79,8 @@ def _section(group: CauseGroup) -> list[str]:
     lines = [
         f"## {escape_markdown(_begin(group.cause.title))}",
         "",
-        f"In {show_count(len(group.cells), 'result')} ({cells}) {escape_markdown(group.cause.title)}: for one, "
-        f"{quote_code(str(complaint.place))} says: {escape_markdown(complaint.found)}; expected: "
+        f"In {show_count(len(group.cells), 'place')} ({cells}) {escape_markdown(group.cause.title)}: for one, "
+        f"at {quote_code(str(complaint.place))}: {escape_markdown(complaint.found)}; expected: "
         f"{escape_markdown(complaint.wanted)}{other}.{likely} "
         f"Rule: {escape_markdown(group.cause.rule)}. It would be settled by {escape_markdown(group.cause.settled_by)}.",
         "",

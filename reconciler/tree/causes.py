@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from reconciler.tree.findings import TreeFinding
+from reconciler.tree.findings import Severity, TreeFinding
 
 
 class Cause(Struct, frozen=True):
@@ -149,6 +149,18 @@ CAUSES: tuple[Cause, ...] = (
         "the hash in accuracy.txt is not that of the accuracy log",
         "submission rules: truncation",
         "the untruncated accuracy log, whose SHA-256 can be taken",
+    ),
+    Cause(
+        "no-hash",
+        "accuracy.txt has no hash of the accuracy log",
+        "submission rules: truncation",
+        "the hash that the truncation script wrote, with the untruncated accuracy log",
+    ),
+    Cause(
+        "short-accuracy",
+        "the accuracy run has another number of samples than the round asks for",
+        "submission rules: an accuracy run covers the whole validation set",
+        "the accuracy run over the whole set",
     ),
     Cause(
         "category",
@@ -291,6 +303,7 @@ _OF_RULES: Mapping[str, str] = {
     "user-conf.contradicts": "conf-of-another-run",
     "user-conf.refused": "conf-of-another-run",
 }
+_OURS = "ours"
 _BY_ID = {cause.id: cause for cause in CAUSES}
 _RANKS = {cause.id: rank for rank, cause in enumerate(CAUSES)}
 
@@ -301,7 +314,13 @@ def find_cause(finding: TreeFinding) -> Cause:
     named = _BY_ID.get(finding.complaint.mechanism or _OF_RULES.get(rule.id, ""))
     if named is None and rule.kind == "endpoints":
         named = _BY_ID["endpoints"]
-    return named or Cause(rule.id, rule.title, ", ".join(rule.sources), "an answer of the submitter")
+    return named or Cause(rule.id, rule.title, _name_sources(finding), "an answer of the submitter")
+
+
+def _name_sources(finding: TreeFinding) -> str:
+    """Our own word is no rule of anybody's round."""
+    none = "none, a question" if finding.severity is Severity.NOTE else "the files of one result fit each other"
+    return ", ".join(source for source in finding.rule.sources if source != _OURS) or none
 
 
 def rank_cause(cause: Cause) -> int:

@@ -68,6 +68,7 @@ def check_samples(view: CellView) -> Complaints:
             f"{show_value(read_value(run.log, key))} samples",
             f"exactly {wanted}",
             severity=soften(view, "accuracy"),
+            mechanism="short-accuracy",
         )
 
 
@@ -123,8 +124,14 @@ def check_hash_line(view: CellView) -> Complaints:
     if content.value is None or not view.binds("accuracy"):
         return
     if not parse_accuracy(content.value, ()).hash:
-        cause = "the accuracy log was not put through the truncation script"
-        yield Complaint(Place(content.file), "no line hash=…", "the SHA-256 of the whole accuracy log", cause=cause)
+        cause = "the accuracy log was perhaps not put through the truncation script"
+        yield Complaint(
+            Place(content.file),
+            "no line hash=…",
+            "the SHA-256 of the whole accuracy log",
+            cause=cause,
+            mechanism="no-hash",
+        )
 
 
 def check_log_size(view: CellView) -> Complaints:

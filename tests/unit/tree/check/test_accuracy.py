@@ -129,7 +129,7 @@ def test_every_sample_is_answered(
     place = f"./accuracy/{DETAIL}"
     for exempt, severity in (((), ""), (("accuracy",), "warning ")):
         found = say(check_samples(small_cell(tmp_path, files, benchmark=asked, exempt=exempt)))
-        assert found == ([f"{severity}{place}{said}"] if said else [])
+        assert found == ([f"{severity}{place}{said}; mechanism: short-accuracy"] if said else [])
     assert not list(check_samples(small_cell(tmp_path, files, benchmark=None)))
 
 
@@ -191,7 +191,7 @@ def test_one_number_that_is_a_scalar_of_numpy_is_told(tmp_path: Path) -> None:
 def test_accuracy_txt_has_the_hash_of_the_log(tmp_path: Path) -> None:
     files = accuracy("accuracy=70%\n")
     said = "no line hash=…; wanted the SHA-256 of the whole accuracy log"
-    cause = "because: the accuracy log was not put through the truncation script"
+    cause = "because: the accuracy log was perhaps not put through the truncation script; mechanism: no-hash"
     assert say(check_hash_line(small_cell(tmp_path / "a", files))) == [f"./accuracy/accuracy.txt: {said}; {cause}"]
     assert not list(check_hash_line(small_cell(tmp_path / "a", files, exempt=("accuracy",))))
     assert not list(check_hash_line(small_cell(tmp_path / "b", accuracy(f"hash={DIGEST}\n"))))

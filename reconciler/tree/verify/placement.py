@@ -9,7 +9,7 @@ from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.tree.check import accuracy, limits, runs
 from reconciler.tree.check.demands import OURS, Complaints
-from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.values import find_at, read_value, show_value
 from reconciler.tree.reading.view import CellView
 
@@ -38,7 +38,8 @@ def verify_accuracy_run(view: CellView) -> Complaints:
 
 
 def verify_tests(view: CellView) -> Complaints:
-    """A compliance run is of the cell's scenario, and has the settings of its test."""
+    """A compliance run is of the cell's scenario, and has the settings of its test. LoadGen says of an audit.config that
+    it reads; a SUT whose code sets the same leaves no such line."""
     run = view.performance
     wanted = run.log.scenario if run is not None else name_loadgen_scenario(view.cell.scenario)
     for name, test in view.test_views.items():
@@ -46,10 +47,18 @@ def verify_tests(view: CellView) -> Complaints:
             place = find_at(test.log, "effective_scenario")
             other = find_at(run.log, "effective_scenario") if run is not None else None
             yield Complaint(place, f"a run of {show_value(test.log.scenario)}", f"a run of {wanted}", other=other)
+        marked = name in _MARKS and bool(read_value(test.log, _MARKS[name]))
         if test.log.audit is None:
-            cause = "a run without the test's audit.config, or the log of another run"
-            yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
-        elif name in _MARKS and not read_value(test.log, _MARKS[name]):
+            own = "the settings of the test, set in the code of the SUT"
+            yield Complaint(
+                Place(test.log.file),
+                "no audit.config took part",
+                f"a run of {name}",
+                cause=own if marked else "a run without the test's audit.config, or the log of another run",
+                other=find_at(test.log, _MARKS[name]) if marked else None,
+                severity=Severity.WARNING if marked else None,
+            )
+        elif name in _MARKS and not marked:
             place = find_at(test.log, _MARKS[name])
             found = f"{_MARKS[name].removeprefix('effective_')} {show_value(read_value(test.log, _MARKS[name]))}"
             yield Complaint(place, found, f"the settings of {name}", cause="the log of another test")

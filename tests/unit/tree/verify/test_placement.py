@@ -238,8 +238,12 @@ def test_a_compliance_log_is_of_its_test(tmp_path: Path) -> None:
     ]
     assert tell(verify_tests, tmp_path / "d", TEST04=(SINGLE, AUDITED, SAME)) == [f"TEST04:1: {scenario}"]
     unaudited = "no audit.config took part; wanted a run of TEST04"
-    assert tell(verify_tests, tmp_path / "e", TEST04=(OFFLINE, SAME)) == [
-        f"TEST04: {unaudited}; because: a run without the test's audit.config, or the log of another run"
+    for name, lines in (("e", (OFFLINE,)), ("i", (OFFLINE, (SAME[0], False)))):
+        assert tell(verify_tests, tmp_path / name, TEST04=lines) == [
+            f"TEST04: {unaudited}; because: a run without the test's audit.config, or the log of another run"
+        ]
+    assert tell(verify_tests, tmp_path / "j", TEST04=(OFFLINE, SAME)) == [
+        f"warning TEST04: {unaudited}; beside TEST04:2; because: the settings of the test, set in the code of the SUT"
     ]
     other = "wanted the settings of TEST04; because: the log of another test"
     for name, mark, said in (("f", (("a", 1),), ": {} nothing"), ("g", ((SAME[0], False),), ":3: {} false")):

@@ -38,8 +38,10 @@ def verify_accuracy_run(view: CellView) -> Complaints:
 
 
 def verify_tests(view: CellView) -> Complaints:
-    """A compliance run is of the cell's scenario, and has the settings of its test. LoadGen says of an audit.config that
-    it reads; a SUT whose code sets the same leaves no such line."""
+    """A compliance run is of the cell's scenario, and has the settings of its test.
+
+    LoadGen tells of an audit.config that it reads; a SUT whose code sets the same leaves no such line.
+    """
     run = view.performance
     wanted = run.log.scenario if run is not None else name_loadgen_scenario(view.cell.scenario)
     for name, test in view.test_views.items():

@@ -16,8 +16,9 @@ from reconciler.leftovers import write_output
 from reconciler.quantities import show_count
 from reconciler.render.documents import render_document
 from reconciler.render.findings_tables import render_objections
+from reconciler.tree.check.demands import OURS
 from reconciler.tree.check.engine import check_tree
-from reconciler.tree.findings import TreeReport
+from reconciler.tree.findings import Severity, TreeFinding, TreeReport
 from reconciler.tree.verify.engine import verify_tree
 
 _PATH = click.Argument(["path"], type=ExistingPath(path_type=Path), metavar="TREE")
@@ -73,10 +74,21 @@ def command(
 
 
 def _join(verified: TreeReport, checked: TreeReport) -> TreeReport:
-    """What both find at one place, of one rule, is objected to once."""
-    known = {(finding.rule.id, finding.cell, str(finding.complaint.place)) for finding in verified.findings}
-    more = (f for f in checked.findings if (f.rule.id, f.cell, str(f.complaint.place)) not in known)
-    return replace(verified, findings=(*verified.findings, *more))
+    """What both find at one place is objected to once, and nobody is blamed for what no rule but ours asks for."""
+    known = {_name_found(finding) for finding in verified.findings}
+    more = (f for f in checked.findings if _name_found(f) not in known)
+    asked = (f for f in more if f.severity is Severity.ERROR or f.rule.sources != (OURS,))
+    return replace(verified, findings=(*verified.findings, *map(_deny, asked)))
+
+
+def _name_found(finding: TreeFinding) -> tuple[str, str, str]:
+    return finding.cell, str(finding.complaint.place), finding.complaint.found
+
+
+def _deny(finding: TreeFinding) -> TreeFinding:
+    """The title of a rule of `check` is what it asks for; an objection says that it is not so."""
+    title = f"a rule is not kept ({finding.rule.title})"
+    return replace(finding, rule=replace(finding.rule, title=title))
 
 
 def _choose(report: TreeReport, against: tuple[str, ...]) -> TreeReport:

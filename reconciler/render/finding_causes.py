@@ -46,7 +46,7 @@ def _submitter(group: CauseGroup, limit: int | None) -> list[str]:
     lines = [f"     {group.submitter or 'the tree'}: {_names(shown)}{f' and {more:,} more' if more else ''}"]
     complaint = group.findings[0].complaint
     other = f" ({complaint.other})" if complaint.other else ""
-    lines.append(f"       {complaint.place}: {complaint.found}; but {complaint.wanted}{other}")
+    lines.append(f"       {complaint.place}: {complaint.found}; expected {complaint.wanted}{other}")
     lines += [f"       likely: {complaint.cause}"] if complaint.cause else []
     return lines
 

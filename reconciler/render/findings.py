@@ -95,7 +95,7 @@ def _finding(finding: TreeFinding, paint: Paint) -> list[str]:
     lines.append(f"    {escape_line(str(complaint.place))}: {escape_line(complaint.found)}")
     where = f" ({escape_line(str(complaint.other))})" if complaint.other else ""
     lines.append(f"    {'but' if complaint.other else 'wanted'}: {escape_line(complaint.wanted)}{where}")
-    lines += [f"    cause: {escape_line(complaint.cause)}"] if complaint.cause else []
+    lines += [f"    likely: {escape_line(complaint.cause)}"] if complaint.cause else []
     lines += [f"    fix: {escape_line(complaint.fix)}"] if complaint.fix else []
     lines += [f"    spec: {escape_line(finding.origin)}"] if finding.origin else []
     return lines

@@ -77,11 +77,11 @@ def _section(group: CauseGroup) -> list[str]:
     cells = ", ".join(escape_markdown(cell.shown or "the tree") for cell in group.cells)
     likely = f" Likely: {escape_markdown(complaint.cause)}." if complaint.cause else ""
     lines = [
-        f"## {escape_markdown(group.cause.title[:1].upper() + group.cause.title[1:])}",
+        f"## {escape_markdown(_begin(group.cause.title))}",
         "",
-        f"In {show_count(len(group.cells), 'result')} ({cells}) {escape_markdown(group.cause.title)}: for one, "
-        f"{quote_code(str(complaint.place))} has {escape_markdown(complaint.found)}, "
-        f"but {escape_markdown(complaint.wanted)}{other}.{likely} "
+        f"In {show_count(len(group.cells), 'place')} ({cells}) {escape_markdown(group.cause.title)}: for one, "
+        f"at {quote_code(str(complaint.place))}: {escape_markdown(complaint.found)}; expected: "
+        f"{escape_markdown(complaint.wanted)}{other}.{likely} "
         f"Rule: {escape_markdown(group.cause.rule)}. It would be settled by {escape_markdown(group.cause.settled_by)}.",
         "",
     ]
@@ -90,13 +90,18 @@ def _section(group: CauseGroup) -> list[str]:
     return [*lines, ""]
 
 
+def _begin(title: str) -> str:
+    """A file keeps its name."""
+    return title if "." in title.partition(" ")[0] else title[:1].upper() + title[1:]
+
+
 def _item(finding: TreeFinding) -> list[str]:
     complaint = finding.complaint
     other = f" in {quote_code(str(complaint.other))}" if complaint.other else ""
     lines = [
         f"- {escape_markdown(finding.cell or 'the tree')}, **{finding.severity.value}** (`{finding.rule.id}`): "
         f"{escape_markdown(complaint.found)} in {quote_code(str(complaint.place))}; "
-        f"but {escape_markdown(complaint.wanted)}{other}",
+        f"expected: {escape_markdown(complaint.wanted)}{other}",
     ]
     lines += [f"  - likely cause: {escape_markdown(complaint.cause)}"] if complaint.cause else []
     return lines

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from reconciler.tree.findings import TreeFinding
+from reconciler.tree.findings import Severity, TreeFinding
 
 
 class Cause(Struct, frozen=True):
@@ -32,15 +32,15 @@ _LOADGEN = "LoadGen writes both numbers itself, in one run"
 CAUSES: tuple[Cause, ...] = (
     Cause(
         "accuracy-of-another-run",
-        "the published accuracy is of another run",
+        "the published accuracy is not borne out by the log beside it",
         _ACCURACY,
         "the accuracy run of this cell with its detail log, and accuracy.txt made from it",
     ),
     Cause(
         "copied-logs",
-        "one log is published for two results",
+        "one log is published for two runs",
         _LOGS,
-        "the logs of each result's own run, or the statement that one result is derived from the other",
+        "the log of each run, or the statement that one result is derived from the other",
     ),
     Cause(
         "denied-verdict",
@@ -49,16 +49,16 @@ CAUSES: tuple[Cause, ...] = (
         "the verification repeated on the published logs; where it fails, the test repeated",
     ),
     Cause(
-        "edited-verdict",
+        "contradicted-verdict",
         "a compliance test is called passed, and the figures above the verdict say that it failed",
         _TEST,
         "the whole output of the verification, run on the published logs; where it fails, the test repeated",
     ),
     Cause(
         "audited-run",
-        "the published run was made under the settings of a compliance test",
-        "compliance rules: audit.config is removed before the submitted runs",
-        "the run repeated without audit.config",
+        "the published run has settings of a compliance test, or of an audit.config",
+        "compliance rules: audit.config is removed before the submitted runs, which have the round's settings",
+        "the run repeated without audit.config and such settings",
     ),
     Cause(
         "other-scenario",
@@ -79,8 +79,20 @@ CAUSES: tuple[Cause, ...] = (
         "the whole accuracy log, whose hash is in accuracy.txt, and the score made again from it",
     ),
     Cause(
+        "small-library",
+        "a run used more samples than its library says that it has",
+        "inference rules: performance runs load samples of the round's data set",
+        "how many samples the library had",
+    ),
+    Cause(
+        "revision",
+        "one commit of LoadGen is told in two ways",
+        "LoadGen takes its date and version from the commit that it is built from",
+        "the log as LoadGen wrote it, or the sources that it was built from",
+    ),
+    Cause(
         "other-summary",
-        "the summary is not that of the run",
+        "the summary is not that of the detail log beside it",
         _LOADGEN,
         "the summary that LoadGen wrote beside the detail log",
     ),
@@ -98,15 +110,21 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "not-a-test",
-        "a compliance run is not the run of its test",
+        "the log of a compliance test lacks the settings or the scenario of the test",
         "compliance rules: a test is run under its own audit.config",
         "the logs of the test's own run",
     ),
     Cause(
         "verdict-of-other-runs",
-        "a compliance verdict was made on other runs than those published",
+        "a compliance verdict does not state what the published runs have",
         _TEST,
         "the verification repeated on the published logs",
+    ),
+    Cause(
+        "missing-verdict",
+        "the logs of a compliance test pass, and its verification does not say so",
+        _TEST,
+        "the whole output of the verification, run on the published logs",
     ),
     Cause(
         "empty-test",
@@ -122,7 +140,7 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "power-of-another-session",
-        "the published power is not that of the session beside it",
+        "the files of a power session contradict each other",
         "power rules: the files of a session are published as client and director wrote them",
         "all files of the session that measured the published run, unchanged",
     ),
@@ -131,6 +149,18 @@ CAUSES: tuple[Cause, ...] = (
         "the hash in accuracy.txt is not that of the accuracy log",
         "submission rules: truncation",
         "the untruncated accuracy log, whose SHA-256 can be taken",
+    ),
+    Cause(
+        "no-hash",
+        "accuracy.txt has no hash of the accuracy log",
+        "submission rules: truncation",
+        "the hash that the truncation script wrote, with the untruncated accuracy log",
+    ),
+    Cause(
+        "short-accuracy",
+        "the accuracy run has another number of samples than the round asks for",
+        "submission rules: an accuracy run covers the whole validation set",
+        "the accuracy run over the whole set",
     ),
     Cause(
         "category",
@@ -158,19 +188,19 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "conf-of-quick-test",
-        "user.conf is that of a quick test",
+        "user.conf asks for a run as short as a quick test",
         _CONF,
         "the user.conf that the published run was started with",
     ),
     Cause(
         "conf-of-audit-run",
-        "user.conf was written last by a compliance run",
+        "user.conf has the setting of a compliance run",
         _CONF,
         "the user.conf that the published run was started with",
     ),
     Cause(
         "conf-of-accuracy-run",
-        "user.conf was written last by the accuracy run",
+        "user.conf has the setting of the accuracy run",
         _CONF,
         "the user.conf that the published run was started with",
     ),
@@ -211,16 +241,22 @@ CAUSES: tuple[Cause, ...] = (
         "the user.conf that the published run was started with",
     ),
     Cause(
+        "conf-detail",
+        "why is user.conf not exactly what LoadGen logged?",
+        _CONF,
+        "an answer of the submitter",
+    ),
+    Cause(
+        "two-divisions",
+        "is one result published in two divisions?",
+        _LOGS,
+        "an answer of the submitter",
+    ),
+    Cause(
         "uncounted-errors",
         "which errors did LoadGen meet that its detail log does not hold?",
         "submission rules: a submitted log holds no ERROR that the round does not waive",
         "the detail log as LoadGen wrote it",
-    ),
-    Cause(
-        "small-library",
-        "LoadGen used more samples than the library says that it has",
-        "inference rules: a run uses samples of the round's data set",
-        "how many samples the library has, and what set the count",
     ),
     Cause(
         "clock-set-back",
@@ -249,7 +285,7 @@ _OF_RULES: Mapping[str, str] = {
     "compliance.figures": "verdict-without-figures",
     "compliance.passes": "denied-verdict",
     "compliance.scores": "verdict-of-other-runs",
-    "compliance.stated": "edited-verdict",
+    "compliance.stated": "contradicted-verdict",
     "files.readable": "unreadable",
     "log.consistency": "impossible-log",
     "log.duration": "impossible-log",
@@ -270,7 +306,7 @@ _OF_RULES: Mapping[str, str] = {
     "power.watts": "power-of-another-session",
     "run.percentile": "percentile",
     "runs.dataset": "dataset",
-    "runs.revision": "impossible-log",
+    "runs.revision": "revision",
     "runs.seeds": "seeds",
     "summary.contradicts": "other-summary",
     "system.category": "category",
@@ -279,6 +315,7 @@ _OF_RULES: Mapping[str, str] = {
     "user-conf.contradicts": "conf-of-another-run",
     "user-conf.refused": "conf-of-another-run",
 }
+_OURS = "ours"
 _BY_ID = {cause.id: cause for cause in CAUSES}
 _RANKS = {cause.id: rank for rank, cause in enumerate(CAUSES)}
 
@@ -289,7 +326,13 @@ def find_cause(finding: TreeFinding) -> Cause:
     named = _BY_ID.get(finding.complaint.mechanism or _OF_RULES.get(rule.id, ""))
     if named is None and rule.kind == "endpoints":
         named = _BY_ID["endpoints"]
-    return named or Cause(rule.id, rule.title, ", ".join(rule.sources), "an answer of the submitter")
+    return named or Cause(rule.id, rule.title, _name_sources(finding), "an answer of the submitter")
+
+
+def _name_sources(finding: TreeFinding) -> str:
+    """Our own word is no rule of anybody's round."""
+    none = "none, a question" if finding.severity is Severity.NOTE else "the files of one result fit each other"
+    return ", ".join(source for source in finding.rule.sources if source != _OURS) or none
 
 
 def rank_cause(cause: Cause) -> int:

@@ -83,6 +83,8 @@ def main() -> int:
             verdicts = run_checker(checkout.resolve(), tree.resolve(), submitter, report.rounds[0])
             if verdicts.crashed:
                 print(f"{checkout.name}: crashed on {submitter}: {verdicts.crashed}")
+            for whole in sorted(name for name in verdicts.refused if name.count("/") == 1):
+                print(f"{checkout.name}: refused as a whole, so that nothing of it is compared: {whole}")
             for what, path, rules in disagreements(report, submitter, verdicts):
                 counted[checkout.name, what, rules] += 1
                 print(f"{checkout.name}: {what}: {path} {rules}")

@@ -24,7 +24,11 @@ _RESCORE = "score the accuracy run again"
 def check_mode(view: CellView) -> Complaints:
     run = view.accuracy
     if run is not None and run.log.mode != "AccuracyOnly" and not run.log.serves_both:
-        cause = "the log of a performance run was copied here" if run.log.mode == "PerformanceOnly" else ""
+        cause = (
+            "the log of a performance run is in the folder of the accuracy run"
+            if run.log.mode == "PerformanceOnly"
+            else ""
+        )
         yield Complaint(
             find_at(run.log, "effective_test_mode"), show_value(run.log.mode or None), "AccuracyOnly", cause=cause
         )
@@ -64,6 +68,7 @@ def check_samples(view: CellView) -> Complaints:
             f"{show_value(read_value(run.log, key))} samples",
             f"exactly {wanted}",
             severity=soften(view, "accuracy"),
+            mechanism="short-accuracy",
         )
 
 
@@ -119,8 +124,14 @@ def check_hash_line(view: CellView) -> Complaints:
     if content.value is None or not view.binds("accuracy"):
         return
     if not parse_accuracy(content.value, ()).hash:
-        cause = "the accuracy log was not put through the truncation script"
-        yield Complaint(Place(content.file), "no line hash=…", "the SHA-256 of the whole accuracy log", cause=cause)
+        cause = "the accuracy log was perhaps not put through the truncation script"
+        yield Complaint(
+            Place(content.file),
+            "no line hash=…",
+            "the SHA-256 of the whole accuracy log",
+            cause=cause,
+            mechanism="no-hash",
+        )
 
 
 def check_log_size(view: CellView) -> Complaints:
@@ -147,7 +158,7 @@ def hash_of_log(view: CellView) -> Complaints:
                 place, f"hash={_short(report.hash)}", f"{_short(own)}, that of the log", other=log, fix=_RESCORE
             )
     elif report.hash.lower() == own:
-        cause = "the truncation script ran a second time, after the hash line was lost"
+        cause = "the hash was taken after the log was truncated, as by a second truncation"
         yield Complaint(place, "the hash of the truncated log", "that of the whole log", cause=cause, other=log)
     elif not is_digest(report.hash):
         yield Complaint(place, f"hash={_short(report.hash)}", "a SHA-256: 64 hexadecimal digits")
@@ -238,7 +249,7 @@ def check_test_hashes(view: CellView) -> Complaints:
                 Place(f"{folder.shown}/{ACCURACY_TEXT}", their_line),
                 f"hash={_short(theirs)}, that of the accuracy run",
                 f"the hash of {name}'s own log",
-                cause="accuracy.txt was copied from the accuracy run",
+                cause="accuracy.txt, or its hash, is of the accuracy run",
                 other=text,
             )
         elif digest and their_log and their_log.data and digest.lower() in their_log.own_hashes():
@@ -246,7 +257,7 @@ def check_test_hashes(view: CellView) -> Complaints:
                 text,
                 f"hash={_short(digest)}, that of {name}'s log",
                 "the hash of the accuracy run's own log",
-                cause=f"the accuracy was taken from the run of {name}",
+                cause=f"accuracy.txt, or its hash, is of the run of {name}",
                 other=Place(f"{folder.shown}/{ACCURACY_LOG}"),
                 mechanism="accuracy-of-another-run",
             )

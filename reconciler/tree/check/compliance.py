@@ -76,7 +76,7 @@ def check_audit_present(view: CellView) -> Complaints:
                 Place(run.log.file),
                 "LoadGen found no audit.config",
                 f"a run with the audit.config of {run.name}",
-                cause="the performance run's log was copied here, or audit.config was in another folder",
+                cause="the log of another run, or an audit.config in another folder",
                 fix=f"repeat {run.name}",
             )
 

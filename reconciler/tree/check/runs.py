@@ -161,7 +161,7 @@ def check_audit_absent(run: RunView) -> Complaints:
             Place(run.log.file, marker.line),
             "LoadGen took settings from an audit.config",
             "a run without audit.config",
-            cause="a compliance run was copied here, or an audit left its audit.config behind",
+            cause="the log of a compliance run, or an audit.config that was left behind",
             fix="remove audit.config and repeat the run",
         )
 

@@ -53,7 +53,9 @@ def verify_edited_copies(
                 finding = _shared(first, first_run, item, run, files, inferable)
                 if finding is not None:
                     wanted = "latencies or a clock of LoadGen's logger that are not those of another run"
-                    complaint = replace(finding.complaint, wanted=wanted, cause="a copy that was edited")
+                    complaint = replace(
+                        finding.complaint, wanted=wanted, cause="one run's log twice, of which one was changed"
+                    )
                     yield replace(finding, complaint=complaint)
 
 
@@ -73,9 +75,10 @@ def _shared(
             Place(files.get((second.submitter, second.cell, run), second.cell)),
             f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",
             "a log of its own",
-            cause="copied from another cell" if first.submitter == second.submitter else "one of the two is a copy",
+            cause="one run that is published twice, or a log that was copied",
             other=Place(files.get((first.submitter, first.cell, first_run), first.cell)),
             severity=severity,
+            mechanism="two-divisions" if severity is Severity.NOTE else "",
         ),
     )
 
@@ -109,7 +112,8 @@ def add_causes(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> Itera
                 shared.setdefault((item.submitter, digest), []).append(item)
     for finding in findings:
         own = by_cell.get((finding.submitter, finding.cell))
-        if finding.rule.id != _CONF or finding.complaint.cause or own is None:
+        asks = finding.severity is Severity.NOTE
+        if finding.rule.id != _CONF or finding.complaint.cause or asks or own is None:
             yield finding
             continue
         about_target = finding.complaint.found.startswith("target_")
@@ -127,7 +131,7 @@ def _conf_cause(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, s
             same = item.submitter == own.submitter and item.cell != own.cell
             close = same and item.target and abs(item.target - own.conf_target) <= _FEW * item.target
             if close and _are_related(own, item):
-                return f"the setting of {item.cell}, whose log has this target", OTHER_CELL
+                return f"the target that the log of {item.cell} has", OTHER_CELL
     digest = dict(own.digests).get(_CONF_DIGEST, "")
     others = [item for item in shared.get((own.submitter, digest), []) if item.cell != own.cell]
     return (f"one user.conf in {len(others) + 1} cells, as in {others[0].cell}", SEVERAL) if others else ("", "")

@@ -98,7 +98,7 @@ def verify_possible(view: CellView) -> Complaints:
             Place(item.file, item.line),
             f"{item.stated}{item.why}",
             "a value that a scorer can find",
-            cause="accuracy.txt was edited",
+            cause="accuracy.txt was edited, or the scorer was",
         )
 
 

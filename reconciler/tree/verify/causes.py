@@ -15,7 +15,7 @@ from reconciler.tree.verify.settings import ConfSetting
 
 # Audit runs of widespread submission code are started at these parts of the published Server target.
 _AUDIT_FACTORS = (Decimal("0.92"), Decimal("0.96"))
-_NEAR = Decimal("0.0015")
+_NEAR = Decimal("0.0005")
 _KEYS = {
     "target_qps": "effective_target_qps",
     "min_duration": "effective_min_duration_ms",
@@ -63,7 +63,7 @@ def _find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) ->
     same, accuracy = _same_run(view, name, wanted)
     factor = _factor(name, wanted, parse_decimal(logged))
     if factor and not accuracy:
-        return ConfCause(f"{same}, {factor}" if same else factor, "conf-of-audit-run")
+        return ConfCause(f"{same}, {factor}", "conf-of-audit-run") if same else ConfCause(factor)
     if same:
         return ConfCause(same, "conf-of-accuracy-run" if accuracy else "conf-of-audit-run")
     short = _short_run(view, name, wanted)

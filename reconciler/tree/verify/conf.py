@@ -7,6 +7,7 @@ from typing import Any
 
 from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions
 from reconciler.mlperf.loadgen.settings import PERFORMANCE
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.quantities import parse_number
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
@@ -59,9 +60,8 @@ def verify_contradicting(view: CellView) -> Complaints:
     for item in _differences(run, reading):
         setting = reading.settings[item.field]
         rounded = is_rounded(setting.line.text, setting.value, item.logged)
+        asks = rounded or item.field in _INCIDENTAL or is_of_accuracy_set(view, item.field, setting.value)
         cause = find_cause(view, item.field, setting, item.logged)
-        mild = rounded or item.field in _INCIDENTAL or cause.mechanism == SAID_TWICE
-        mild = mild or is_of_accuracy_set(view, item.field, setting.value)
         yield Complaint(
             Place(view.files.user_conf.file, setting.line.line),
             f"{item.field} {show_value(item.asked)} ({setting.line.name} = {setting.line.text})",
@@ -69,8 +69,8 @@ def verify_contradicting(view: CellView) -> Complaints:
             cause="perhaps written with fewer digits" if rounded else cause.text,
             fix="publish the user.conf of the run itself",
             other=Place(run.log.file, item.line),
-            severity=Severity.NOTE if mild else None,
-            mechanism=cause.mechanism,
+            severity=Severity.NOTE if asks or cause.mechanism == SAID_TWICE else None,
+            mechanism="conf-detail" if asks else cause.mechanism,
         )
 
 
@@ -96,7 +96,7 @@ def verify_unexplained(view: CellView) -> Complaints:
                 Place(view.files.user_conf.file),
                 f"no line sets {name}",
                 f"{show_value(logged)}, which LoadGen logged; its built-in configuration has {show_value(default)}",
-                cause="set in the code of the SUT, or by another file",
+                cause="set in the code of the SUT or by another file, or LoadGen was given another model's name",
                 other=find_at(run.log, key),
             )
 
@@ -163,10 +163,15 @@ def verify_old_seeds(view: CellView) -> Complaints:
                 Place(view.files.mlperf_conf.file, line.line),
                 f"{name} {line.text}",
                 f"{logged}, which LoadGen logged",
-                cause="a copy of mlperf.conf from another round",
+                cause=_name_origin(name, line.integer),
                 other=find_at(run.log, f"effective_{name}"),
             )
             return
+
+
+def _name_origin(name: str, seed: int) -> str:
+    carriers = [of for of in list_rounds() if load_ruleset(of).seeds().get(name) == seed]
+    return f"a copy of mlperf.conf from {carriers[-1]}" if carriers else "a copy of mlperf.conf with seeds of no round"
 
 
 def read_target(reading: ConfReading | None) -> ConfSetting | None:
@@ -200,7 +205,7 @@ CONF_RULES = (
     (
         Rule(
             "user-conf.mlperf-conf",
-            "why is mlperf.conf of another round?",
+            "why has mlperf.conf other seeds than the run?",
             (OURS,),
             Severity.NOTE,
         ),

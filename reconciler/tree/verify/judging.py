@@ -77,7 +77,7 @@ def _is_of_nothing(item: Judged) -> bool:
 
 def _complaint(test: str, read: Read[str], item: Judged) -> Complaint:
     fix = f"run the verification of {test} again on the published logs"
-    cause = "the verification was made on other logs than those published here"
+    cause = "the verification was made on other logs than those published here, or with other limits"
     if item.said:
         why = f"a failure, as the logs of {test} say: {'; '.join(item.reasons)}"
         place = Place(read.file, _line(read, PASS))
@@ -85,7 +85,9 @@ def _complaint(test: str, read: Read[str], item: Judged) -> Complaint:
     figures = ", ".join(f"{name} {value}" for name, value in item.again.figures.items())
     place, wanted = Place(read.file, _line(read, FAIL)), f"{PASS}: {figures}"
     cause = "the verification did not come to its end, or was made on other logs"
-    return Complaint(place, f"no {PASS}", wanted, cause=cause, fix=fix, severity=Severity.WARNING)
+    return Complaint(
+        place, f"no {PASS}", wanted, cause=cause, fix=fix, severity=Severity.WARNING, mechanism="missing-verdict"
+    )
 
 
 def _published(view: CellView, test: str, folder: Folder) -> Published:

@@ -42,7 +42,10 @@ def verify_accuracy_run(view: CellView) -> Complaints:
 
 
 def verify_tests(view: CellView) -> Complaints:
-    """A compliance run is of the cell's scenario, and has the settings of its test."""
+    """A compliance run is of the cell's scenario, and has the settings of its test.
+
+    LoadGen tells of an audit.config that it reads; a SUT whose code sets the same leaves no such line.
+    """
     run = view.performance
     wanted = run.log.scenario if run is not None else name_loadgen_scenario(view.cell.scenario)
     for name, test in view.test_views.items():
@@ -52,7 +55,7 @@ def verify_tests(view: CellView) -> Complaints:
             yield Complaint(place, f"a run of {show_value(test.log.scenario)}", f"a run of {wanted}", other=other)
         marked = name in _MARKS and read_value(test.log, _MARKS[name])
         if test.log.audit is None and not marked:  # the tests' README lets code hand the settings to LoadGen, too
-            cause = "the performance run's log is in the test's folder"
+            cause = "a run without the test's audit.config, or the log of another run"
             yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
         elif name in _MARKS and not marked:
             place = find_at(test.log, _MARKS[name])
@@ -94,7 +97,7 @@ def verify_measurements(view: CellView) -> Complaints:
     inferred_from = run.log.scenario if run is not None and run.inferred else ""
     if named and named not in (view.cell.scenario, inferred_from):
         place = Place(view.files.measurements.file)
-        yield Complaint(place, f"a file for {named}", f"one for {view.cell.scenario}", cause="copied from another cell")
+        yield Complaint(place, f"a file for {named}", f"one for {view.cell.scenario}", cause="the file of another cell")
 
 
 PLACEMENT_RULES = (

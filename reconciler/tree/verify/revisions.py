@@ -64,7 +64,7 @@ def verify_revisions(revisions: Iterable[Revision]) -> Iterator[TreeFinding]:
                         revision.places[part],
                         f"{name} {revision.stated[part]} of LoadGen's commit {commit}",
                         f"{usual}, as {logs} of this commit",
-                        cause="an edited log",
+                        cause="a log that was edited, or a LoadGen whose files or history were",
                         other=model.places[part],
                         severity=severity,
                     )

@@ -19,6 +19,7 @@ from reconciler.tree.reading.values import find_at, number, read_end, read_start
 from reconciler.tree.reading.view import CellView, RunView
 
 NO_COMMIT = "NA"  # what LoadGen writes that was built outside a repository
+_EDITED = "a log that was edited, put together from two, or written by a LoadGen that was changed"
 _SLACK = 1.0  # seconds, for the resolution of LoadGen's clock
 _NETWORK_SUT = "Network SUT"
 _NETWORK_SUTS = re.compile(r"(?:Multi-Node SUT: )?Network SUT(?:, Network SUT)*+")
@@ -56,7 +57,7 @@ def _deny_duration(run: RunView) -> Complaints:
             find_at(run.log, "effective_min_duration_ms"),
             f"a minimum duration of {float(least) / 1000:g} s that was met",
             f"{lasted:g} s between power_begin and power_end",
-            cause="a log that was edited, or put together from two",
+            cause=_EDITED,
             other=find_at(run.log, "power_end"),
         )
 
@@ -71,7 +72,7 @@ def _deny_validity(run: RunView) -> Complaints:
     failed = [key for key in _CONDITIONS if read_value(run.log, key) is False]
     if run.log.validity == "VALID" and failed:
         place, other = find_at(run.log, "result_validity"), find_at(run.log, failed[0])
-        yield Complaint(place, "VALID", f"{failed[0]} false in the same log", cause="an edited log", other=other)
+        yield Complaint(place, "VALID", f"{failed[0]} false in the same log", cause=_EDITED, other=other)
 
 
 def verify_consistency(view: CellView) -> Complaints:
@@ -86,7 +87,7 @@ def verify_consistency(view: CellView) -> Complaints:
                     Place(run.log.file, item.line),
                     f"{item.key} {item.stated}",
                     item.derived,
-                    cause="a log that was edited, or put together from two",
+                    cause=_EDITED,
                     other=Place(run.log.file, item.other) if item.other else None,
                 )
         for item in () if view.rehearsal or _is_of_test(view, run) else find_small_library(run.log):
@@ -105,7 +106,7 @@ def verify_consistency(view: CellView) -> Complaints:
                 f"{found.field} {found.logged}",
                 f"{found.asked}, as in every performance run that is not a compliance test",
                 cause="the run of a compliance test, or settings of the SUT's own",
-                mechanism="" if run.log.audit is None else "audited-run",
+                mechanism="audited-run",
             )
 
 

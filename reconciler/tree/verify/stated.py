@@ -47,7 +47,7 @@ def verify_stated(view: CellView) -> Complaints:
                 Place(read.file, passed),
                 f"{PASS} with {found}",
                 wanted,
-                cause="an edited verdict",
+                cause="a verdict that was edited, or the output of two verifications in one file",
                 fix=f"run the verification of {test} again and publish all of its output",
                 other=Place(read.file, stated[figure][0]),
             )

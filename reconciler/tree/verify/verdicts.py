@@ -63,7 +63,7 @@ def verify_scores(view: CellView) -> Complaints:
                 Place(read.file, line),
                 f"{which} {said}",
                 f"{logged:f}, the {'published run' if which in _PUBLISHED else test + ' run'}'s own",
-                cause="the verdict is of another run, repeated since",
+                cause="the verdict is of another run than the one published",
                 fix=f"run the verification of {test} again on the published logs",
                 other=find_at(of.log, key),
             )
@@ -78,7 +78,13 @@ def verify_counts(view: CellView) -> Complaints:
         line, mismatches = _first(found, MISMATCHES)
         if mismatches and PASS in lines:
             place = Place(read.file, line)
-            yield Complaint(place, f"{PASS} with {mismatches} mismatches", "no mismatch", cause="an edited verdict")
+            yield Complaint(
+                place,
+                f"{PASS} with {mismatches} mismatches",
+                "no mismatch",
+                cause="a verdict that was edited, or the output of two verifications in one file",
+                mechanism="contradicted-verdict",
+            )
         line, entries = _first(found, _ENTRIES)
         run = view.accuracy
         total = number(run.log, count_key(run)) if run else None
@@ -144,7 +150,7 @@ def verify_scored_samples(view: CellView) -> Complaints:
                 Place(read.file, line),
                 f"a score over {scored} samples",
                 f"{total}, the samples of the accuracy run",
-                cause="accuracy.txt is of another run",
+                cause="accuracy.txt is of another run, or of a part of this one",
                 other=find_at(run.log, count_key(run)),
             )
 
@@ -183,7 +189,7 @@ def _deny_second_hash(read: Read[str]) -> Complaints:
             Place(read.file, other[0]),
             f"hash={other[1][:12]}…",
             f"{first[1][:12]}…, as the same file states",
-            cause="the hashes of two accuracy logs, one behind the other",
+            cause="the hashes of two accuracy logs, or of one before and after it was cut",
             fix="keep the hash of the accuracy log that is published",
             other=Place(read.file, first[0]),
         )

@@ -116,7 +116,7 @@ def verify_products(view: CellView) -> Complaints:
     performance = view.files.results / "performance"
     for path, samples in view.once(_read_samples).items():
         for found, wanted in samples.denied:
-            cause = "samples whose watts alone were edited"
+            cause = "samples whose watts were edited, or scaled otherwise than their amperes"
             yield Complaint(Place(f"{performance.shown}/{path}"), found, wanted, cause=cause)
 
 

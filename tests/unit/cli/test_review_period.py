@@ -32,10 +32,24 @@ def test_objections_name_what_contradicts_itself_and_what_breaks_a_rule(
     assert "1 draft" in out
     draft = (tmp_path / "drafts/Acme.md").read_text()
     assert "Tags: `by Other`, `against Acme`" in draft
-    assert "## User.conf was written last by a compliance run" in draft
+    assert "## user.conf does not say what ran" in draft
     assert "user.conf:1" in draft
     assert "open/Acme/src/llama3.1-8b" in draft
-    assert "submission rules: source code" in draft
+    assert "## A rule is not kept (the code is more than a document)" in draft
+    assert "(`submitter.code`): no code, documents only in" in draft
+    assert "Rule: submission rules: source code. " in draft
+
+
+def test_nobody_is_blamed_for_what_no_rule_but_ours_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "tree"
+    open_cell(root, "llama3.1-8b", "Server", TOKENS)
+    for folder in list(root.rglob("Server")):
+        folder.rename(folder.with_name("server"))
+    assert "files.scenario-name" in reconcile("check", str(root), "--json")[1]
+    assert "scenario-name" not in reconcile("objections", str(root))[1]
 
 
 def test_nobody_objects_to_their_own_results(contradicted: Path, reconcile: Reconcile) -> None:

@@ -55,15 +55,15 @@ def test_the_reports_of_verify_tree(tree: Path, tmp_path: Path, capsys: pytest.C
     out = [f"--csv={tmp_path / 'f.csv'}", f"--objections={tmp_path / 'o'}", f"--html={tmp_path / 'f.html'}"]
     assert main(["verify-tree", str(tree), *out, "--sort", "severity"]) == 2
     shown = capsys.readouterr().out
-    assert "error user.conf was written last by a compliance run: 1 submitter, 1 cell, 1 finding" in shown
+    assert "error user.conf does not say what ran: 1 submitter, 1 cell, 1 finding" in shown
     assert "settled by: the user.conf that the published run was started with" in shown
     assert "0.92 of the published target" in shown
     rows = list(csv.DictReader((tmp_path / "f.csv").read_text().splitlines()))
     assert rows[0]["rule"] == "user-conf.contradicts"
     assert rows[0]["line"] == "1"
-    assert rows[0]["cause_id"] == "conf-of-audit-run"
+    assert rows[0]["cause_id"] == "conf-of-another-run"
     objection = (tmp_path / "o/Acme.md").read_text()
-    assert "## User.conf was written last by a compliance run" in objection
+    assert "## user.conf does not say what ran" in objection
     assert "target\\_qps 46" in objection
     assert "It would be settled by the user.conf" in objection
     page = (tmp_path / "f.html").read_text()

@@ -60,7 +60,10 @@ def accuracy(text: str = "", log_lines: tuple[Line, ...] | None = (), answers: b
         pytest.param(((MODE, "SubmissionRun"),), [], id="both modes"),
         pytest.param(
             (("a", 1), (MODE, "PerformanceOnly")),
-            ["3: PerformanceOnly; wanted AccuracyOnly; because: the log of a performance run was copied here"],
+            [
+                "3: PerformanceOnly; wanted AccuracyOnly; "
+                "because: the log of a performance run is in the folder of the accuracy run"
+            ],
             id="performance",
         ),
         pytest.param(((MODE, "FindPeak"),), ["2: FindPeak; wanted AccuracyOnly"], id="another"),
@@ -126,7 +129,7 @@ def test_every_sample_is_answered(
     place = f"./accuracy/{DETAIL}"
     for exempt, severity in (((), ""), (("accuracy",), "warning ")):
         found = say(check_samples(small_cell(tmp_path, files, benchmark=asked, exempt=exempt)))
-        assert found == ([f"{severity}{place}{said}"] if said else [])
+        assert found == ([f"{severity}{place}{said}; mechanism: short-accuracy"] if said else [])
     assert not list(check_samples(small_cell(tmp_path, files, benchmark=None)))
 
 
@@ -186,7 +189,7 @@ def test_one_number_that_is_a_scalar_of_numpy_is_told(tmp_path: Path) -> None:
 def test_accuracy_txt_has_the_hash_of_the_log(tmp_path: Path) -> None:
     files = accuracy("accuracy=70%\n")
     said = "no line hash=…; wanted the SHA-256 of the whole accuracy log"
-    cause = "because: the accuracy log was not put through the truncation script"
+    cause = "because: the accuracy log was perhaps not put through the truncation script; mechanism: no-hash"
     assert say(check_hash_line(small_cell(tmp_path / "a", files))) == [f"./accuracy/accuracy.txt: {said}; {cause}"]
     assert not list(check_hash_line(small_cell(tmp_path / "a", files, exempt=("accuracy",))))
     assert not list(check_hash_line(small_cell(tmp_path / "b", accuracy(f"hash={DIGEST}\n"))))
@@ -235,7 +238,7 @@ HASHES = {
         CUT,
         "./accuracy/accuracy.txt:1: the hash of the truncated log; wanted that of the whole log; "
         "beside ./accuracy/mlperf_log_accuracy.json; "
-        "because: the truncation script ran a second time, after the hash line was lost",
+        "because: the hash was taken after the log was truncated, as by a second truncation",
     ),
     "that is none of a truncated log": (
         "hash=cafe",
@@ -320,11 +323,12 @@ COPIED_LOG = (
 )
 COPIED_HASH = (
     f"{PLACE}{TEXT}:2: hash={DIGEST[:12]}…, that of the accuracy run; wanted the hash of TEST01's own log; "
-    f"beside ./accuracy/{TEXT}:1; because: accuracy.txt was copied from the accuracy run"
+    f"beside ./accuracy/{TEXT}:1; because: accuracy.txt, or its hash, is of the accuracy run"
 )
 TAKEN = (
     f"./accuracy/{TEXT}:1: hash={OWN[:12]}…, that of TEST01's log; wanted the hash of the accuracy run's own log; "
-    f"beside {PLACE}{LOG}; because: the accuracy was taken from the run of TEST01; mechanism: accuracy-of-another-run"
+    f"beside {PLACE}{LOG}; because: accuracy.txt, or its hash, is of the run of TEST01; "
+    "mechanism: accuracy-of-another-run"
 )
 TWO_RUNS: dict[str, tuple[tuple[str, bytes | None], tuple[str, bytes | None], list[str]]] = {
     "of their own": ((f"hash={DIGEST}", CUT), (f"\nhash={OTHER}", b"[ 3 ]"), []),

@@ -52,6 +52,6 @@ def test_the_hash_of_a_tests_own_log_is_not_that_of_the_accuracy_run(tree: Path)
     assert (said.found, said.wanted, said.cause, said.mechanism) == (
         f"hash={digest[:12]}…, that of TEST01's log",
         "the hash of the accuracy run's own log",
-        "the accuracy was taken from the run of TEST01",
+        "accuracy.txt, or its hash, is of the run of TEST01",
         "accuracy-of-another-run",
     )

@@ -187,7 +187,7 @@ def test_the_settings_of_an_audit_took_part_in_its_run(tmp_path: Path) -> None:
     plain = cell(tmp_path / "a", files)
     assert say(check_audit_present(plain)) == [
         f"./TEST04/{RUN}/{DETAIL}: LoadGen found no audit.config; wanted a run with the audit.config of TEST04; "
-        "because: the performance run's log was copied here, or audit.config was in another folder; "
+        "because: the log of another run, or an audit.config in another folder; "
         "to mend: repeat TEST04"
     ]
     assert [run.name for run in list_compliance_runs(plain)] == ["TEST04"]

@@ -56,8 +56,7 @@ def test_copied_log_is_told_of_the_later_cell_with_both_places(other: Facts, fou
     assert (told.complaint.found, told.complaint.wanted) == (found, "a log of its own")
     assert (told.complaint.place, told.complaint.other) == (Place("second.log"), Place("first.log"))
     assert told.severity is Severity.ERROR
-    ours = other.submitter == "Acme"
-    assert told.complaint.cause == ("copied from another cell" if ours else "one of the two is a copy")
+    assert told.complaint.cause == "one run that is published twice, or a log that was copied"
 
 
 def test_official_name_tells_variants_where_the_folder_has_another() -> None:
@@ -79,7 +78,7 @@ def test_edited_copy_has_other_bytes_and_the_marks_of_another_run() -> None:
     )
     marks = {("Acme", OWN, "performance"): ("m", "n"), ("Acme", two.cell, "accuracy"): ("o", "n")}
     (told,) = verify_edited_copies([one, two], {}, marks)
-    assert (told.cell, told.complaint.cause) == (two.cell, "a copy that was edited")
+    assert (told.cell, told.complaint.cause) == (two.cell, "one run's log twice, of which one was changed")
     assert told.complaint.found == f"the accuracy log of {OWN} (performance)"
     same = configured(two.cell, digests=(("accuracy", "a"),))  # told as a copy already
     assert not list(verify_edited_copies([one, same], {}, marks))
@@ -87,7 +86,7 @@ def test_edited_copy_has_other_bytes_and_the_marks_of_another_run() -> None:
 
 
 OWN = "closed/box/bert-99/Server"
-ELSEWHERE = "the setting of {}, whose log has this target"
+ELSEWHERE = "the target that the log of {} has"
 
 
 def configured(cell: str = OWN, target: float | None = None, conf: float | None = None, **told: object) -> Facts:

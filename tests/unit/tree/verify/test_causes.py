@@ -71,6 +71,33 @@ def test_errors_and_warnings_have_a_cause_that_says_what_would_settle_them() -> 
             assert find_cause(item).id in named, rule.id
 
 
+def test_what_is_no_more_than_a_note_is_asked() -> None:
+    notes = [rule for rule in ALL_RULES if rule.severity is Severity.NOTE]
+    asked = [find_cause(TreeFinding(rule, "Acme", "closed", Complaint(Place("f"), "a", "b"))).title for rule in notes]
+    of_errors = ("conf-detail", "two-divisions", "uncounted-errors")
+    asked += [find_cause(finding("placement.copied", "closed", mechanism=mechanism)).title for mechanism in of_errors]
+    assert [title for title in asked if not title.endswith("?")] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "mechanism", "told"),
+    [
+        ("compliance.passes", "", "and its own logs say that it failed"),
+        ("compliance.passes", "missing-verdict", "pass, and its verification does not say so"),
+        ("compliance.counts", "", "does not state what the published runs have"),
+        ("compliance.counts", "contradicted-verdict", "the figures above the verdict say that it failed"),
+        ("log.consistency", "", "a log contradicts itself"),
+        ("log.consistency", "audited-run", "has settings of a compliance test, or of an audit.config"),
+        ("log.consistency", "small-library", "more samples than its library says that it has"),
+        ("runs.revision", "", "one commit of LoadGen is told in two ways"),
+        ("user-conf.contradicts", "", "user.conf does not say what ran"),
+        ("user-conf.contradicts", "conf-of-accuracy-run", "user.conf has the setting of the accuracy run"),
+    ],
+)
+def test_a_heading_says_no_more_than_its_evidence(rule: str, mechanism: str, told: str) -> None:
+    assert told in find_cause(finding(rule, "closed", mechanism=mechanism)).title
+
+
 def without(name: str) -> Callable[[Path], None]:
     return lambda root: (root / CELL / name).unlink()
 

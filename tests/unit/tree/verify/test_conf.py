@@ -59,7 +59,7 @@ MEND = "to mend: publish the user.conf of the run itself"
             (QPS, 99.6),
             "*.Server.target_qps = 100",
             "note ./user.conf:1: target_qps 100 (*.Server.target_qps = 100); wanted 99.6, which LoadGen logged; "
-            f"beside {LOG}:2; because: perhaps written with fewer digits; {MEND}; mechanism: conf-of-another-run",
+            f"beside {LOG}:2; because: perhaps written with fewer digits; {MEND}; mechanism: conf-detail",
         ),
         (
             "Server",
@@ -67,7 +67,7 @@ MEND = "to mend: publish the user.conf of the run itself"
             "*.Server.target_qps = 96",
             "./user.conf:1: target_qps 96 (*.Server.target_qps = 96); wanted 100, which LoadGen logged; "
             f"beside {LOG}:2; because: 0.96 of the published target, as audit runs are often started; {MEND}; "
-            "mechanism: conf-of-audit-run",
+            "mechanism: conf-of-another-run",
         ),
         (
             "SingleStream",
@@ -81,7 +81,7 @@ MEND = "to mend: publish the user.conf of the run itself"
             ("effective_max_async_queries", 1),
             "*.*.max_async_queries = 0",
             "note ./user.conf:1: max_async_queries 0 (*.*.max_async_queries = 0); wanted 1, which LoadGen logged; "
-            f"beside {LOG}:2; {MEND}; mechanism: conf-of-another-run",
+            f"beside {LOG}:2; {MEND}; mechanism: conf-detail",
         ),
         ("Server", (QPS, 100), "resnet.Server.target_qps = 100\nresnet50.Server.target_qps = 100", ""),
         ("Server", ("effective_min_duration_ms", 5), "bert.Server.target_qps = 7\nresnet50.*.min_duration = 5", ""),
@@ -231,7 +231,7 @@ def test_values_are_read_in_the_units_of_specs() -> None:
 
 
 BUILT_IN = "which LoadGen logged; its built-in configuration has"
-BY_CODE = "because: set in the code of the SUT, or by another file"
+BY_CODE = "because: set in the code of the SUT or by another file, or LoadGen was given another model's name"
 DEFAULTS = rules(values={"model_key": "resnet50", "target_qps": 1, "min_duration": "600000", "min_query_count": True})
 
 
@@ -347,7 +347,7 @@ def test_a_file_that_loadgen_refuses_is_told_once_and_lines_without_effect_each(
 def test_seeds_of_a_copied_mlperf_conf_are_those_of_the_log(tmp_path: Path) -> None:
     first, second = list(load_ruleset("v6.1").seeds())[:2]
     logs = ran("Offline", (f"effective_{first}", 5), (f"effective_{second}", 6))
-    cause = "because: a copy of mlperf.conf from another round"
+    cause = "because: a copy of mlperf.conf with seeds of no round"
     logged = "which LoadGen logged; beside"
     for name, conf, said in (
         (
@@ -365,6 +365,9 @@ def test_seeds_of_a_copied_mlperf_conf_are_those_of_the_log(tmp_path: Path) -> N
     ):
         found = tell(verify_old_seeds, tmp_path / name, {**logs, "mlperf.conf": conf})
         assert found == [f"./mlperf.conf:{line}; {cause}" for line in said]
+    known = load_ruleset("v4.1").seeds()[first]
+    (named,) = tell(verify_old_seeds, tmp_path / "h", {**logs, "mlperf.conf": f"*.*.{first} = {known}\n"})
+    assert f"wanted 5, {logged} {LOG}:2; because: a copy of mlperf.conf from v4.1" in named
     unlogged = {**ran("Offline"), "mlperf.conf": f"*.*.{first} = 7\n"}
     alone = {"mlperf.conf": f"*.*.{first} = 7\n"}
     for name, files in (("e", unlogged), ("f", alone), ("g", logs)):

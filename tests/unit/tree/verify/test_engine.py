@@ -55,7 +55,10 @@ def test_an_edited_copy_is_known_by_its_latencies(tmp_path: Path) -> None:
     small_cell(tmp_path, {f"{RUN}/{DETAIL}": log(*first, *latencies)}, scenario="Server")
     small_cell(tmp_path, {f"{RUN}/{DETAIL}": log(*second, *latencies)}, scenario="Offline")
     (found,) = [item for item in verify_tree(tmp_path).findings if item.rule.id == "placement.copied"]
-    assert (found.cell, found.complaint.cause) == ("closed/sys1/resnet/Server", "a copy that was edited")
+    assert (found.cell, found.complaint.cause) == (
+        "closed/sys1/resnet/Server",
+        "one run's log twice, of which one was changed",
+    )
 
 
 def test_runs_at_one_time_and_builds_and_revisions_are_compared(tmp_path: Path) -> None:
@@ -108,7 +111,7 @@ def test_a_wrong_user_conf_is_explained_by_another_cell(tmp_path: Path) -> None:
     (second / DETAIL).write_text(log(*other).replace('"Offline"', '"Server"'))
     found = [item.complaint for item in verify_tree(tmp_path).findings if item.rule.id == "user-conf.contradicts"]
     assert [(it.cause, it.mechanism) for it in found] == [
-        ("the setting of closed/sys2/resnet/Server, whose log has this target", "conf-of-other-cell")
+        ("the target that the log of closed/sys2/resnet/Server has", "conf-of-other-cell")
     ]
 
 

@@ -114,7 +114,7 @@ def test_an_accuracy_taken_from_a_compliance_run_is_named(tree: Path) -> None:
     write(cell / "TEST01/accuracy/accuracy.txt", "")
     write(cell / "accuracy/accuracy.txt", f"accuracy=76.4%\n\nhash={hashlib.sha256(log).hexdigest()}\n")
     (finding,) = found(tree, "accuracy.hash")
-    assert finding.complaint.cause == "the accuracy was taken from the run of TEST01"
+    assert finding.complaint.cause == "accuracy.txt, or its hash, is of the run of TEST01"
 
 
 @pytest.mark.parametrize(

@@ -240,9 +240,10 @@ def test_a_compliance_log_is_of_its_test(tmp_path: Path) -> None:
     ]
     assert tell(verify_tests, tmp_path / "d", TEST04=(SINGLE, AUDITED, SAME)) == [f"TEST04:1: {scenario}"]
     unaudited = "no audit.config took part; wanted a run of TEST04"
-    assert tell(verify_tests, tmp_path / "e", TEST04=(OFFLINE, (SAME[0], False))) == [
-        f"TEST04: {unaudited}; because: the performance run's log is in the test's folder"
-    ]
+    for name, lines in (("e", (OFFLINE,)), ("i", (OFFLINE, (SAME[0], False)))):
+        assert tell(verify_tests, tmp_path / name, TEST04=lines) == [
+            f"TEST04: {unaudited}; because: a run without the test's audit.config, or the log of another run"
+        ]
     assert tell(verify_tests, tmp_path / "by code", TEST04=(OFFLINE, SAME)) == []  # as the tests' own README suggests
     other = "wanted the settings of TEST04; because: the log of another test"
     for name, mark, said in (("f", (("a", 1),), ": {} nothing"), ("g", ((SAME[0], False),), ":3: {} false")):
@@ -299,7 +300,7 @@ def test_the_measurements_of_older_trees_are_named_for_their_scenario(
     }
     place = f"closed/Acme/measurements/sys1/resnet/Offline/{name}"
     found = tell_all(verify_measurements(small_cell(tmp_path / "a", files, layout=LEGACY)))
-    assert found == ([f"{place}: {said}; wanted one for Offline; because: copied from another cell"] if said else [])
+    assert found == ([f"{place}: {said}; wanted one for Offline; because: the file of another cell"] if said else [])
     assert not list(verify_measurements(small_cell(tmp_path / "b", {**files, "measurements.json": "{}"})))
     assert not list(verify_measurements(small_cell(tmp_path / "c", {}, layout=LEGACY)))
     named = {"/measurements/sys1/resnet/Offline/sys1_Server.json": "{}"}

@@ -94,5 +94,5 @@ def test_rule_of_revisions_by_its_id() -> None:
     assert (REVISION.id, REVISION.sources) == ("runs.revision", ("LoadGen", "ours"))
     found = list(verify_revisions([state("a"), state("b"), state("c", "5.0")]))
     assert [(told.rule, told.submitter, told.complaint.cause) for told in found] == [
-        (REVISION, "Acme", "an edited log")
+        (REVISION, "Acme", "a log that was edited, or a LoadGen whose files or history were")
     ]

@@ -89,7 +89,7 @@ def lasting(seconds: str, met: object = True, least: object = 600_000) -> tuple[
 def test_a_minimum_duration_that_was_met_has_passed(tmp_path: Path, lines: tuple[Line, ...], lasted: str) -> None:
     said = (
         f"1: a minimum duration of 600 s that was met; wanted {lasted} s between power_begin and power_end; "
-        "beside NAME:4; because: a log that was edited, or put together from two"
+        "beside NAME:4; because: a log that was edited, put together from two, or written by a LoadGen that was changed"
     )
     for name in FOLDERS:
         found = tell(verify_duration, cell(tmp_path / name, **{name: lines}))
@@ -165,7 +165,7 @@ CONDITIONS = ("result_perf_constraints_met", "result_min_duration_met", "result_
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_valid_run_has_met_its_conditions(tmp_path: Path, condition: str) -> None:
     met = [(key, key != condition) for key in CONDITIONS]
-    said = f"{condition} false in the same log; beside TEST01:{CONDITIONS.index(condition) + 1}; because: an edited log"
+    said = f"{condition} false in the same log; beside TEST01:{CONDITIONS.index(condition) + 1}; {EDITED}"
     found = tell(verify_validity, cell(tmp_path / "a", TEST01=(*met, VALID)))
     assert found == [f"TEST01:5: VALID; wanted {said}"]
     for number, lines in enumerate(
@@ -186,7 +186,7 @@ def test_the_first_condition_that_is_not_met_is_named(tmp_path: Path) -> None:
     assert found.startswith("performance:5: VALID; wanted result_perf_constraints_met false in the same log; beside")
 
 
-EDITED = "because: a log that was edited, or put together from two"
+EDITED = "because: a log that was edited, put together from two, or written by a LoadGen that was changed"
 
 
 PERFORMANCE: Line = ("effective_test_mode", "PerformanceOnly")
@@ -227,12 +227,12 @@ def test_what_denies_a_verdict_is_named_at_its_line(tmp_path: Path) -> None:
 def test_a_performance_run_is_not_issued_as_a_test_asks(tmp_path: Path) -> None:
     lines: tuple[Line, ...] = (("a", 1), ("effective_performance_issue_same", True))
     said = "performance_issue_same True; wanted 0, as in every performance run that is not a compliance test"
-    cause = "because: the run of a compliance test, or settings of the SUT's own"
+    cause = "because: the run of a compliance test, or settings of the SUT's own; mechanism: audited-run"
     for name, expected in (("performance", [f"performance:2: {said}; {cause}"]), ("TEST04", []), ("accuracy", [])):
         assert tell(verify_consistency, cell(tmp_path / name, **{name: lines})) == expected
     audit: Line = ("warning", "Found Audit Config file (audit.config). Overriding TestSettings from it.")
     (audited,) = tell(verify_consistency, cell(tmp_path / "audited", performance=(*lines, audit)))
-    assert audited == f"performance:2: {said}; {cause}; mechanism: audited-run"
+    assert audited == f"performance:2: {said}; {cause}"
 
 
 def test_a_count_beyond_the_library_is_asked_about(tmp_path: Path) -> None:

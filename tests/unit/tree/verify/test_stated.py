@@ -192,7 +192,7 @@ OURS = {
     "TEST08": ["answers in the accuracy run: 9", "num_matched = 9", "not in the accuracy run: 0", "differing: 0"],
     "TEST09": ["mean tokens: 100", "shortest and longest: 1 and 900", "bounds: 50 to 200"],
 }
-EDITED = "because: an edited verdict"
+EDITED = "because: a verdict that was edited, or the output of two verifications in one file"
 
 
 def tell(root: Path, test: str, lines: Iterable[str], division: str = "open", **options: object) -> list[str]:

@@ -66,7 +66,7 @@ def tell(
 def test_scores_are_those_of_the_runs_that_are_published(tmp_path: Path, line: str, said: str) -> None:
     files = {f"{RUN}/{DETAIL}": run_of(100), f"TEST04/{RUN}/{DETAIL}": run_of(200)}
     found = tell(verify_scores, tmp_path, {**files, f"TEST04/{SPEED}": f"Verifying\n{line}\nTEST PASS\n"})
-    mend = "because: the verdict is of another run, repeated since; "
+    mend = "because: the verdict is of another run than the one published; "
     mend += "to mend: run the verification of TEST04 again on the published logs"
     text = f"./TEST04/{SPEED}:2: {said.format(f'{RUN}/{DETAIL}')}; {mend}"
     assert [each.replace("1.5e+3", "1500").replace("1.5E+3", "1500") for each in found] == ([text] if said else [])
@@ -103,7 +103,10 @@ def test_streams_state_their_score_also_as_a_rate(tmp_path: Path, scenario: str,
 
 PASS = "TEST PASS\n"
 COUNT, LIBRARY = "effective_accuracy_sample_count", "qsl_reported_total_count"
-MISMATCHES = "wanted no mismatch; because: an edited verdict"
+MISMATCHES = (
+    "wanted no mismatch; because: a verdict that was edited, or the output of two verifications in one file; "
+    "mechanism: contradicted-verdict"
+)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +224,7 @@ def test_a_pass_has_its_figures(tmp_path: Path, test: str, file: str, text: str,
 )
 def test_a_score_is_over_the_samples_of_its_run(tmp_path: Path, text: str, line: int, scored: int) -> None:
     said = f"./accuracy/{TEXT}:{line}: a score over {scored} samples; wanted 100, the samples of the accuracy run; "
-    said += f"beside ./accuracy/{DETAIL}:2; because: accuracy.txt is of another run"
+    said += f"beside ./accuracy/{DETAIL}:2; because: accuracy.txt is of another run, or of a part of this one"
     files = {**answered(), f"accuracy/{TEXT}": text}
     assert tell(verify_scored_samples, tmp_path / "a", files) == ([said] if line else [])
     assert not tell(verify_scored_samples, tmp_path / "b", {f"accuracy/{TEXT}": text})
@@ -255,7 +258,7 @@ def test_one_log_has_one_hash(tmp_path: Path, text: str, lines: tuple[int, int] 
         found = tell(verify_one_hash, tmp_path / folder, {f"{folder}/{TEXT}": text})
         assert found == [
             f"{place}:{second}: hash={OTHER[:12]}…; wanted {ONE[:12]}…, as the same file states; "
-            f"beside {place}:{first}; because: the hashes of two accuracy logs, one behind the other; "
+            f"beside {place}:{first}; because: the hashes of two accuracy logs, or of one before and after it was cut; "
             "to mend: keep the hash of the accuracy log that is published"
             for second, first in ([lines] if lines else [])
         ]

@@ -227,7 +227,7 @@ def test_watts_stand_behind_the_time(line: str, watts: list[float]) -> None:
 def test_products_are_told_of_each_file_of_a_session(tmp_path: Path) -> None:
     lie = sample((5, 5, 2, 1))
     found = "0.5 times what volts, amperes and power factor give; wanted their product"
-    cause = "because: samples whose watts alone were edited"
+    cause = "because: samples whose watts were edited, or scaled otherwise than their amperes"
     files: dict[str, Any] = {SERVER: "{}", TESTING: lie, RANGING: lie}
     both = [f"./{file}: {found}; {cause}" for file in (RANGING, TESTING)]
     assert say(verify_products(small_cell(tmp_path / "a", files))) == both

@@ -21,7 +21,9 @@ from reconciler.tree.verify.runs import RUN_CONTRADICTIONS
 from reconciler.tree.verify.stated import STATED_RULES
 from reconciler.tree.verify.summary import SUMMARY_RULES
 from reconciler.tree.verify.systems import MEASUREMENTS_CONTRADICTIONS
+from reconciler.tree.verify.test_settings import TEST_SETTINGS_RULES
 from reconciler.tree.verify.traces import TRACE_RULES
+from reconciler.tree.verify.verdict_words import VERDICT_WORD_RULES
 from reconciler.tree.verify.verdicts import VERDICT_RULES
 from reconciler.tree.verify.watts import WATTS_CONTRADICTIONS
 
@@ -37,6 +39,8 @@ VERIFY_TABLES = (
     WATTS_CONTRADICTIONS,
     VERDICT_RULES,
     STATED_RULES,
+    VERDICT_WORD_RULES,
+    TEST_SETTINGS_RULES,
     ANSWER_RULES,
     TRACE_RULES,
 )

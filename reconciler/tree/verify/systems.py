@@ -17,7 +17,8 @@ from reconciler.tree.reading.view import CellView
 
 REPEATED = Rule("files.repeated", "which of two values of one name holds?", (OURS,), Severity.NOTE)
 # "8xH100", and "H100-80GBx8"; what follows a small letter may be a kind of machine ("gx3").
-_COUNT = re.compile(r"(?:^|[-_ (])(\d{1,3})x ?(?=[A-Z])|(?<=[A-Z0-9)])x(\d{1,3})(?=[-_ ]|$)", re.ASCII)
+_COUNT = re.compile(r"(?:^|[-_ (])(\d{1,3})x ?(?=[A-Z])|(?<=[A-Z0-9)])x(\d{1,3})(?=[-_ )]|$)", re.ASCII)
+_NAMED = ("system_name", "accelerator_model_name")
 
 
 def verify_described(view: SystemView) -> Complaints:
@@ -30,21 +31,25 @@ def verify_names(view: SystemView) -> Complaints:
 
 
 def verify_accelerators(view: SystemView) -> Complaints:
-    """ "8x" in the name of a folder, against the number that the description states."""
+    """ "8x" in the name of a folder, or in one that the description gives, against the number that it states."""
     stated = view.system.whole("accelerators_per_node")
     nodes = view.system.whole("number_of_nodes")
-    if stated is None or nodes is None:
+    document = view.system.read.value
+    if stated is None or nodes is None or document is None:
         return
-    named = {int(before or behind) for before, behind in _COUNT.findall(view.system.name)}
     fitting = {stated, stated * nodes, view.system.whole("host_processors_per_node"), nodes}
-    if named and not named & fitting:
-        amount = " or ".join(map(str, sorted(named)))
-        yield Complaint(
-            Place(view.system.read.file, view.system.line("accelerators_per_node")),
-            f"{stated} accelerators per node, {nodes} nodes",
-            f"{amount}, as the system's name says",
-            cause="a description copied from another system, or a name that counts what was not used",
-        )
+    names = {"the system's name": view.system.name} | {name: str(document.get(name)) for name in _NAMED}
+    for whose, text in names.items():
+        named = {int(before or behind) for before, behind in _COUNT.findall(text)}
+        if named and not named & fitting:
+            amount = " or ".join(map(str, sorted(named)))
+            yield Complaint(
+                Place(view.system.read.file, view.system.line("accelerators_per_node")),
+                f"{stated} accelerators per node, {nodes} nodes",
+                f"{amount}, as {whose} says",
+                cause="a description copied from another system, or a name that counts what was not used",
+            )
+            return
 
 
 def verify_category(view: BenchmarkView) -> Complaints:

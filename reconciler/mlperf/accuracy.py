@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from reconciler.mlperf.accuracy_beside import agree, find_denied, last_digit
 from reconciler.mlperf.rules.values import Bar
 
 _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
@@ -68,16 +69,6 @@ _MOST: Mapping[str, Decimal] = {**dict.fromkeys(_PERCENT, Decimal(100)), "DICE":
 WHOLE_SET = frozenset({"GEN_LEN", "TOKENS_PER_SAMPLE"})
 # What the scorers of image classification say beside their accuracy in percent.
 _COUNTED = re.compile(r"accuracy=(?P<value>[\d.]+)%, good=(?P<good>\d+), total=(?P<total>\d+)", re.ASCII)
-
-# What stands beside the metric and says the same: COCO's table, and the counts that tokens per sample are of. All 164
-# published scores of retinanet and 536 with such counts agree with them.
-_COCO = re.compile(
-    r"\s*Average Precision\s+\(AP\) @\[ IoU=0\.50:0\.95 \| area=\s*all \|[^]]*+\] = (\d\.\d{1,9})$", re.ASCII
-)
-_TOTALS = {
-    name: re.compile(rf"'{name}':\s(?:np\.\w+\()?(\d{{1,18}})(?![\d.])", re.ASCII)
-    for name in ("gen_num", "gen_tok_len")
-}
 
 
 class Measured(Struct, frozen=True):
@@ -178,42 +169,17 @@ def find_impossible(text: str, report: AccuracyReport, samples: int = 0) -> Iter
         for item in values:
             if most is not None and item.value > most:
                 yield Impossible(report.file, item.line, f"{metric} {item.value}", f" is more than {most}")
-            if not _agree(item.value, values[0].value):
+            if not agree(item.value, values[0].value):
                 other = f", and line {values[0].line} states {values[0].value}"
                 yield Impossible(report.file, item.line, f"{metric} {item.value}", other)
     lines = _lines(text)
-    yield from _find_denied(report, lines)
+    values = {metric: [(item.value, item.line) for item in items] for metric, items in report.metrics.items()}
+    for metric, value, number, why in find_denied(values, lines):
+        yield Impossible(report.file, number, f"{metric} {value}", f", and {why}")
     for number, line in enumerate(lines, start=1):
         if found := _COUNTED.match(line):
             for why in _find_miscounted(found, samples):
                 yield Impossible(report.file, number, f"accuracy={found['value']}%", f": {why}")
-
-
-def _find_denied(report: AccuracyReport, lines: list[str]) -> Iterator[Impossible]:
-    averages = (
-        [Decimal(found[1]).scaleb(2) for line in lines if (found := _COCO.match(line))]
-        if "mAP" in report.metrics
-        else []
-    )
-    for item in report.metrics.get("mAP", ()) if averages else ():
-        if not any(_agree(item.value, average) for average in averages):
-            yield Impossible(report.file, item.line, f"mAP {item.value}", f", and COCO's table says {averages[0]}")
-    for item in report.metrics.get("TOKENS_PER_SAMPLE", ()):
-        line = lines[item.line - 1]
-        samples, tokens = (int(found[1]) if (found := shape.search(line)) else 0 for shape in _TOTALS.values())
-        if samples and tokens and not _agree(item.value, Decimal(tokens) / samples):
-            why = f", and {tokens} tokens of {samples} samples are {Decimal(tokens) / samples:.2f}"
-            yield Impossible(report.file, item.line, f"TOKENS_PER_SAMPLE {item.value}", why)
-
-
-def _agree(one: Decimal, other: Decimal) -> bool:
-    """Whether two values may be one that was printed with more digits and with fewer."""
-    return one == other or abs(one - other) < max(_last_digit(one), _last_digit(other))
-
-
-def _last_digit(value: Decimal) -> Decimal:
-    """What one of its last digit is."""
-    return Decimal(1).scaleb(int(value.as_tuple().exponent))
 
 
 def _find_miscounted(found: re.Match[str], samples: int) -> Iterator[str]:
@@ -221,7 +187,7 @@ def _find_miscounted(found: re.Match[str], samples: int) -> Iterator[str]:
     shown = Decimal(found["value"].rstrip(".") or 0) if found["value"].count(".") <= 1 else Decimal(-1)
     if total <= 0 or good > total:
         yield f"{good} of {total} cannot be"
-    elif abs(shown - Decimal(100) * good / total) > _last_digit(shown):
+    elif abs(shown - Decimal(100) * good / total) > last_digit(shown):
         yield f"{good} of {total} are {Decimal(100) * good / total:.3f}%"
     if samples and total != samples:
         yield f"it counts {total} samples, and the run answered {samples}"

@@ -42,6 +42,7 @@ _DIGITS = 20
 _SCORED = {
     "queries=": re.compile(r"\bqueries=(\d+)", re.ASCII),
     "'gen_num': ": re.compile(r"'gen_num': (\d+)", re.ASCII),
+    "'num-samples': ": re.compile(r"'num-samples': (\d+)", re.ASCII),
     "total=": re.compile(r"\btotal=(\d+)", re.ASCII),
 }
 

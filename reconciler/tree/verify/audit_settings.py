@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reconciler.mlperf.compliance.judging import find_test
 from reconciler.quantities import is_whole
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Rule, Severity
@@ -17,9 +18,12 @@ _JUDGED = (
 
 
 def verify_test_settings(view: CellView) -> Complaints:
-    """Only the closed division is held to them. A log without any audit.config is of no test, which is told already."""
+    """Only the closed division is held to them. A log without the mark of its test is of another run, which is told
+    already."""
     for test, run in view.test_views.items() if view.division == "closed" else ():
-        settings = view.audit_settings(test) if run.log.audit is not None else {}
+        mark = find_test(test).mark
+        own = run.log.audit is not None and (not mark or read_value(run.log, f"effective_{mark}"))
+        settings = view.audit_settings(test) if own else {}
         for name in _JUDGED:
             key = f"effective_{name}"
             logged, wanted = read_value(run.log, key), settings.get(name)
@@ -37,7 +41,12 @@ def verify_test_settings(view: CellView) -> Complaints:
 
 TEST_SETTINGS_RULES = (
     (
-        Rule("compliance.settings", "another audit.config than the round's", ("audit.config", OURS), Severity.WARNING),
+        Rule(
+            "compliance.settings",
+            "another audit.config than the round's",
+            ("compliance scripts", OURS),
+            Severity.WARNING,
+        ),
         verify_test_settings,
     ),
 )

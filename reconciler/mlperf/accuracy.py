@@ -173,8 +173,8 @@ def find_impossible(text: str, report: AccuracyReport, samples: int = 0) -> Iter
                 other = f", and line {values[0].line} states {values[0].value}"
                 yield Impossible(report.file, item.line, f"{metric} {item.value}", other)
     lines = _lines(text)
-    values = {metric: [(item.value, item.line) for item in items] for metric, items in report.metrics.items()}
-    for metric, value, number, why in find_denied(values, lines):
+    stated = {metric: [(item.value, item.line) for item in items] for metric, items in report.metrics.items()}
+    for metric, value, number, why in find_denied(stated, lines):
         yield Impossible(report.file, number, f"{metric} {value}", f", and {why}")
     for number, line in enumerate(lines, start=1):
         if found := _COUNTED.match(line):

@@ -38,7 +38,7 @@ def list_token_keys(log: DetailLog) -> tuple[str, ...]:
     if log.get("requested_use_token_latencies") is not True:
         return ()
     rate = _RATES.get(log.scenario)
-    found = _STOPPED
+    found: tuple[str, ...] = _STOPPED
     if log.scenario != "Offline":
         found = (*found, *_MEASURED, *_FIRST, *_EACH, "result_token_throughput")
     return (*found, rate) if rate else found

@@ -39,14 +39,10 @@ def verify_test_settings(view: CellView) -> Complaints:
             break
 
 
+_SOURCES = ("compliance scripts", OURS)
 TEST_SETTINGS_RULES = (
     (
-        Rule(
-            "compliance.settings",
-            "another audit.config than the round's",
-            ("compliance scripts", OURS),
-            Severity.WARNING,
-        ),
+        Rule("compliance.settings", "another audit.config than the round's", _SOURCES, Severity.WARNING),
         verify_test_settings,
     ),
 )

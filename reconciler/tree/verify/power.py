@@ -32,7 +32,7 @@ _CLOCKS = 60.0  # seconds that the clock of LoadGen's machine may differ from th
 _DAY = 86_400  # seconds
 _FIRST, _LAST = datetime(1990, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 _LATEST = _LAST.timestamp()
-_MARK = b",Mark,"  # of a sample: the session that it is of
+_MARK = re.compile(rb",Mark,([^,\r\n]*+)")  # of a sample: the session and phase that it is of
 
 
 def verify_sessions(view: CellView) -> Complaints:
@@ -78,12 +78,12 @@ def _deny_samples(view: CellView, server: Read[ResultDocument]) -> Complaints:
     data = view.files.content(view.files.results / "performance", _SAMPLES, LOG_LIMIT)
     if not data or not isinstance(name, str):
         return
-    marked = data.count(_MARK)
-    others = marked - data.count(_MARK + f"{name}_testing".encode(errors="replace"))
+    marks, own = _MARK.findall(data), f"{name}_testing".encode(errors="replace")
+    others = len(marks) - marks.count(own)
     if others:
         yield Complaint(
             place,
-            f"{others} of {marked} samples that are marked for something else",
+            f"{others} of {len(marks)} samples that are marked for something else",
             f"samples of {name}_testing",
             cause="samples of another session or phase",
             other=find_key(server, "session_name"),

@@ -136,7 +136,9 @@ def test_conditions_are_met_only_with_both_texts_and_both_percentiles() -> None:
     for part in ("ttft", "tpot"):
         text = f"early_stopping_{part}_result"
         assert wrong(early_stopping_met=True, **{text: " * Run successful."}) == []
-        assert wrong(early_stopping_met=False, **{text: " * Run successful."}) == []  # of the other it may say otherwise
+        assert (
+            wrong(early_stopping_met=False, **{text: " * Run successful."}) == []
+        )  # of the other it may say otherwise
         assert wrong(early_stopping_met=False, **{text: " * Run unsuccessful.\n * Processed 9 queries."}) == []
         for said in ("", "Run successful.", " * Processed at least 64 queries (9)."):
             why = "LoadGen words it otherwise in Server"

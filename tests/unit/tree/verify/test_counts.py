@@ -108,7 +108,8 @@ def test_no_answer_is_to_a_sample_that_a_whole_accuracy_run_lacks(
     logs = {name: run(samples) for name, samples in libraries.items() if samples is not None}
     found = tell(tmp_path, counted(matched=4 - missing, missing=missing), logs)
     said = (
-        f"./TEST01/{TEXT}:7: 1 answers of the test to samples that the accuracy run lacks; wanted none: it answered all "
-        f"10 of the library; beside ./TEST01/{TEXT}:1; because: the verdict was made with another accuracy log"
+        f"./TEST01/{TEXT}:7: 1 answers of the test to samples that the accuracy run lacks; wanted none: it "
+        f"answered all 10 of the library; beside ./TEST01/{TEXT}:1; because: "
+        "the verdict was made with another accuracy log"
     )
     assert found == ([said] if wrong else [])

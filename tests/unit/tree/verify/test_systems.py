@@ -65,6 +65,24 @@ def test_number_in_a_name_is_that_of_accelerators_nodes_or_processors(
     assert list(verify_accelerators(view)) == ([wanted] if amount else [])
 
 
+@pytest.mark.parametrize("field", ["system_name", "accelerator_model_name"])
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("ACME box (8x H100-SXM, TensorRT)", ""),
+        ("ACME box (H100-80GBx8)", ""),
+        ("ACME box (4x H100-SXM)", "4"),
+        ("ACME box (H100-80GBx16)", "16"),
+        ("4x as fast", ""),
+        (8, ""),
+    ],
+)
+def test_number_in_a_name_of_the_description_is_one_of_them_too(field: str, text: object, amount: str) -> None:
+    view = describe("box", accelerators_per_node=8, number_of_nodes=1, host_processors_per_node=2, **{field: text})
+    found = [complaint.wanted for complaint in verify_accelerators(view)]
+    assert found == ([f"{amount}, as {field} says"] if amount else [])
+
+
 @pytest.mark.parametrize(
     ("division", "allowed", "told"), [("closed", False, True), ("closed", True, False), ("open", False, False)]
 )

@@ -10,13 +10,14 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from reconciler.mlperf.accuracy_beside import agree, find_denied, last_digit
+from reconciler.mlperf.accuracy_lines import NEWLINE, find_lines, split_lines
 from reconciler.mlperf.rules.values import Bar
 
 _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 _HASH_BEGINS = "hash="
 _HASH_IN_TEXT = re.compile(r"(?<![^\r\n])hash=([A-Za-z0-9_]++)[^\S\r\n]*+(?![^\r\n])")  # one that is a line
-_NEWLINE = re.compile(r"\r\n|\r|\n")
 _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
 # NumPy 2 writes its scalars into a printed dict as np.float64(80.2); the official checkers do not read that.
 _SCALAR = r"(?P<numpy>np\.\w+\()?" + _NUMBER
@@ -86,16 +87,6 @@ WHOLE_SET = frozenset({"GEN_LEN", "TOKENS_PER_SAMPLE"})
 # What the scorers of image classification say beside their accuracy in percent.
 _COUNTED = re.compile(r"accuracy=(?P<value>[\d.]+)%, good=(?P<good>\d+), total=(?P<total>\d+)", re.ASCII)
 
-# What stands beside the metric and says the same: COCO's table, and the counts that tokens per sample are of. All 164
-# published scores of retinanet and 536 with such counts agree with them.
-_COCO = re.compile(
-    r"\s*Average Precision\s+\(AP\) @\[ IoU=0\.50:0\.95 \| area=\s*all \|[^]]*+\] = (\d\.\d{1,9})$", re.ASCII
-)
-_TOTALS = {
-    name: re.compile(rf"'{name}':\s(?:np\.\w+\()?(\d{{1,18}})(?![\d.])", re.ASCII)
-    for name in ("gen_num", "gen_tok_len")
-}
-
 
 class Measured(Struct, frozen=True):
     """A metric as accuracy.txt states it, and the 1-based line. ``numpy``: written as a scalar of NumPy 2."""
@@ -161,7 +152,7 @@ def _list_hashes(text: str) -> list[tuple[str, int]]:
 def hash_results(text: str) -> frozenset[str]:
     """The SHA-256 of each result that a line of the file states: the scorer of qwen3-vl writes it under the name by
     which the official scripts add that of the log."""
-    return frozenset(hashlib.sha256(line.encode()).hexdigest() for line in _lines(text) if line.startswith("{"))
+    return frozenset(hashlib.sha256(line.encode()).hexdigest() for line in split_lines(text) if line.startswith("{"))
 
 
 def _list_hash_lines(text: str) -> list[tuple[str, int]]:
@@ -170,7 +161,7 @@ def _list_hash_lines(text: str) -> list[tuple[str, int]]:
     returns = "\r" in text
     while at >= 0:
         if found := _HASH_IN_TEXT.match(text, at):
-            line += len(_NEWLINE.findall(text, counted, at)) if returns else text.count("\n", counted, at)
+            line += len(NEWLINE.findall(text, counted, at)) if returns else text.count("\n", counted, at)
             stated.append((found[1], line))
             counted = at
         at = text.find(_HASH_BEGINS, at + 1)
@@ -214,40 +205,16 @@ def find_impossible(text: str, report: AccuracyReport, samples: int = 0) -> Iter
         for item in values:
             if most is not None and item.value > most:
                 yield Impossible(report.file, item.line, f"{metric} {item.value}", f" is more than {most}")
-            if not _agree(item.value, values[0].value):
+            if not agree(item.value, values[0].value):
                 other = f", and line {values[0].line} states {values[0].value}"
                 yield Impossible(report.file, item.line, f"{metric} {item.value}", other)
-    yield from _find_denied(report, text)
+    stated = {metric: [(item.value, item.line) for item in items] for metric, items in report.metrics.items()}
+    for metric, value, number, why in find_denied(stated, text):
+        yield Impossible(report.file, number, f"{metric} {value}", f", and {why}")
     for number, line in find_lines(text, "accuracy="):
         if found := _COUNTED.match(line):
             for why in _find_miscounted(found, samples):
                 yield Impossible(report.file, number, f"accuracy={found['value']}%", f": {why}")
-
-
-def _find_denied(report: AccuracyReport, text: str) -> Iterator[Impossible]:
-    table = find_lines(text, "Average Precision") if "mAP" in report.metrics else ()
-    averages = [Decimal(found[1]).scaleb(2) for _, line in table if (found := _COCO.match(line))]
-    for item in report.metrics.get("mAP", ()) if averages else ():
-        if not any(_agree(item.value, average) for average in averages):
-            yield Impossible(report.file, item.line, f"mAP {item.value}", f", and COCO's table says {averages[0]}")
-    counted = report.metrics.get("TOKENS_PER_SAMPLE", ())
-    lines = _lines(text) if counted else []
-    for item in counted:
-        line = lines[item.line - 1]
-        samples, tokens = (int(found[1]) if (found := shape.search(line)) else 0 for shape in _TOTALS.values())
-        if samples and tokens and not _agree(item.value, Decimal(tokens) / samples):
-            why = f", and {tokens} tokens of {samples} samples are {Decimal(tokens) / samples:.2f}"
-            yield Impossible(report.file, item.line, f"TOKENS_PER_SAMPLE {item.value}", why)
-
-
-def _agree(one: Decimal, other: Decimal) -> bool:
-    """Whether two values may be one that was printed with more digits and with fewer."""
-    return one == other or abs(one - other) < max(_last_digit(one), _last_digit(other))
-
-
-def _last_digit(value: Decimal) -> Decimal:
-    """What one of its last digit is."""
-    return Decimal(1).scaleb(int(value.as_tuple().exponent))
 
 
 def _find_miscounted(found: re.Match[str], samples: int) -> Iterator[str]:
@@ -255,7 +222,7 @@ def _find_miscounted(found: re.Match[str], samples: int) -> Iterator[str]:
     shown = Decimal(found["value"].rstrip(".") or 0) if found["value"].count(".") <= 1 else Decimal(-1)
     if total <= 0 or good > total:
         yield f"{good} of {total} cannot be"
-    elif abs(shown - Decimal(100) * good / total) > _last_digit(shown):
+    elif abs(shown - Decimal(100) * good / total) > last_digit(shown):
         yield f"{good} of {total} are {Decimal(100) * good / total:.3f}%"
     if samples and total != samples:
         yield f"it counts {total} samples, and the run answered {samples}"
@@ -273,31 +240,8 @@ def _within(value: Decimal, bar: Bar) -> bool:
     return (bar.least is None or value >= bar.least) and (bar.most is None or value <= bar.most)
 
 
-def _lines(text: str) -> list[str]:
-    """As Python's text mode splits them, which is how the checkers read the file; progress bars leave lone returns."""
-    return _NEWLINE.split(text) if "\r" in text else text.split("\n")
-
-
-def find_lines(text: str, *words: str) -> Iterator[tuple[int, str]]:
-    """Each line that holds one of the words, with its 1-based number. Those without are counted, and not looked at."""
-    there = [word for word in words if word in text] if len(words) > 1 else words
-    at = text.find(there[0]) if there else -1
-    if at >= 0 and (len(there) > 1 or "\r" in text):
-        lines = enumerate(_lines(text), start=1)
-        yield from ((number, line) for number, line in lines if any(word in line for word in there))
-        return
-    number, counted = 1, 0
-    while at >= 0:
-        begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-        end = len(text) if end < 0 else end
-        number += text.count("\n", counted, begin)
-        counted = begin
-        yield number, text[begin:end]
-        at = text.find(there[0], end)
-
-
 def add_hash(text: str, digest: str) -> str:
     """accuracy.txt with exactly one hash line, behind a blank line at its end; an older one is dropped."""
-    kept = [line for line in _lines(text) if not _HASH.match(line)]
+    kept = [line for line in split_lines(text) if not _HASH.match(line)]
     body = "\n".join(kept).rstrip()
     return f"{body}\n\nhash={digest}\n" if body else f"hash={digest}\n"

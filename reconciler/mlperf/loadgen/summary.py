@@ -56,6 +56,11 @@ _NUMBERS = {
     "performance_issue_same_index": "effective_performance_issue_same_index",
     "performance_sample_count": "effective_performance_sample_count",
     "Completed tokens per second": "result_completed_tokens_per_second",
+    "Tokens per second": "result_tokens_per_second",
+    "ttft_latency (ns)": "requested_server_ttft_latency",
+    "tpot_latency (ns)": "requested_server_tpot_latency",
+    "QPS w/ loadgen overhead": "result_qps_with_loadgen_overhead",
+    "QPS w/o loadgen overhead": "result_qps_without_loadgen_overhead",
     "90.0th percentile latency (ns)": "result_90.00_percentile_latency_ns",
     "Min latency (ns)": "result_min_latency_ns",
     "Max latency (ns)": "result_max_latency_ns",
@@ -81,6 +86,16 @@ _PER_QUERY = {
     **{f"{p} percentile latency (ns)": f"result_{p}_percentile_per_query_latency_ns" for p in _PERCENTILES},
 }
 _NUMBERS_OF_QUERIES = _NUMBERS | _PER_QUERY
+_STREAMS = ("SingleStream", "MultiStream")
+# What early stopping found, by the release; of runs that measure tokens a summary has more than one of a name.
+_ESTIMATES = {
+    f"* Early stopping {rank} percentile estimate": key
+    for ranks, key in (
+        (("90th", "90.0th"), "early_stopping_latency_ss"),
+        (("99th", "99.0th"), "early_stopping_latency_ms"),
+    )
+    for rank in ranks
+}
 
 
 # What rounds before v1.0 called scenarios and modes, in both logs.
@@ -203,6 +218,8 @@ def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, s
         if isinstance(logged, bool) and said != str(int(logged)):
             yield name, key
     numbers = _NUMBERS_OF_QUERIES if log.scenario == "MultiStream" else _NUMBERS
+    if log.scenario in _STREAMS and not _value(log, "requested_use_token_latencies"):
+        numbers = numbers | _ESTIMATES
     stated = summary.values
     for name, key in [(name, key) for name, key in numbers.items() if name in stated]:
         said = stated[name].value

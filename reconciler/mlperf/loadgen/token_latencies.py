@@ -23,6 +23,8 @@ _FIRST = (
     "result_first_token_max_latency_ns",
     "result_first_token_mean_latency_ns",
 )
+_STOPPED = ("early_stopping_ttft_result", "early_stopping_tpot_result")
+_RUN = (" * Run successful.", " * Run unsuccessful.")  # how LoadGen begins what it says of each of them in Server
 _EACH = ("result_time_to_output_token_min", "result_time_to_output_token_max", "result_time_to_output_token_mean")
 _MEASURED = (
     *("requested_server_ttft_latency", "requested_server_tpot_latency"),
@@ -36,7 +38,9 @@ def list_token_keys(log: DetailLog) -> tuple[str, ...]:
     if log.get("requested_use_token_latencies") is not True:
         return ()
     rate = _RATES.get(log.scenario)
-    found = () if log.scenario == "Offline" else (*_MEASURED, *_FIRST, *_EACH, "result_token_throughput")
+    found: tuple[str, ...] = _STOPPED
+    if log.scenario != "Offline":
+        found = (*found, *_MEASURED, *_FIRST, *_EACH, "result_token_throughput")
     return (*found, rate) if rate else found
 
 
@@ -114,9 +118,13 @@ def _token_bounds(log: DetailLog, key: str, rate: Decimal, each: Decimal) -> Ite
 def _token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
     """What LoadGen calls met, with its own text and its own percentiles against it."""
     met = log.line("early_stopping_met")
-    for key in ("early_stopping_ttft_result", "early_stopping_tpot_result"):
+    for key in _STOPPED:
         entry = log.line(key)
-        if entry is not None and met is not None and met.value is True and "unsuccessful" in str(entry.value).lower():
+        if entry is None or met is None or met.value is not True:
+            continue  # where the one is not met, LoadGen may leave the other's empty
+        if log.scenario == "Server" and not str(entry.value).startswith(_RUN):
+            yield Inconsistency(key, show_value(entry), "LoadGen words it otherwise in Server", entry.line)
+        if "unsuccessful" in str(entry.value).lower():
             yield Inconsistency("early_stopping_met", "true", f"{key} is {show_value(entry)}", met.line, entry.line)
     percentile = read_number(log, "effective_target_latency_percentile")
     kept = log.line("result_perf_constraints_met")

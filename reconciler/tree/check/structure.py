@@ -113,10 +113,19 @@ def _names_public_code(document: Path) -> bool:
 def check_calibration(files: SubmitterFiles) -> Complaints:
     if files.place.division == "open" or not (files.place.path / "results").is_dir():
         return
-    if not any((files.place.path / name).is_file() for name in _CALIBRATION):
+    wanted = "how the models were calibrated or quantized"
+    there = [name for name in _CALIBRATION if (files.place.path / name).is_file()]
+    if not there:
         place = Place(f"{files.place.shown}/documentation/calibration.md")
-        mild = soften(files, "calibration")
-        yield Complaint(place, "missing", "how the models were calibrated or quantized", severity=mild)
+        yield Complaint(place, "missing", wanted, severity=soften(files, "calibration"))
+    elif not any(_says_something(files.place.path / name) for name in there):
+        yield Complaint(Place(f"{files.place.shown}/{there[0]}"), "empty", wanted, severity=Severity.WARNING)
+
+
+def _says_something(document: Path) -> bool:
+    """Also one that cannot be read, which is told elsewhere."""
+    read = read_file(document, document.name, decode_text)
+    return read.value is None or bool(read.value.strip())
 
 
 def check_unused_systems(files: SubmitterFiles) -> Complaints:

@@ -13,6 +13,7 @@ from reconciler.tree.reading.values import make_finite, number
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.rule_engine import About, apply_rules
 from reconciler.tree.verify.answers import ANSWER_RULES
+from reconciler.tree.verify.audit_settings import TEST_SETTINGS_RULES
 from reconciler.tree.verify.conf import CONF_RULES
 from reconciler.tree.verify.gaps import find_log_gaps
 from reconciler.tree.verify.placement import PLACEMENT_RULES
@@ -22,6 +23,7 @@ from reconciler.tree.verify.stated import STATED_RULES
 from reconciler.tree.verify.summary import SUMMARY_RULES
 from reconciler.tree.verify.systems import MEASUREMENTS_CONTRADICTIONS
 from reconciler.tree.verify.traces import TRACE_RULES
+from reconciler.tree.verify.verdict_words import VERDICT_WORD_RULES
 from reconciler.tree.verify.verdicts import VERDICT_RULES
 from reconciler.tree.verify.watts import WATTS_CONTRADICTIONS
 
@@ -37,6 +39,8 @@ VERIFY_TABLES = (
     WATTS_CONTRADICTIONS,
     VERDICT_RULES,
     STATED_RULES,
+    VERDICT_WORD_RULES,
+    TEST_SETTINGS_RULES,
     ANSWER_RULES,
     TRACE_RULES,
 )

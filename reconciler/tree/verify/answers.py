@@ -14,8 +14,8 @@ from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import LOG_LIMIT
 from reconciler.tree.reading.values import find_at
 from reconciler.tree.reading.view import CellView, RunView
+from reconciler.tree.verify.counts import MISMATCHES, list_counts
 from reconciler.tree.verify.judging import read_answers
-from reconciler.tree.verify.verdicts import MISMATCHES, list_counts
 
 _TOTAL = "qsl_reported_total_count"
 # The first byte of an answer, or its end: of whatever type the answers are, two that begin otherwise are unequal.

@@ -24,6 +24,7 @@ from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About
 from reconciler.tree.verify.across import SAME_LOG, add_causes, verify_copied_logs, verify_edited_copies
 from reconciler.tree.verify.conf import read_conf, read_target
+from reconciler.tree.verify.hashes import StatedHash, list_stated_hashes, verify_stated_hashes
 from reconciler.tree.verify.overlaps import OVERLAP, Span, list_spans, verify_overlaps
 from reconciler.tree.verify.revisions import REVISION, Revision, list_revisions, verify_revisions
 from reconciler.tree.verify.runs import list_runs
@@ -82,6 +83,7 @@ def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress
     pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
     found += verify_copied_logs(memory.facts, memory.files, pairs)
     found += verify_edited_copies(memory.facts, memory.files, memory.fingerprints, pairs)
+    found += verify_stated_hashes(memory.hashes)
     found += [*verify_overlaps(memory.spans), *verify_sources(memory.builds), *verify_revisions(memory.revisions)]
     return TreeReport(
         root=str(path),
@@ -108,6 +110,7 @@ class _Memory(Struct):
     spans: list[Span] = field(default_factory=list)
     builds: list[LoadGenBuild] = field(default_factory=list)
     revisions: list[Revision] = field(default_factory=list)
+    hashes: list[StatedHash] = field(default_factory=list)
 
     def add(self, view: CellView) -> None:
         self.facts.append(_facts(view))
@@ -116,6 +119,7 @@ class _Memory(Struct):
         if (build := find_build(view)) is not None:
             self.builds.append(build)
         self.revisions += list_revisions(view)
+        self.hashes += list_stated_hashes(view)
         for run in view.files.runs():
             key = (view.files.submitter.submitter, str(view.cell), run.name)
             self.files[key] = f"{run.folder.shown}/{DETAIL}"

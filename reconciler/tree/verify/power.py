@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.quantities import is_whole
@@ -26,8 +27,12 @@ _SAMPLES = f"run_1/{_NAME}"  # of the analyzer, in watts
 _SAMPLED = re.compile(rb"^Time,(\d\d-\d\d-\d{4} \d\d:\d\d)[^\n]*+\n?", re.MULTILINE)
 _MINUTE = timedelta(minutes=1)
 _MOST_MINUTES = 100_000
+_PHASE = re.compile(r"session,[^,]{1,200},(start|stop),testing")
+_CLOCKS = 60.0  # seconds that the clock of LoadGen's machine may differ from that of the kit's
 _DAY = 86_400  # seconds
 _FIRST, _LAST = datetime(1990, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+_LATEST = _LAST.timestamp()
+_MARK = re.compile(rb",Mark,([^,\r\n]*+)")  # of a sample: the session and phase that it is of
 
 
 def verify_sessions(view: CellView) -> Complaints:
@@ -58,13 +63,30 @@ def verify_sessions(view: CellView) -> Complaints:
             cause="a session that did not come to its end, or an edited file",
             other=find_key(client, "results"),
         )
-    elif (view.files.results / "performance/run_1").size(_NAME) is None:
+    else:
+        yield from _deny_samples(view, server)
+
+
+def _deny_samples(view: CellView, server: Read[ResultDocument]) -> Complaints:
+    """They are there, and each is marked with the session that it was taken in."""
+    place = Place(f"{view.files.results.shown}/performance/{_SAMPLES}")
+    if (view.files.results / "performance/run_1").size(_NAME) is None:
+        wanted, cause = "those that the session lists", "a file that was left out"
+        yield Complaint(place, "no samples", wanted, cause=cause, other=find_key(server, "results"))
+        return
+    name = server.value.get("session_name") if server.value is not None else None
+    data = view.files.content(view.files.results / "performance", _SAMPLES, LOG_LIMIT)
+    if not data or not isinstance(name, str):
+        return
+    marks, own = _MARK.findall(data), f"{name}_testing".encode(errors="replace")
+    others = len(marks) - marks.count(own)
+    if others:
         yield Complaint(
-            Place(f"{view.files.results.shown}/performance/{_SAMPLES}"),
-            "no samples",
-            "those that the session lists",
-            cause="a file that was left out",
-            other=find_key(server, "results"),
+            place,
+            f"{others} of {len(marks)} samples that are marked for something else",
+            f"samples of {name}_testing",
+            cause="samples of another session or phase",
+            other=find_key(server, "session_name"),
         )
 
 
@@ -108,6 +130,45 @@ def verify_times(view: CellView) -> Complaints:
             other=Place(read.file, read.value.number("power_begin")),
             severity=None if none else Severity.WARNING,
         )
+
+
+def verify_phases(view: CellView) -> Complaints:
+    """LoadGen's run is within the measured phase, from where the director had started it to where the client ended it:
+    both note the time of each message."""
+    read = view.files.performance.detail
+    began, ended = (read_start(read.value), read_end(read.value)) if read.value else (None, None)
+    if read.value is None or began is None or ended is None:
+        return
+    for side in view.once(read_session):
+        phase = _read_phase(side.value) if side.value is not None else None
+        if phase is None or (phase[0] - _CLOCKS <= began.timestamp() and ended.timestamp() <= phase[1] + _CLOCKS):
+            continue
+        first, last = (_show_time(at) for at in phase)
+        yield Complaint(
+            find_key(side, "messages"),
+            f"a measured phase from {first} to {last}",
+            f"one around the run from {read.value.get('power_begin')} to {read.value.get('power_end')}",
+            cause="a session of another run, or dates that were changed",
+            other=Place(read.file, read.value.number("power_begin")),
+        )
+        return
+
+
+def _read_phase(session: ResultDocument) -> tuple[float, float] | None:
+    """Seconds since 1970; None where a session does not say."""
+    times: dict[str, float] = {}
+    messages = session.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        found = _PHASE.fullmatch(str(message.get("cmd"))) if isinstance(message, Mapping) else None
+        if found:
+            time = message.get("reply_time" if found[1] == "start" else "cmd_time")
+            if isinstance(time, (int, float, Decimal)) and not isinstance(time, bool) and 0 <= time < _LATEST:
+                times[found[1]] = float(time)
+    return (times["start"], times["stop"]) if len(times) == 2 else None
+
+
+def _show_time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%m-%d-%Y %H:%M:%S}"
 
 
 def _find_lacking(sampled: frozenset[bytes], began: datetime, ended: datetime) -> tuple[bool, int]:
@@ -164,5 +225,6 @@ POWER_CONTRADICTIONS = (
     (Rule("power.session", "one power session", ("power kit", OURS)), verify_sessions),
     (REPEATED, verify_stated_once),
     (Rule("power.digests", "files that the session measured", ("power kit", OURS)), verify_digests),
+    (Rule("power.phases", "a session of the published run", ("power kit", OURS)), verify_phases),
     (Rule("power.times", "samples taken during the run", ("power checker", OURS)), verify_times),
 )

@@ -17,7 +17,8 @@ from reconciler.tree.reading.view import CellView
 
 REPEATED = Rule("files.repeated", "which of two values of one name holds?", (OURS,), Severity.NOTE)
 # "8xH100", and "H100-80GBx8"; what follows a small letter may be a kind of machine ("gx3").
-_COUNT = re.compile(r"(?:^|[-_ (])(\d{1,3})x ?(?=([A-Z][A-Za-z0-9]*))|(?<=[A-Z0-9)])x(\d{1,3})(?=[-_ ]|$)", re.ASCII)
+_COUNT = re.compile(r"(?:^|[-_ (])(\d{1,3})x ?(?=([A-Z][A-Za-z0-9]*))|(?<=[A-Z0-9)])x(\d{1,3})(?=[-_ )]|$)", re.ASCII)
+_NAMED = ("system_name", "accelerator_model_name")
 
 
 def verify_described(view: SystemView) -> Complaints:
@@ -30,23 +31,27 @@ def verify_names(view: SystemView) -> Complaints:
 
 
 def verify_accelerators(view: SystemView) -> Complaints:
-    """ "8x" in the name of a folder, against the number that the description states."""
+    """ "8x" in the name of a folder, or in one that the description gives, against the number that it states."""
     stated = view.system.whole("accelerators_per_node")
     nodes = view.system.whole("number_of_nodes")
-    if stated is None or nodes is None:
+    document = view.system.read.value
+    if stated is None or nodes is None or document is None:
         return
     host = view.system.text("host_processor_model_name").casefold()
-    counts = _COUNT.findall(view.system.name)
-    named = {int(before or behind) for before, what, behind in counts if not what or what.casefold() not in host}
     fitting = {stated, stated * nodes, view.system.whole("host_processors_per_node"), nodes}
-    if named and not named & fitting:
-        amount = " or ".join(map(str, sorted(named)))
-        yield Complaint(
-            Place(view.system.read.file, view.system.line("accelerators_per_node")),
-            f"{stated} accelerators per node, {nodes} nodes",
-            f"{amount}, as the system's name says",
-            cause="a description copied from another system, or a name that counts what was not used",
-        )
+    names = {"the system's name": view.system.name} | {name: str(document.get(name)) for name in _NAMED}
+    for whose, text in names.items():
+        counts = _COUNT.findall(text)
+        named = {int(before or behind) for before, what, behind in counts if not what or what.casefold() not in host}
+        if named and not named & fitting:
+            amount = " or ".join(map(str, sorted(named)))
+            yield Complaint(
+                Place(view.system.read.file, view.system.line("accelerators_per_node")),
+                f"{stated} accelerators per node, {nodes} nodes",
+                f"{amount}, as {whose} says",
+                cause="a description copied from another system, or a name that counts what was not used",
+            )
+            return
 
 
 def verify_category(view: BenchmarkView) -> Complaints:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from reconciler.mlperf.accuracy import find_lines, hash_results
+from reconciler.mlperf.accuracy import hash_results
+from reconciler.mlperf.accuracy_lines import find_lines
 from reconciler.mlperf.compliance.scores import find_score_key
 from reconciler.mlperf.compliance.verdict import PASS
 from reconciler.mlperf.loadgen.summary import is_same_number
@@ -19,6 +20,7 @@ from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import find_at, number
 from reconciler.tree.reading.view import CellView, RunView
+from reconciler.tree.verify.counts import ENTRIES, list_counts, verify_counts
 from reconciler.tree.verify.judging import find_disagreements, find_empty_tests
 
 # As the official scripts and as our own verdicts write it.
@@ -34,9 +36,6 @@ _FIGURES = {
     "TEST04": (VERIFY_PERFORMANCE,),
     "TEST05": (VERIFY_PERFORMANCE,),
 }
-_COUNT = re.compile(r"(?P<name>num_\w+(?= =)|[a-z ]+(?=:))(?: =|:) (?P<value>[0-9]+)", re.ASCII)
-MISMATCHES = ("num_perf_log_data_mismatch", "differing")
-_ENTRIES = ("num_acc_log_entries", "answers in the accuracy run")
 _HASH = re.compile(r"hash=\s*([0-9A-Fa-f]{64})\b", re.ASCII)
 _STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
@@ -45,6 +44,7 @@ _DIGITS = 20
 _SCORED = {
     "queries=": re.compile(r"\bqueries=(\d+)", re.ASCII),
     "'gen_num': ": re.compile(r"'gen_num': (\d+)", re.ASCII),
+    "'num-samples': ": re.compile(r"'num-samples': (\d+)", re.ASCII),
     "total=": re.compile(r"\btotal=(\d+)", re.ASCII),
 }
 
@@ -69,35 +69,6 @@ def verify_scores(view: CellView) -> Complaints:
             )
 
 
-def verify_counts(view: CellView) -> Complaints:
-    """verify_accuracy.txt counts what it read: mismatches are no pass, the entries are those of the accuracy run."""
-    for folder in view.files.tests.values():
-        read = view.files.text(folder, VERIFY_ACCURACY)
-        found = {name: (line, value) for line, name, value in list_counts(read)}
-        lines = [text.strip() for text in (read.value or "").splitlines()]
-        line, mismatches = _first(found, MISMATCHES)
-        if mismatches and PASS in lines:
-            place = Place(read.file, line)
-            yield Complaint(
-                place,
-                f"{PASS} with {mismatches} mismatches",
-                "no mismatch",
-                cause="a verdict that was edited, or the output of two verifications in one file",
-                mechanism="contradicted-verdict",
-            )
-        line, entries = _first(found, _ENTRIES)
-        run = view.accuracy
-        total = number(run.log, count_key(run)) if run else None
-        if run is not None and line and total is not None and not total <= entries <= _most_entries(run, total):
-            yield Complaint(
-                Place(read.file, line),
-                f"{entries} entries of the accuracy log",
-                f"{total}, the samples of the accuracy run",
-                cause="the verdict was made with another, or an already truncated, accuracy log",
-                other=find_at(run.log, count_key(run)),
-            )
-
-
 def verify_figures(view: CellView) -> Complaints:
     """The scripts print what they compared before they say that a test is passed."""
     for test, names in _FIGURES.items():
@@ -113,7 +84,7 @@ def verify_figures(view: CellView) -> Complaints:
                 missing = "" if any(stated.issuperset(pair) for pair in _SCORES) else "the scores of both runs"
             else:
                 stated = {name for _, name, _ in list_counts(read)}
-                missing = "" if not stated.isdisjoint(_ENTRIES) else "the number of entries that were compared"
+                missing = "" if not stated.isdisjoint(ENTRIES) else "the number of entries that were compared"
             if missing:
                 yield Complaint(
                     Place(read.file, lines.index(PASS) + 1),
@@ -122,16 +93,6 @@ def verify_figures(view: CellView) -> Complaints:
                     cause="a verdict that was written by hand, or cut",
                     fix=f"run the verification of {test} again and publish all of its output",
                 )
-
-
-def _most_entries(run: RunView, total: Decimal) -> Decimal:
-    """A MultiStream run repeats samples, so that the last query of each set that it loads is as long as the others."""
-    group = number(run.log, "effective_samples_per_query")
-    loaded = number(run.log, "effective_performance_sample_count")
-    if run.log.scenario != "MultiStream" or not group or group <= 0:
-        return total
-    sets = total // loaded + 1 if loaded and loaded > 0 else Decimal(1)
-    return total + sets * (group - 1)
 
 
 def verify_scored_samples(view: CellView) -> Complaints:
@@ -201,17 +162,6 @@ def _said(read: Read[str]) -> Iterator[tuple[int, str, Decimal]]:
             yield line, found["which"].lower(), value
 
 
-def list_counts(read: Read[str]) -> Iterator[tuple[int, str, int]]:
-    """(line, name, value) of what a verification counted."""
-    for line, text in enumerate((read.value or "").split("\n"), start=1):
-        if (found := _COUNT.match(text.strip())) and len(found["value"]) < _DIGITS:
-            yield line, found["name"], int(found["value"])
-
-
-def _first(found: Mapping[str, tuple[int, int]], names: Sequence[str]) -> tuple[int, int]:
-    return next((found[name] for name in names if name in found), (0, 0))
-
-
 def _score(run: RunView) -> Decimal | None:
     return number(run.log, find_score_key(run.log))
 
@@ -225,6 +175,7 @@ def _agrees(said: Decimal, logged: Decimal, scenario: str) -> bool:
 
 
 WARNING = Severity.WARNING
+HASH = Rule("accuracy.hash", "a hash that is not the log's", ("submission rules: truncation", OURS))
 VERDICT_RULES = (
     (Rule("compliance.scores", "a verdict over other runs", (OURS,), WARNING), verify_scores),
     (Rule("compliance.passes", "a verdict that its logs deny", ("compliance scripts", OURS)), find_disagreements),
@@ -235,7 +186,7 @@ VERDICT_RULES = (
     ),
     (Rule("compliance.counts", "counts that do not match", ("compliance scripts", OURS)), verify_counts),
     (Rule("accuracy.samples", "a score over other samples", (OURS,)), verify_scored_samples),
-    (Rule("accuracy.hash", "a hash that is not the log's", ("submission rules: truncation", OURS)), verify_hashes),
+    (HASH, verify_hashes),
     (
         Rule("accuracy.hashes", "two hashes of one accuracy log", ("submission rules: truncation", OURS), WARNING),
         verify_one_hash,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.accuracy import find_lines, parse_accuracy
+from reconciler.mlperf.accuracy import parse_accuracy
+from reconciler.mlperf.accuracy_lines import find_lines
 
 
 @pytest.mark.parametrize(

@@ -1288,6 +1288,27 @@ LIES = (
         answers=(first_answers(0),),
         listed=True,
     ),
+    Lie(
+        "no text of early stopping of first tokens",
+        "server-tokens",
+        "early_stopping_ttft_result",
+        (without("early_stopping_ttft_result"),),
+        listed=True,
+    ),
+    Lie(
+        "no text of early stopping of tokens in Offline",
+        "offline-tokens",
+        "early_stopping_tpot_result",
+        (without("early_stopping_tpot_result"),),
+        listed=True,
+    ),
+    Lie(
+        "an empty text of early stopping of tokens",
+        "server-tokens",
+        "early_stopping_tpot_result",
+        (setting("early_stopping_tpot_result", '""'),),
+        listed=True,
+    ),
 )
 
 

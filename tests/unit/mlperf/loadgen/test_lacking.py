@@ -57,8 +57,10 @@ MEASURED = {
     },
     "Offline": {"result_samples_per_second"},
 }
+STOPPED = {"early_stopping_ttft_result", "early_stopping_tpot_result"}
 TOKENS = {
     "Server": {
+        *STOPPED,
         *("requested_server_ttft_latency", "requested_server_tpot_latency", "result_token_throughput"),
         *(f"result_first_token_{rank}_percentile_latency_ns" for rank in RANKS),
         *(f"result_time_per_output_token_{rank}_percentile_ns" for rank in RANKS),
@@ -66,7 +68,7 @@ TOKENS = {
         *(f"result_time_to_output_token_{part}" for part in ("min", "max", "mean")),
         "result_completed_tokens_per_second",
     },
-    "Offline": {"result_tokens_per_second"},
+    "Offline": {"result_tokens_per_second", *STOPPED},
 }
 
 

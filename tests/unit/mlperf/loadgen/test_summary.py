@@ -96,8 +96,14 @@ COMPARED = {
 @pytest.mark.parametrize(
     ("name", "own"),
     [
-        ("single-stream-valid", ["90.0th percentile latency (ns)"]),
-        ("multi-stream-valid", ["99.0th percentile latency (ns)"]),
+        (
+            "single-stream-valid",
+            [
+                *("90.0th percentile latency (ns)", "QPS w/ loadgen overhead", "QPS w/o loadgen overhead"),
+                *(f"* Early stopping {rank} percentile estimate" for rank in ("90.0th", "99.0th")),
+            ],
+        ),
+        ("multi-stream-valid", ["99.0th percentile latency (ns)", "* Early stopping 99.0th percentile estimate"]),
         (
             "server-valid",
             ["Scheduled samples per second", "Completed samples per second", "Performance constraints satisfied"],
@@ -154,8 +160,13 @@ RATES = {
     "Completed samples per second": "result_completed_samples_per_sec",
     "Scheduled samples per second": "result_scheduled_samples_per_sec",
     "Completed tokens per second": "result_completed_tokens_per_second",
+    "Tokens per second": "result_tokens_per_second",
+    "QPS w/ loadgen overhead": "result_qps_with_loadgen_overhead",
+    "QPS w/o loadgen overhead": "result_qps_without_loadgen_overhead",
 }
 SETTINGS = {
+    "ttft_latency (ns)": "requested_server_ttft_latency",
+    "tpot_latency (ns)": "requested_server_tpot_latency",
     "target_latency (ns)": "effective_target_latency_ns",
     "min_duration (ms)": "effective_min_duration_ms",
     "max_duration (ms)": "effective_max_duration_ms",
@@ -221,6 +232,25 @@ def test_every_number_of_a_summary_is_held_against_its_line() -> None:
         assert differing({name: "7"}, **stream, **{key: 8}) == [], name
 
 
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("* Early stopping 90th percentile estimate", "early_stopping_latency_ss"),
+        ("* Early stopping 90.0th percentile estimate", "early_stopping_latency_ss"),
+        ("* Early stopping 99th percentile estimate", "early_stopping_latency_ms"),
+        ("* Early stopping 99.0th percentile estimate", "early_stopping_latency_ms"),
+    ],
+)
+def test_an_estimate_of_early_stopping_is_the_logged_one(name: str, key: str) -> None:
+    """Runs that measure tokens have estimates of first tokens and of tokens under the same name."""
+    for scenario in ("SingleStream", "MultiStream"):
+        ran = {"effective_scenario": scenario}
+        assert differing({name: "7"}, **ran, **{key: 7}) == []
+        assert differing({name: "7"}, **ran, **{key: 8}) == [(name, key)]
+        assert differing({name: "7"}, **ran, **{key: 8, "requested_use_token_latencies": True}) == []
+    assert differing({name: "7"}, effective_scenario="Server", **{key: 8}) == []
+
+
 def test_every_text_and_flag_of_a_summary_is_held_against_its_line() -> None:
     for name, key in TEXTS.items():
         assert differing({name: "a"}, **{key: "a"}) == differing({name: "a\0"}, **{key: " a\0"}) == []
@@ -251,8 +281,6 @@ def test_a_number_of_many_digits_is_the_logged_one() -> None:
 def test_results_of_a_summary_of_before_v1_have_the_keys_that_they_have_since(scenario: str) -> None:
     own = {**TEXTS, **FLAGS, **RATES, **LATENCIES, **TOKENS, **SINGLE}
     expected = {name: key for name, key in own.items() if name == "Result is" or name not in TEXTS}
-    expected["QPS w/ loadgen overhead"] = "result_qps_with_loadgen_overhead"
-    expected["QPS w/o loadgen overhead"] = "result_qps_without_loadgen_overhead"
     if scenario == "MultiStream":
         expected |= {name: key for name, key in QUERIES.items() if name[0].isdigit() and "th" not in name}
     assert dict(list_result_keys(scenario)) == expected

@@ -41,11 +41,12 @@ def wrong(**values: object) -> list[tuple[str, str, str, int]]:
 
 def test_every_run_that_measures_tokens_has_their_lines() -> None:
     asked = ("requested_server_ttft_latency", "requested_server_tpot_latency")
-    served = {*asked, *FIRST, *EACH, *MEANS, "result_token_throughput"}
+    stopped = {"early_stopping_ttft_result", "early_stopping_tpot_result"}
+    served = {*stopped, *asked, *FIRST, *EACH, *MEANS, "result_token_throughput"}
     for scenario, keys in (
         ("Server", {*served, "result_completed_tokens_per_second"}),
         ("SingleStream", served),
-        ("Offline", {"result_tokens_per_second"}),
+        ("Offline", {*stopped, "result_tokens_per_second"}),
     ):
         assert set(list_token_keys(log(effective_scenario=scenario))) == keys
         assert list_token_keys(log(effective_scenario=scenario, requested_use_token_latencies=False)) == ()
@@ -134,9 +135,17 @@ def test_tokens_behind_the_first_take_the_time_to_the_end(mean: int, each: int, 
 def test_conditions_are_met_only_with_both_texts_and_both_percentiles() -> None:
     for part in ("ttft", "tpot"):
         text = f"early_stopping_{part}_result"
-        assert wrong(early_stopping_met=True, **{text: " * TTFT Early Stopping Result: Run successful."}) == []
-        assert wrong(early_stopping_met=False, **{text: "Run unsuccessful."}) == []
-        (found,) = wrong(early_stopping_met=True, **{text: "Run unsuccessful."})
+        assert wrong(early_stopping_met=True, **{text: " * Run successful."}) == []
+        assert (
+            wrong(early_stopping_met=False, **{text: " * Run successful."}) == []
+        )  # of the other it may say otherwise
+        assert wrong(early_stopping_met=False, **{text: " * Run unsuccessful.\n * Processed 9 queries."}) == []
+        for said in ("", "Run successful.", " * Processed at least 64 queries (9)."):
+            why = "LoadGen words it otherwise in Server"
+            assert wrong(early_stopping_met=True, **{text: said}) == [(text, said.strip(), why, 4)]
+            assert wrong(early_stopping_met=False, **{text: said}) == []
+            assert wrong(early_stopping_met=True, **{text: said}, effective_scenario="SingleStream") == []
+        (found,) = wrong(early_stopping_met=True, **{text: " * Run unsuccessful."})
         assert found[0] == "early_stopping_met"
         assert found[1] == "true"
         assert found[2].startswith(f"{text} is ")

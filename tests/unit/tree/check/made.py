@@ -32,7 +32,7 @@ SETTINGS = {
 }
 SHORT = "*.*.min_duration = 0\n"
 AUDITS = {
-    "TEST01": "*.*.mode = 2\n*.*.accuracy_log_rng_seed = 720381539243781796\n*.*.accuracy_log_sampling_target = 64\n",
+    "TEST01": "*.*.mode = 2\n*.*.accuracy_log_rng_seed = 720381539243781796\n*.*.accuracy_log_sampling_target = 4096\n",
     "TEST04": "*.*.mode = 2\n*.*.performance_issue_unique = 0\n*.*.performance_issue_same = 1\n"
     "*.*.performance_issue_same_index = 3\n",
 }

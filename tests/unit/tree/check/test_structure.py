@@ -187,6 +187,15 @@ def test_calibration_is_documented_in_one_of_its_places(tree: Path, file: str, a
     assert told(tree, "submitter.calibration") == ([] if accepted else [missing])
 
 
+@pytest.mark.parametrize(("text", "empty"), [("", True), (" \n", True), ("-", False)])
+def test_calibration_that_says_nothing_is_none(tree: Path, text: str, empty: bool) -> None:
+    write(tree / ACME / "documentation/calibration.md", text)
+    said = f"{ACME}/documentation/calibration.md", "empty"
+    assert told(tree, "submitter.calibration") == ([said] if empty else [])
+    write(tree / ACME / "calibration.md", "by hand")
+    assert told(tree, "submitter.calibration") == []
+
+
 def test_the_open_division_documents_no_calibration(tree: Path) -> None:
     (tree / ACME / "documentation/calibration.md").unlink()
     (tree / "closed").rename(tree / "open")

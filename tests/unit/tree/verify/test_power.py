@@ -462,5 +462,6 @@ def test_rules_of_sessions_by_their_ids() -> None:
         ("power.session", "verify_sessions"),
         ("files.repeated", "verify_stated_once"),
         ("power.digests", "verify_digests"),
+        ("power.phases", "verify_phases"),
         ("power.times", "verify_times"),
     ]

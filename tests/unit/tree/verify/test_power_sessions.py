@@ -12,7 +12,13 @@ import pytest
 
 from reconciler.tree.check.demands import Complaints
 from reconciler.tree.reading.view import CellView
-from reconciler.tree.verify.power import verify_digests, verify_sessions, verify_stated_once, verify_times
+from reconciler.tree.verify.power import (
+    verify_digests,
+    verify_phases,
+    verify_sessions,
+    verify_stated_once,
+    verify_times,
+)
 from tests.unit.tree.small_cells import DETAIL, RUN, log, say, small_cell
 
 SAMPLES, LOG = "run_1/spl.txt", f"run_1/{DETAIL}"
@@ -188,3 +194,84 @@ def test_a_run_without_a_time_says_nothing_of_its_samples(tmp_path: Path) -> Non
     unmeasured[f"{RUN}/{DETAIL}"] = log(("power_begin", BEGAN), ("power_end", ENDED))
     assert tell(verify_times, tmp_path / "c", unmeasured) == []
     assert tell(verify_times, tmp_path / "d", files(samples=other)) == []
+
+
+def message(cmd: str, sent: object, answered: object) -> dict[str, object]:
+    return {"cmd": cmd, "cmd_time": sent, "reply": "OK", "reply_time": answered}
+
+
+NINE = 1767344400  # 01-02-2026 09:00:00
+HOUR = 3600
+
+
+def phased(start: object, stop: object, more: list[object] | None = None) -> str:
+    """The measured phase; messages on the first line but the last."""
+    told = [message("session,s,start,ranging", 1, 2), message("session,s,stop,ranging", 3, 4)]
+    told += [message("session,s,start,testing", 0, start), message("session,s,stop,testing", stop, 9e9)]
+    return json.dumps({"messages": [*told, *(more or [])], "session_name": "s", "uuid": "u", "results": {LOG: "00"}})
+
+
+def within(root: Path, **sides: str) -> list[str]:
+    told = log(("a", 1), ("power_begin", BEGAN), ("power_end", ENDED))  # 10:00:30 to 10:05:10
+    return tell(verify_phases, root, files(**sides) | {f"{RUN}/{DETAIL}": told})
+
+
+BEGINS, ENDS = NINE + HOUR + 30, NINE + HOUR + 310
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "believed"),
+    [
+        (BEGINS, ENDS, True),
+        (BEGINS + 60, ENDS - 60, True),  # clocks of two machines
+        (BEGINS + 61, ENDS, False),
+        (BEGINS, ENDS - 61, False),
+        (BEGINS - HOUR, ENDS + HOUR, True),
+        (BEGINS + 86_400, ENDS + 86_400, False),
+        (BEGINS + 0.5, ENDS + 0.25, True),
+        ("x", ENDS, True),
+        (True, ENDS, True),
+        (1e300, ENDS, True),
+        (-1, ENDS, True),
+    ],
+)
+def test_a_run_is_within_the_measured_phase(tmp_path: Path, start: object, stop: object, believed: bool) -> None:
+    for side in ("client", "server"):
+        found = within(tmp_path / side, **{side: phased(start, stop)})
+        assert (not found) is believed
+        for said in found:
+            assert said.startswith(f"./performance/power/{side}.json:1: a measured phase from 01-0")
+            assert f"wanted one around the run from {BEGAN} to {ENDED}; beside ./{RUN}/{DETAIL}:2" in said
+
+
+def test_a_phase_is_told_in_utc_and_once(tmp_path: Path) -> None:
+    late = phased(NINE, NINE + 5)
+    (said,) = within(tmp_path, client=late, server=late)
+    assert "client.json" in said
+    assert "a measured phase from 01-02-2026 09:00:00 to 01-02-2026 09:00:05" in said
+
+
+def test_a_session_without_its_phase_says_nothing(tmp_path: Path) -> None:
+    for number, messages in enumerate((None, 7, ["x", 7], [message("session,s,start,testing", 1, 2)])):
+        text = json.dumps({"messages": messages, "session_name": "s"})
+        assert within(tmp_path / str(number), client=text, server=text) == []
+    assert tell(verify_phases, tmp_path / "none", files(client=phased(NINE, NINE))) == []
+
+
+@pytest.mark.parametrize(
+    ("marks", "others"),
+    [
+        (["s_testing"], 0),
+        ([], 0),
+        (["s_testing", "s_ranging"], 1),
+        (["t_testing", "t_testing"], 2),
+        (["s_testing2"], 1),
+    ],
+)
+def test_samples_are_marked_with_their_session(tmp_path: Path, marks: list[str], others: int) -> None:
+    samples = "".join(f"Time,x,Watts,1,Mark,{mark},Ch1\n" for mark in marks)
+    said = (
+        f"./performance/{SAMPLES}: {others} of {len(marks)} samples that are marked for something else; wanted samples "
+        f"of s_testing; beside {SERVER}:2; because: samples of another session or phase"
+    )
+    assert tell(verify_sessions, tmp_path, files(samples=samples)) == ([said] if others else [])

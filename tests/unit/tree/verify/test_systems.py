@@ -73,6 +73,24 @@ def test_number_before_the_name_of_the_processor_counts_processors() -> None:
     assert not list(verify_accelerators(describe("3xACME", **fields, host_processor_model_name="Some ACME 9999F")))
 
 
+@pytest.mark.parametrize("field", ["system_name", "accelerator_model_name"])
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("ACME box (8x H100-SXM, TensorRT)", ""),
+        ("ACME box (H100-80GBx8)", ""),
+        ("ACME box (4x H100-SXM)", "4"),
+        ("ACME box (H100-80GBx16)", "16"),
+        ("4x as fast", ""),
+        (8, ""),
+    ],
+)
+def test_number_in_a_name_of_the_description_is_one_of_them_too(field: str, text: object, amount: str) -> None:
+    view = describe("box", accelerators_per_node=8, number_of_nodes=1, host_processors_per_node=2, **{field: text})
+    found = [complaint.wanted for complaint in verify_accelerators(view)]
+    assert found == ([f"{amount}, as {field} says"] if amount else [])
+
+
 @pytest.mark.parametrize(
     ("division", "allowed", "told"), [("closed", False, True), ("closed", True, False), ("open", False, False)]
 )

@@ -10,10 +10,10 @@ import pytest
 
 from reconciler.tree.check.demands import Complaints
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.counts import verify_counts
 from reconciler.tree.verify.judging import find_disagreements, find_empty_tests
 from reconciler.tree.verify.verdicts import (
     VERDICT_RULES,
-    verify_counts,
     verify_figures,
     verify_hashes,
     verify_one_hash,

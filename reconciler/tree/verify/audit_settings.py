@@ -1,0 +1,48 @@
+"""What a compliance test's log says of its audit.config, against the one that the round publishes."""
+
+from __future__ import annotations
+
+from reconciler.mlperf.compliance.judging import find_test
+from reconciler.quantities import is_whole
+from reconciler.tree.check.demands import OURS, Complaints
+from reconciler.tree.findings import Complaint, Rule, Severity
+from reconciler.tree.reading.values import find_at, read_value, show_value
+from reconciler.tree.reading.view import CellView
+
+# What decides which answers a test logs, and what it issues. How long it runs is its rules' business.
+_JUDGED = (
+    *("accuracy_log_sampling_target", "accuracy_log_rng_seed"),
+    *("performance_issue_unique", "performance_issue_same", "performance_issue_same_index"),
+    *("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed"),
+)
+
+
+def verify_test_settings(view: CellView) -> Complaints:
+    """Only the closed division is held to them. A log without the mark of its test is of another run, which is told
+    already."""
+    for test, run in view.test_views.items() if view.division == "closed" else ():
+        mark = find_test(test).mark
+        own = run.log.audit is not None and (not mark or read_value(run.log, f"effective_{mark}"))
+        settings = view.audit_settings(test) if own else {}
+        for name in _JUDGED:
+            key = f"effective_{name}"
+            logged, wanted = read_value(run.log, key), settings.get(name)
+            if wanted is None or not (is_whole(logged) or isinstance(logged, bool)) or logged == wanted:
+                continue
+            yield Complaint(
+                find_at(run.log, key),
+                f"{name} {show_value(logged)}",
+                f"{show_value(wanted)}, as the audit.config of {test} in {view.ruleset.round}",
+                cause="an audit.config that was changed, or that of another round or benchmark",
+                fix=f"repeat {test} with the audit.config of the round",
+            )
+            break
+
+
+_SOURCES = ("compliance scripts", OURS)
+TEST_SETTINGS_RULES = (
+    (
+        Rule("compliance.settings", "another audit.config than the round's", _SOURCES, Severity.WARNING),
+        verify_test_settings,
+    ),
+)

@@ -1,0 +1,121 @@
+"""What the verification of TEST01 counted, against itself and against the logs beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.tree.verify.counts import verify_counts
+from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, say, small_cell
+
+TEXT, LOG = "verify_accuracy.txt", "mlperf_log_accuracy.json"
+CUT = "\n\n...\n\n"
+EDITED = "because: a verification that was edited, or two in one file"
+
+
+def counted(logged: int = 4, matched: int = 4, missing: int = 0, repeated: int = 0, unlike: int = 0) -> str:
+    """As the official script prints it, a count a line; ten entries in the accuracy run."""
+    return (
+        f"num_acc_log_entries = {10 + repeated}\nnum_acc_log_duplicate_keys = {repeated}\n"
+        f"num_acc_log_data_mismatch = {unlike}\nnum_perf_log_entries = {logged}\n"
+        f"num_perf_log_qsl_idx_match = {matched}\nnum_perf_log_data_mismatch = 0\n"
+        f"num_missing_qsl_idxs = {missing}\nTEST PASS\n"
+    )
+
+
+def tell(root: Path, text: str, more: dict[str, str] | None = None, test: str = "TEST01") -> list[str]:
+    return say(verify_counts(small_cell(root, {f"{test}/{TEXT}": text, **(more or {})})))
+
+
+NONE_FOUND = f"./TEST01/{TEXT}:5: TEST PASS with no answer to a sample of the accuracy run; wanted at least one; "
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (counted(), []),
+        (counted(matched=3, missing=1), []),
+        (counted(repeated=3, unlike=3), []),
+        (
+            counted(logged=4, matched=0, missing=4),
+            [
+                NONE_FOUND + "because: a verdict that was edited, or the output of two verifications in one file; "
+                "mechanism: contradicted-verdict"
+            ],
+        ),
+        (counted(matched=0, missing=4).replace("PASS", "FAIL"), []),
+        (
+            counted(matched=3),
+            [
+                f"./TEST01/{TEXT}:4: 4 answers of the test; wanted 3 in the accuracy run, 0 not; "
+                f"beside ./TEST01/{TEXT}:5; {EDITED}"
+            ],
+        ),
+        (
+            counted(repeated=1, unlike=2),
+            [
+                f"./TEST01/{TEXT}:3: 2 answers that differ from an earlier one to the same sample; "
+                f"wanted at most 1, as often as one was repeated; beside ./TEST01/{TEXT}:2; {EDITED}"
+            ],
+        ),
+        (
+            "answers in the audit run: 4\nfound in the accuracy run: 2\nnot in the accuracy run: 1\nTEST PASS\n",
+            [
+                f"./TEST01/{TEXT}:1: 4 answers of the test; wanted 2 in the accuracy run, 1 not; "
+                f"beside ./TEST01/{TEXT}:2; {EDITED}"
+            ],
+        ),
+    ],
+)
+def test_counts_are_of_one_comparison(tmp_path: Path, text: str, said: list[str]) -> None:
+    assert tell(tmp_path, text) == said
+
+
+def test_sums_of_other_tests_are_not_of_these_counts(tmp_path: Path) -> None:
+    assert tell(tmp_path, counted(matched=3), test="TEST08") == []
+
+
+def answers(count: int) -> str:
+    return "[\n" + ",\n".join(f'{{ "seq_id" : {n}, "qsl_idx" : {n}, "data" : "00" }}' for n in range(count)) + "\n]\n"
+
+
+@pytest.mark.parametrize(
+    ("log_text", "there", "wrong"),
+    [
+        (answers(4), 4, False),
+        (answers(3), 3, True),
+        (answers(5), 5, True),
+        (f"{answers(2)}{CUT}{answers(1)}", 3, False),
+        (f"{answers(2)}{CUT}{answers(2)}", 4, False),
+        (f"{answers(3)}{CUT}{answers(2)}", 5, True),
+    ],
+)
+def test_the_test_has_as_many_answers_as_its_log(tmp_path: Path, log_text: str, there: int, wrong: bool) -> None:
+    said = (
+        f"./TEST01/{TEXT}:4: 4 answers of the test; wanted {there}, which its log has; "
+        f"beside ./TEST01/accuracy/{LOG}; because: the verification of another run"
+    )
+    assert tell(tmp_path, counted(), {f"TEST01/accuracy/{LOG}": log_text}) == ([said] if wrong else [])
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "audited", "missing", "wrong"),
+    [(10, 10, 1, True), (10, 10, 0, False), (10, 11, 1, False), (10, None, 1, False), (None, 10, 1, False)],
+)
+def test_no_answer_is_to_a_sample_that_a_whole_accuracy_run_lacks(
+    tmp_path: Path, accuracy: int | None, audited: int | None, missing: int, wrong: bool
+) -> None:
+    def run(samples: int) -> str:
+        lines: list[Line] = [("effective_scenario", "Offline"), ("qsl_reported_total_count", samples)]
+        return log(*lines)
+
+    libraries = {f"accuracy/{DETAIL}": accuracy, f"TEST01/{RUN}/{DETAIL}": audited}
+    logs = {name: run(samples) for name, samples in libraries.items() if samples is not None}
+    found = tell(tmp_path, counted(matched=4 - missing, missing=missing), logs)
+    said = (
+        f"./TEST01/{TEXT}:7: 1 answers of the test to samples that the accuracy run lacks; wanted none: it "
+        f"answered all 10 of the library; beside ./TEST01/{TEXT}:1; because: "
+        "the verdict was made with another accuracy log"
+    )
+    assert found == ([said] if wrong else [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from msgspec import Struct
 from reconciler.errors import RepositoryError
 from reconciler.git import EVERY_CHANGE, find_root, list_blob_rows, parse_blob_row
 from reconciler.git_index import refuse_disk
-from reconciler.git_process import ask, converse, read_commit_time
+from reconciler.git_process import GitAnswer, ask, converse, read_commit_time
 
 _AT_ONCE = 1 << 20  # bytes
 
@@ -99,11 +100,10 @@ def clone_at(root: Path, commit: str, folder: Path) -> Path:
     """A clone of the repository with this commit checked out; gives where ``root`` is in it. It shares git's objects
     with the repository, whose refs and work tree stay as they are."""
     top = find_root(root) or root
-    made = ask(
-        top, "clone", "--quiet", "--shared", "--no-checkout", "--template=", "--", str(top), str(folder), reach="file"
-    )
-    if made.status == 0:
-        made = ask(folder, "checkout", "--quiet", "--detach", commit)
+    made = _clone(top, commit, folder)
+    if made.status:  # of a single write that failed git names no cause, and the disk is well again
+        shutil.rmtree(folder, ignore_errors=True)
+        made = _clone(top, commit, folder)
     if made.status:
         refuse_disk(made.error, folder.parent, folder)
         raise RepositoryError(f"git clone at {commit[:12]}: {made.error}", fix="see what git says; nothing was changed")
@@ -114,3 +114,9 @@ def find_day(root: Path, commit: str) -> date:
     """The day (UTC) on which a commit was made."""
     answer = ask(root, "show", "--no-patch", "--format=%ct", commit)
     return read_commit_time(answer.out.decode().strip()).date()
+
+
+def _clone(top: Path, commit: str, folder: Path) -> GitAnswer:
+    words = ("clone", "--quiet", "--shared", "--no-checkout", "--template=", "--", str(top), str(folder))
+    made = ask(top, *words, reach="file")
+    return made if made.status else ask(folder, "checkout", "--quiet", "--detach", commit)

@@ -8,12 +8,13 @@ import pty
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reconciler import git, git_history, git_remotes
 from reconciler.errors import RepositoryError, StorageError
-from reconciler.git_process import ask
+from reconciler.git_process import GitAnswer, ask
 
 SPEC = "specs/a.yaml"
 
@@ -408,3 +409,22 @@ def test_what_git_finds_at_the_second_time_is_there(
         else:
             with pytest.raises(RepositoryError):
                 look(copied)
+
+
+def test_clone_of_which_a_single_write_failed_is_made_again(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answer = [], git_history.ask
+
+    def ask_badly(root: Path, *words: str, **named: Any) -> GitAnswer:
+        asked.append(words[0])
+        if len(asked) > 1:
+            return answer(root, *words, **named)
+        (tmp_path / "clone").mkdir()
+        (tmp_path / "clone/half").touch()
+        return GitAnswer(128, b"", "fatal: update_ref failed for ref 'HEAD': couldn't set 'HEAD'")
+
+    monkeypatch.setattr(git_history, "ask", ask_badly)
+    made = git_history.clone_at(copied, "HEAD", tmp_path / "clone")
+    assert (made / SPEC).is_file()
+    assert not (made / "half").exists()

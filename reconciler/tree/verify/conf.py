@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from decimal import Decimal
 from typing import Any
 
 from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions
 from reconciler.mlperf.loadgen.settings import PERFORMANCE
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset, states_itself
 from reconciler.quantities import parse_number
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
@@ -169,8 +170,10 @@ def verify_old_seeds(view: CellView) -> Complaints:
             return
 
 
-def _name_origin(name: str, seed: int) -> str:
-    carriers = [of for of in list_rounds() if load_ruleset(of).seeds().get(name) == seed]
+@functools.lru_cache(maxsize=16)
+def _name_origin(name: str, seed: int | None) -> str:
+    of_seed = (of for of in list_rounds() if seed is not None and states_itself(of, (seed,)))
+    carriers = [of for of in of_seed if load_ruleset(of).seeds().get(name) == seed]
     return f"a copy of mlperf.conf from {carriers[-1]}" if carriers else "a copy of mlperf.conf with seeds of no round"
 
 

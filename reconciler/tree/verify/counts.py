@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from reconciler.mlperf.compliance.verdict import PASS
-from reconciler.mlperf.log_files import ACCURACY_LOG, VERIFY_ACCURACY
+from reconciler.mlperf.log_files import ACCURACY_LOG, VERIFY_ACCURACY, split_answers
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import Complaints
-from reconciler.tree.findings import Complaint, Place
+from reconciler.tree.findings import Complaint, Place, Severity
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.values import find_at, number
@@ -24,7 +24,8 @@ _LOGGED = ("num_perf_log_entries", "answers in the audit run")
 _MATCHED = ("num_perf_log_qsl_idx_match", "found in the accuracy run")
 _MISSING = ("num_missing_qsl_idxs", "not in the accuracy run")
 _REPEATED, _UNLIKE = ("num_acc_log_duplicate_keys",), ("num_acc_log_data_mismatch",)
-_COMPARED = "TEST01"
+_COMPARED, _ASKS_FOR_ONE = "TEST01", 4  # LoadGen's release of the round since which its script asks for an answer
+_WARNING = Severity.WARNING
 _DIGITS = 20
 _LIBRARY = "qsl_reported_total_count"
 _ANSWER = b'"qsl_idx"'
@@ -41,7 +42,8 @@ def verify_counts(view: CellView) -> Complaints:
         found = {name: (line, value) for line, name, value in list_counts(read)}
         if found:
             lines = [text.strip() for text in (read.value or "").splitlines()]
-            yield from _deny_pass(read, found, passed=PASS in lines)
+            if PASS in lines:
+                yield from _deny_pass(view, read, found)
             yield from _deny_entries(view, read, found)
             if test == _COMPARED:
                 yield from _deny_sums(read, found)
@@ -56,19 +58,25 @@ def list_counts(read: Read[str]) -> Iterator[tuple[int, str, int]]:
             yield line, found["name"], int(found["value"])
 
 
-def _deny_pass(read: Read[str], found: Counts, *, passed: bool) -> Complaints:
-    """The script passes where no answer differs, and one at least is to a sample of the accuracy run."""
+def _deny_pass(view: CellView, read: Read[str], found: Counts) -> Complaints:
+    """The script passes where no answer differs, and since v4.0 where one at least is to a sample of the accuracy run:
+    before, it found nothing wrong with none."""
     line, mismatches = _first(found, MISMATCHES)
-    if mismatches and passed:
+    if mismatches:
         place = Place(read.file, line)
         yield Complaint(
             place, f"{PASS} with {mismatches} mismatches", "no mismatch", cause=_EDITED, mechanism=_CONTRADICTED
         )
     line, matched = _first(found, _MATCHED)
-    if line and not matched and passed:
+    if line and not matched:
         place = Place(read.file, line)
         found_none = f"{PASS} with no answer to a sample of the accuracy run"
-        yield Complaint(place, found_none, "at least one", cause=_EDITED, mechanism=_CONTRADICTED)
+        test = view.test_views.get(_COMPARED)
+        if test is not None and test.log.version and test.log.release < _ASKS_FOR_ONE:
+            cause, severity = "a log without answers, with which the script of the time found nothing wrong", _WARNING
+            yield Complaint(place, found_none, "at least one", cause=cause, mechanism="empty-test", severity=severity)
+        else:
+            yield Complaint(place, found_none, "at least one", cause=_EDITED, mechanism=_CONTRADICTED)
 
 
 def _deny_sums(read: Read[str], found: Counts) -> Complaints:
@@ -130,7 +138,8 @@ def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder)
     data = view.files.content(folder, ACCURACY_LOG, LOG_LIMIT) if line else None
     if data is None:
         return
-    there, whole = data.count(_ANSWER), view.files.whole_answers(folder) is not None
+    lines, whole = split_answers(data)
+    there = sum(_ANSWER in text for text in lines)
     if (there != logged) if whole else (there > logged):
         yield Complaint(
             Place(read.file, line),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from reconciler.mlperf.accuracy import is_digest, parse_accuracy
+from reconciler.mlperf.accuracy import is_digest, list_digests, parse_accuracy
 from reconciler.mlperf.log_files import ACCURACY_TEXT
 from reconciler.tree.findings import Complaint, Place, TreeFinding
 from reconciler.tree.reading.recent import HeldAnswers
@@ -31,8 +31,8 @@ class StatedHash(Struct, frozen=True):
 
 
 def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
-    """Of the accuracy run and of each test; nothing of a whole log that is not the one its hash names, which is told
-    already."""
+    """Of the accuracy run and of each test; nothing of a file with several hashes, since it is not known which of them
+    is whose, nor of a whole log that is not the one its hash names, which is told already."""
     folders = {"accuracy": view.files.accuracy.folder}
     folders |= {test: folder / "accuracy" for test, folder in view.files.tests.items()}
     for run, folder in folders.items():
@@ -40,6 +40,8 @@ def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
         report = parse_accuracy(read.value, (), read.file) if read.value else None
         answers = view.files.answers(folder) if report and is_digest(report.hash) else None
         if report is None or answers is None or not _is_named(answers, report.hash.lower()):
+            continue
+        if list_digests(read.value or "") != (report.hash.lower(),):
             continue
         yield StatedHash(
             view.files.submitter.submitter,

@@ -9,7 +9,7 @@ from reconciler.mlperf.loadgen.compare import find_unasked_issue
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies, find_small_library
 from reconciler.mlperf.loadgen.inconsistency import Inconsistency
 from reconciler.mlperf.loadgen.notation import may_be_set_back
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset, states_itself
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.check.limits import PERCENTILE, check_percentile
@@ -162,7 +162,8 @@ def verify_seeds(view: CellView) -> Complaints:
 def _seeds_cause(seeds: Mapping[str, int]) -> str:
     if not any(seeds.values()):
         return "no seeds were given to LoadGen, whose own are 0: the configuration of the round did not apply"
-    carriers = [name for name in list_rounds() if load_ruleset(name).seeds() == seeds]
+    stating = (name for name in list_rounds() if states_itself(name, seeds.values()))
+    carriers = [name for name in stating if load_ruleset(name).seeds() == seeds]
     return f"the seeds of {carriers[-1]}" if carriers else "seeds of no known round"
 
 

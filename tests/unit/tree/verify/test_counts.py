@@ -72,6 +72,14 @@ def test_counts_are_of_one_comparison(tmp_path: Path, text: str, said: list[str]
     assert tell(tmp_path, text) == said
 
 
+@pytest.mark.parametrize(("version", "mild"), [("3.1 @ 1a2b", True), (".5a1", True), ("4.0 @ 1a2b", False)])
+def test_scripts_before_v4_0_passed_what_compared_nothing(tmp_path: Path, version: str, mild: bool) -> None:
+    run = log(("loadgen_version", version), ("effective_scenario", "Offline"))
+    (found,) = tell(tmp_path, counted(logged=0, matched=0), {f"TEST01/{RUN}/{DETAIL}": run})
+    assert found.startswith("warning ") == found.endswith("mechanism: empty-test") == mild
+    assert "TEST PASS with no answer to a sample of the accuracy run" in found
+
+
 def test_sums_of_other_tests_are_not_of_these_counts(tmp_path: Path) -> None:
     assert tell(tmp_path, counted(matched=3), test="TEST08") == []
 
@@ -89,6 +97,7 @@ def answers(count: int) -> str:
         (f"{answers(2)}{CUT}{answers(1)}", 3, False),
         (f"{answers(2)}{CUT}{answers(2)}", 4, False),
         (f"{answers(3)}{CUT}{answers(2)}", 5, True),
+        (f"{answers(90)[:4096]}{CUT}{answers(90)[-4096:]}", 90, True),  # the two ends overlap
     ],
 )
 def test_the_test_has_as_many_answers_as_its_log(tmp_path: Path, log_text: str, there: int, wrong: bool) -> None:

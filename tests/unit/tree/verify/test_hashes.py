@@ -60,6 +60,8 @@ def test_a_log_says_nothing_where_its_hash_is_none_or_of_another(tmp_path: Path)
     own = hashlib.sha256(b"whole\n").hexdigest()
     assert [item.digest for item in listed(tmp_path / "d", "whole\n", digest=own)] == [own]
     assert list(list_stated_hashes(small_cell(tmp_path / "e", {f"accuracy/{LOG}": cut()}))) == []
+    assert listed(tmp_path / "f", cut(), digest=f"{DIGEST}\nhash={'cd' * 32}") == []  # whose is which is not known
+    assert len(listed(tmp_path / "g", cut(), digest=f"{DIGEST}\n")) == 1
 
 
 def state(cell: str, ends: int, submitter: str = "Acme", digest: str = DIGEST) -> StatedHash:

@@ -462,8 +462,8 @@ def test_what_cannot_be_repeated_here_says_why_and_runs_nothing(served: Path, mo
         (see(None, Step(replace(run, how=Work.RENDER), blocked="no room", fix="make some")), "no room; make some"),
         (see(None, Step(replace(run, how=Work.RENDER), blocked="no room")), "no room"),
     ]
-    left = served / ".reconcile/rerun-left"
-    left.mkdir()
+    left = served / ".reconcile/mlperf-reconciler.rerun-left"
+    (left / "checkout").mkdir(parents=True)
     for seen, why in cases:
         monkeypatch.setattr(rerun, "compute_plan", lambda *_, seen=seen: seen)
         claim, kept = repeat(served, monkeypatch)

@@ -77,7 +77,7 @@ DENIED = {"published files: power.watts", "published files: power.products"}
 # The lie → what an audit contradicts, nothing where it sees none: a warning of `verify-tree` contradicts nothing.
 LIES: dict[str, tuple[Change, set[str]]] = {
     "a tenth of the watts": (put(SAMPLES, tenth), {"published files: power.digests", *DENIED}),
-    "samples of the ranging run": (of_ranging, {"published files: power.digests"}),
+    "samples of the ranging run": (of_ranging, {"published files: power.digests", "published files: power.session"}),
     "half of the samples": (put(SAMPLES, lambda text: text[: len(text) // 2]), {"published files: power.digests"}),
     "no samples": (put(SAMPLES, lambda _: ""), {"published files: power.digests"}),
     "no file of samples": (no_samples, {"published files: power.session"}),

@@ -98,21 +98,21 @@ def _identify(lock: Path) -> tuple[int, ...] | None:
 
 def is_in_use(root: Path) -> bool:
     """Whether a git that can be seen, and is no child of ours, works in the repository."""
-    return sys.platform.startswith("linux") and _is_in_use(root)
+    return sys.platform.startswith("linux") and _is_in_use(root, unseen=False)
 
 
-def _is_in_use(root: Path) -> bool:
-    """Whether any other git works in the repository. What cannot be seen counts as one that does."""
+def _is_in_use(root: Path, *, unseen: bool = True) -> bool:
+    """Whether any other git works in the repository. ``unseen``: what cannot be seen counts as one that does."""
     if not sys.platform.startswith("linux"):
         return True
     answer = ask(root, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
     places = [Path(row) for row in answer.out.decode(errors="surrogateescape").splitlines()]
     if answer.status or not places:
-        return True
-    return any(_works_in(entry, places) for entry in Path("/proc").glob("[0-9]*"))
+        return unseen
+    return any(_works_in(entry, places, unseen=unseen) for entry in Path("/proc").glob("[0-9]*"))
 
 
-def _works_in(process: Path, places: list[Path]) -> bool:
+def _works_in(process: Path, places: list[Path], *, unseen: bool) -> bool:
     try:
         if not (process / "comm").read_bytes().startswith(b"git"):
             return False
@@ -124,5 +124,5 @@ def _works_in(process: Path, places: list[Path]) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False  # it has ended meanwhile
     except OSError:
-        return True
+        return unseen
     return any(folder.is_relative_to(place) or os.fsencode(place) in words for place in places)

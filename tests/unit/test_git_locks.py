@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import git
+from reconciler import git, git_locks
 from reconciler.errors import RepositoryError
 from tests.unit.test_git import committed, identity, root, run
 from tests.unit.test_git_index import ours, start_commit, write
@@ -87,3 +87,10 @@ def test_a_lock_is_left_to_a_git_that_lives(committed: Path, monkeypatch: pytest
         git.commit(committed, ["state"], "Record")
     assert list_locks(committed) == ["HEAD.lock", "refs/heads/main.lock"]
     os.killpg(os.getpgid(int((committed / "standing").read_text())), signal.SIGTERM)
+
+
+def test_a_process_that_cannot_be_seen_keeps_locks_and_stops_no_commit(tmp_path: Path) -> None:
+    """Of another user: a daemon whose name begins with git, say."""
+    (tmp_path / "comm").write_bytes(b"gitlab-runner\n")
+    (tmp_path / "stat").mkdir()
+    assert [git_locks._works_in(tmp_path, [tmp_path], unseen=unseen) for unseen in (True, False)] == [True, False]

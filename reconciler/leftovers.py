@@ -19,6 +19,7 @@ from reconciler.files import RepositoryPaths, find_temporary_folder, is_leftover
 from reconciler.storage_errors import PARTIAL, convert_storage_errors
 
 _SCRATCH = "scratch-"  # begins the names of folders that a command removes at its end
+_OF_EARLIER_VERSIONS = ("rerun-", "rescore-")  # what an audit of theirs left that was killed
 _TEMPORARY = "mlperf-reconciler."  # the same, of those that may lie beside other programs' files
 _YOUNG = 60.0  # seconds in which an empty one may be one that is being made
 
@@ -42,8 +43,9 @@ def sweep_repository(paths: RepositoryPaths) -> None:
     """The same of everything that commands write in a repository. The rendered tree may be elsewhere."""
     for folder in (paths.root / "state", paths.objects, paths.index, paths.specs):
         sweep(folder)
-    for path in paths.work.glob(f"{_SCRATCH}*"):
-        remove(path)
+    for name in (_SCRATCH, *_OF_EARLIER_VERSIONS):
+        for path in paths.work.glob(f"{name}*"):
+            remove(path)
     sweep_temporary(paths.work)
     with contextlib.suppress(StorageError):
         sweep_temporary(find_temporary_folder())

@@ -88,9 +88,11 @@ def test_temporary_folder_of_another_user_is_left_alone(tmp_path: Path) -> None:
     assert (kept / "archive").exists()
 
 
-def test_pass_removes_what_a_killed_audit_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["mlperf-reconciler.rescore-killed", "rerun-old", "rescore-old"])
+def test_pass_removes_what_a_killed_audit_left(tmp_path: Path, name: str) -> None:
+    """Also under the names of earlier versions."""
     paths = RepositoryPaths(tmp_path)
-    left = paths.work / "mlperf-reconciler.rescore-killed"
+    left = paths.work / name
     (left / "tree").mkdir(parents=True)
     with open_temporary("rerun", paths.work) as held:
         sweep_repository(paths)

@@ -16,21 +16,30 @@ def split_lines(text: str) -> list[str]:
 def find_lines(text: str, *words: str) -> Iterator[tuple[int, str]]:
     """Each line that holds one of the words, with its 1-based number. Those without are counted, and not looked at."""
     there = [word for word in words if word in text] if len(words) > 1 else words
-    at, returns = text.find(there[0]) if there else -1, "\r" in text
+    at = text.find(there[0]) if there else -1
     if at >= 0 and len(there) > 1:
         lines = enumerate(split_lines(text), start=1)
         yield from ((number, line) for number, line in lines if any(word in line for word in there))
         return
-    number, counted = 1, 0
+    # Nothing is searched twice: not what lies before the last line, nor what lies before the next end of each kind.
+    number, counted, feed = 1, 0, -1
+    back = -1 if "\r" in text else len(text)
     while at >= 0:
-        begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-        end = len(text) if end < 0 else end
+        begin = max(counted, text.rfind("\n", counted, at) + 1)
         number += text.count("\n", counted, begin)
-        if returns:
-            begin = max(begin, text.rfind("\r", begin, at) + 1)
-            number += text.count("\r", counted, begin) - text.count("\r\n", counted, begin)
-            back = text.find("\r", at, end)
-            end = back if back >= 0 else end
+        if back < len(text):
+            last = max(begin, text.rfind("\r", begin, at) + 1)
+            number += text.count("\r", counted, last) - text.count("\r\n", counted, last)
+            begin = last
+        feed, back = _find_end(text, "\n", at, feed), _find_end(text, "\r", at, back)
         counted = begin
-        yield number, text[begin:end]
-        at = text.find(there[0], end)
+        yield number, text[begin : min(feed, back)]
+        at = text.find(there[0], min(feed, back))
+
+
+def _find_end(text: str, mark: str, at: int, known: int) -> int:
+    """Where it stands next, which is ``known`` where that is not before ``at``; the end of the text for nowhere."""
+    if known >= at:
+        return known
+    found = text.find(mark, at)
+    return found if found >= 0 else len(text)

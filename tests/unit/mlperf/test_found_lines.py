@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reconciler.mlperf.accuracy import parse_accuracy
-from reconciler.mlperf.accuracy_lines import find_lines
+from reconciler.mlperf.accuracy_lines import find_lines, split_lines
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,12 @@ from reconciler.mlperf.accuracy_lines import find_lines
 )
 def test_lines_are_those_that_hold_a_word(text: str, words: tuple[str, ...], found: list[tuple[int, str]]) -> None:
     assert list(find_lines(text, *words)) == found
+
+
+@given(st.text(alphabet="ab\r\n", max_size=40))
+def test_lines_are_as_text_mode_splits_them(text: str) -> None:
+    wanted = [(number, line) for number, line in enumerate(split_lines(text), start=1) if "a" in line]
+    assert list(find_lines(text, "a")) == wanted
 
 
 def test_a_score_behind_a_line_for_each_sample_has_its_own_line() -> None:

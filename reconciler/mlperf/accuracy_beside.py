@@ -46,12 +46,14 @@ def find_denied(values: Values, text: str) -> Iterator[tuple[str, Decimal, int, 
     for metric in ("WER", "ACCURACY"):
         for value, number in values.get(metric, ()):
             found = _ERRORS.match(lines[number - 1])
-            if found and abs(100 - Decimal(found[1]) - value) > max(_CLOSE, last_digit(value)):
+            wrong = Decimal(found[1]) if found else Decimal(0)
+            if found and abs(100 - wrong - value) > max(_CLOSE, (last_digit(value) + last_digit(wrong)) / 2):
                 yield metric, value, number, f"{found[1]}% of the words are wrong"
     for value, number in values.get("DICE", ()):
         found = _PARTS.match(lines[number - 1])
-        mean = (Decimal(found[1]) + Decimal(found[2])) / 2 if found else value
-        if abs(mean - value) > _ROUNDED:
+        parts = [Decimal(part) for part in found.groups()] if found else [value]
+        mean = sum(parts, Decimal(0)) / len(parts)
+        if abs(mean - value) > max(_ROUNDED, (last_digit(value) + max(map(last_digit, parts))) / 2):
             yield "DICE", value, number, f"the mean of its parts is {mean}"
 
 

@@ -21,6 +21,8 @@ def find(metric: str, text: str) -> list[str]:
         ("ACCURACY", WORDS.format("2.25", "97.75"), ""),
         ("ACCURACY", WORDS.format("2.1593688438002605", "97.84063115619975"), ""),  # of floating point
         ("ACCURACY", WORDS.format("2.25", "97.8"), ""),  # fewer digits
+        ("ACCURACY", WORDS.format("2.5", "97.47"), ""),
+        ("DICE", PARTS.format("0.862", "0.935", "0.788"), ""),
         ("ACCURACY", WORDS.format("2.25", "98.75"), "ACCURACY 98.75, and 2.25% of the words are wrong"),
         ("WER", WORDS.format("2.25", "98.75"), "WER 98.75, and 2.25% of the words are wrong"),
         ("DICE", PARTS.format("0.86114", "0.9347", "0.7876"), ""),  # of parts that are rounded

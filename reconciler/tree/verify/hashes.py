@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from reconciler.mlperf.accuracy import is_digest, list_digests, parse_accuracy
 from reconciler.mlperf.log_files import ACCURACY_TEXT
-from reconciler.tree.findings import Complaint, Place, TreeFinding
+from reconciler.tree.findings import Complaint, Place, Severity, TreeFinding
 from reconciler.tree.reading.recent import HeldAnswers
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.verify.verdicts import HASH
@@ -65,23 +65,30 @@ def _plain(data: bytes) -> bytes:
 
 
 def verify_stated_hashes(hashes: Iterable[StatedHash]) -> Iterator[TreeFinding]:
-    """Each log that is not as most of those with its hash; of two that are equally many, what came first is taken for
-    right. Within a cell the runs are compared elsewhere."""
+    """Each log that is not as most of those with its hash; all of them where none is. Nobody knows which file was
+    copied, so that it is a warning. Within a cell the runs are compared elsewhere."""
     by_digest: dict[str, list[StatedHash]] = {}
     for item in hashes:
         by_digest.setdefault(item.digest, []).append(item)
-    for digest, same in by_digest.items():
-        (usual, _), *others = Counter(item.ends for item in same).most_common()
-        model = next(item for item in same if item.ends == usual)
+    for same in by_digest.values():
+        (usual, often), *others = Counter(item.ends for item in same).most_common()
+        alone = bool(others) and others[0][1] < often
         for item in same if others else ():
-            if item.ends != usual and (item.submitter, item.cell) != (model.submitter, model.cell):
-                whose = model.cell if model.submitter == item.submitter else f"{model.submitter} {model.cell}"
-                complaint = Complaint(
-                    item.place,
-                    f"hash={digest[:12]}…, that of the {model.run} log of {whose}",
-                    "the hash of the log beside it, which has other answers",
-                    cause="accuracy.txt was copied from another result",
-                    other=model.place,
-                    mechanism="accuracy-of-another-run",
-                )
-                yield TreeFinding(HASH, item.submitter, item.cell, complaint)
+            if alone and item.ends == usual:
+                continue
+            other = next(each for each in same if each.ends != item.ends and (not alone or each.ends == usual))
+            if (item.submitter, item.cell) != (other.submitter, other.cell):
+                yield TreeFinding(HASH, item.submitter, item.cell, _complain(item, other))
+
+
+def _complain(item: StatedHash, other: StatedHash) -> Complaint:
+    whose = other.cell if other.submitter == item.submitter else f"{other.submitter} {other.cell}"
+    return Complaint(
+        item.place,
+        f"hash={item.digest[:12]}…, as of the {other.run} log of {whose}, which has other answers",
+        "the hash of one log",
+        cause="one of the two files is not of the log beside it",
+        other=other.place,
+        severity=Severity.WARNING,
+        mechanism="accuracy-of-another-run",
+    )

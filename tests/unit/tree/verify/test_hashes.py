@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler.tree.findings import Place
+from reconciler.tree.findings import Place, Severity
 from reconciler.tree.verify.hashes import StatedHash, list_stated_hashes, verify_stated_hashes
 from tests.unit.tree.small_cells import small_cell
 
@@ -75,11 +75,11 @@ ONE, TWO, THREE = state("a", 1), state("b", 2), state("c", 1)
     ("hashes", "told"),
     [
         ([ONE, THREE], []),
-        ([ONE, TWO], ["b"]),
+        ([ONE, TWO], ["a", "b"]),  # of two nobody knows which is right
         ([TWO, ONE, THREE], ["b"]),  # most have the other
         ([ONE, state("b", 2, digest="cd" * 32)], []),
         ([ONE, replace(TWO, cell="a", run="TEST01")], []),  # of one cell: compared elsewhere
-        ([ONE, replace(TWO, cell="a", submitter="Bcme")], ["a"]),
+        ([ONE, replace(TWO, cell="a", submitter="Bcme")], ["a", "a"]),
     ],
 )
 def test_one_hash_is_of_one_log(hashes: list[StatedHash], told: list[str]) -> None:
@@ -87,10 +87,15 @@ def test_one_hash_is_of_one_log(hashes: list[StatedHash], told: list[str]) -> No
 
 
 def test_the_other_result_is_named_with_both_places() -> None:
-    (found,) = verify_stated_hashes([ONE, state("a", 2, submitter="Bcme")])
-    assert (found.rule.id, found.submitter) == ("accuracy.hash", "Bcme")
-    assert found.complaint.found == "hash=abababababab…, that of the accuracy log of Acme a"
-    assert (found.complaint.place, found.complaint.other) == (Place("Bcme/a", 2), Place("Acme/a", 2))
-    assert found.complaint.mechanism == "accuracy-of-another-run"
-    (found,) = verify_stated_hashes([ONE, TWO])
-    assert found.complaint.found == "hash=abababababab…, that of the accuracy log of a"
+    first, second = verify_stated_hashes([ONE, state("a", 2, submitter="Bcme")])
+    assert [(each.rule.id, each.submitter) for each in (first, second)] == [
+        ("accuracy.hash", "Acme"),
+        ("accuracy.hash", "Bcme"),
+    ]
+    assert second.complaint.found == "hash=abababababab…, as of the accuracy log of Acme a, which has other answers"
+    assert (second.complaint.place, second.complaint.other) == (Place("Bcme/a", 2), Place("Acme/a", 2))
+    assert (first.complaint.place, first.complaint.other) == (second.complaint.other, second.complaint.place)
+    assert {each.severity for each in (first, second)} == {Severity.WARNING}
+    assert second.complaint.mechanism == "accuracy-of-another-run"
+    _, found = verify_stated_hashes([ONE, TWO])
+    assert found.complaint.found == "hash=abababababab…, as of the accuracy log of a, which has other answers"

@@ -235,7 +235,7 @@ def _open_part(path: Path) -> BinaryIO:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
-        raise StrangeFileError(path, "it is no file of its own")
+        raise StrangeFileError(path, "it is no file of its own: remove it, and it is fetched from its beginning")
     return os.fdopen(descriptor, "a+b")
 
 

@@ -229,7 +229,7 @@ def open_remote(url: str, options: Mapping[str, object]) -> Remote:
 
         if protocol in known_implementations and protocol not in _PLACES:
             fix = "name the place itself, such as s3://bucket/folder or file:///mnt/share/objects"
-            raise StoreError(f"cannot open {said}: {protocol} only shows another place", fix=fix)
+            raise StoreError(f"cannot open {said}: {protocol} is no store that this program opens", fix=fix)
         kind = get_filesystem_class(protocol)
         # Listings must be those of now: another machine may push at the same time.
         known = kind(**{"use_listings_cache": False, "skip_instance_cache": True, **options})

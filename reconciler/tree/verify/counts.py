@@ -139,7 +139,7 @@ def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder)
     if data is None:
         return
     lines, whole = split_answers(data)
-    there = sum(_ANSWER in text for text in lines)
+    there = data.count(_ANSWER) if whole else sum(_ANSWER in text for text in lines)
     if (there != logged) if whole else (there > logged):
         yield Complaint(
             Place(read.file, line),

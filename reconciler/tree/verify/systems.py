@@ -18,6 +18,12 @@ from reconciler.tree.reading.view import CellView
 REPEATED = Rule("files.repeated", "which of two values of one name holds?", (OURS,), Severity.NOTE)
 # "8xH100", and "H100-80GBx8"; what follows a small letter may be a kind of machine ("gx3").
 _COUNT = re.compile(r"(?:^|[-_ (])(\d{1,3})x ?(?=([A-Z][A-Za-z0-9]*))|(?<=[A-Z0-9)])x(\d{1,3})(?=[-_ )]|$)", re.ASCII)
+# The same in a text, where lanes, memories and disks are counted, too, and the shape of a slice has an x.
+_COUNT_IN_TEXT = re.compile(
+    r"(?:^|[-_ (])(\d{1,3})x ?(?!(?:DDR|HBM|NVM|SSD|HDD|PCI|Gen))(?=([A-Z][A-Za-z0-9]*))"
+    r"|(?<!PCIE)(?<!PCIe)(?<=[A-Z)])x(\d{1,3})(?=[-_ )]|$)",
+    re.ASCII,
+)
 _NAMED = ("system_name", "accelerator_model_name")
 
 
@@ -41,7 +47,7 @@ def verify_accelerators(view: SystemView) -> Complaints:
     fitting = {stated, stated * nodes, view.system.whole("host_processors_per_node"), nodes}
     names = {"the system's name": view.system.name} | {name: str(document.get(name)) for name in _NAMED}
     for whose, text in names.items():
-        counts = _COUNT.findall(text)
+        counts = (_COUNT if text == view.system.name else _COUNT_IN_TEXT).findall(text)
         named = {int(before or behind) for before, what, behind in counts if not what or what.casefold() not in host}
         if named and not named & fitting:
             amount = " or ".join(map(str, sorted(named)))

@@ -156,7 +156,7 @@ def test_a_store_that_only_shows_another_place_is_none(
 ) -> None:
     """Some versions of fsspec run what they find in a cache or a list of references, which a branch may hold."""
     code, _, error = reconcile("pull", "--from", f"{protocol}://{tmp_path}/store")
-    assert (code, f"{protocol} only shows another place" in error, "fix:" in error) == (1, True, True), error
+    assert (code, f"{protocol} is no store that this program opens" in error, "fix:" in error) == (1, True, True), error
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ def test_number_before_the_name_of_the_processor_counts_processors() -> None:
         ("ACME box (4x H100-SXM)", "4"),
         ("ACME box (H100-80GBx16)", "16"),
         ("4x as fast", ""),
+        *((text, "") for text in ("PCIe Gen5x16", "A100-PCIEx16", "TPU (2x4)", "6980P 2x128", "16x DDR5", "4x NVMe")),
         (8, ""),
     ],
 )

@@ -11,7 +11,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from reconciler.mlperf.accuracy_beside import agree, find_denied, last_digit
-from reconciler.mlperf.accuracy_lines import NEWLINE, find_lines, split_lines
+from reconciler.mlperf.accuracy_lines import count_ends, find_lines, split_lines
 from reconciler.mlperf.rules.values import Bar
 
 _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
@@ -158,10 +158,9 @@ def hash_results(text: str) -> frozenset[str]:
 def _list_hash_lines(text: str) -> list[tuple[str, int]]:
     """Each with its line: those without are counted, and not looked at."""
     stated, line, counted, at = list[tuple[str, int]](), 1, 0, text.find(_HASH_BEGINS)
-    returns = "\r" in text
     while at >= 0:
         if found := _HASH_IN_TEXT.match(text, at):
-            line += len(NEWLINE.findall(text, counted, at)) if returns else text.count("\n", counted, at)
+            line += count_ends(text, counted, at)
             stated.append((found[1], line))
             counted = at
         at = text.find(_HASH_BEGINS, at + 1)

@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-NEWLINE = re.compile(r"\r\n|\r|\n")
+_NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 def split_lines(text: str) -> list[str]:
     """As Python's text mode splits them, which is how the checkers read the file; progress bars leave lone returns."""
-    return NEWLINE.split(text) if "\r" in text else text.split("\n")
+    return _NEWLINE.split(text) if "\r" in text else text.split("\n")
+
+
+def count_ends(text: str, begin: int, end: int) -> int:
+    """Of lines between two places, neither of which is within one."""
+    feeds = text.count("\n", begin, end)
+    if "\r" not in text:
+        return feeds
+    return feeds + text.count("\r", begin, end) - text.count("\r\n", begin, end)
 
 
 def find_lines(text: str, *words: str) -> Iterator[tuple[int, str]]:
@@ -26,11 +34,9 @@ def find_lines(text: str, *words: str) -> Iterator[tuple[int, str]]:
     back = -1 if "\r" in text else len(text)
     while at >= 0:
         begin = max(counted, text.rfind("\n", counted, at) + 1)
-        number += text.count("\n", counted, begin)
         if back < len(text):
-            last = max(begin, text.rfind("\r", begin, at) + 1)
-            number += text.count("\r", counted, last) - text.count("\r\n", counted, last)
-            begin = last
+            begin = max(begin, text.rfind("\r", begin, at) + 1)
+        number += count_ends(text, counted, begin)
         feed, back = _find_end(text, "\n", at, feed), _find_end(text, "\r", at, back)
         counted = begin
         yield number, text[begin : min(feed, back)]

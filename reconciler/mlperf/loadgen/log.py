@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from reconciler.errors import LogError
 from reconciler.kept_property import kept_property
-from reconciler.mlperf.loadgen.log_batches import SampleBatches, list_batch_keys, match_batches
+from reconciler.mlperf.loadgen.log_batches import SampleBatches, list_batch_lines, match_batches
 from reconciler.mlperf.loadgen.log_index import LogIndex, Row
 from reconciler.mlperf.loadgen.log_line import MARKER, WRITER, ListLine, LogLine, find_list, match_lines, parse_line
 from reconciler.mlperf.log_files import DETAIL
@@ -196,7 +196,7 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
 
 class _Reader(Struct):
     """Reads a log from its beginning on. ``writers``: the processes that its lines name, None among them where it takes
-    a closer look. ``listed``: there was a list. ``keys``: of the lines of a batch, once there was one."""
+    a closer look. ``listed``: there was a list. ``looked``: for batches, once there may have been some."""
 
     data: bytes
     file: str
@@ -204,7 +204,7 @@ class _Reader(Struct):
     flagged: list[int] = field(default_factory=list)
     writers: set[bytes | None] = field(default_factory=set)
     listed: bool = False
-    keys: tuple[bytes, ...] = ()
+    looked: bool = False
     batches: SampleBatches | None = None
 
     @property
@@ -234,9 +234,9 @@ class _Reader(Struct):
 
     def _take_batches(self, at: int) -> int:
         """Where they end; 0 where none begin, as they do once at most."""
-        if self.keys or not self.listed or not (keys := list_batch_keys(self.data, at, self.rows)):
+        if self.looked or not self.listed or not (lines := list_batch_lines(self.data, at, self.rows)):
             return 0
-        self.keys, self.batches = keys, match_batches(self.data, at, len(self.rows), keys)
+        self.looked, self.batches = True, match_batches(self.data, at, len(self.rows), lines)
         if self.batches is None:
             return 0
         self.writers |= self.batches.writers

@@ -11,7 +11,10 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from reconciler.mlperf.loadgen.log_line import (
+    ANY_FILE,
     BEHIND_LIST,
+    FILE_OF_BATCH,
+    FILE_OF_LINE,
     LINE_OF_KEY,
     MARKER,
     WRITER_OF_BATCH,
@@ -22,6 +25,7 @@ from reconciler.mlperf.loadgen.log_line import (
 
 _MOST_LINES = 32  # of a batch; LoadGen's have a dozen
 _FEWEST = 8  # batches: to match fewer as a whole takes longer than to match their lines
+BatchLine = tuple[bytes, bytes]  # its key, and the source file that wrote it, in quotes
 _LIST = MARKER + b' {"key": "%b", "value": ['
 
 
@@ -55,40 +59,44 @@ class SampleBatches(Struct, frozen=True):
         return read_line(self.data[begin : self.data.find(b"\n", begin)], number)
 
 
-def list_batch_keys(data: bytes, begin: int, rows: Sequence[object]) -> tuple[bytes, ...]:
-    """The keys of the batch that ends the rows of a log, where another one may begin at ``begin``; () where none does.
-    A row is a line, or what matched it."""
-    keys = []
+def list_batch_lines(data: bytes, begin: int, rows: Sequence[object]) -> tuple[BatchLine, ...]:
+    """Those of the batch that ends the rows of a log, where another one may begin at ``begin``; () where none does. A
+    row is a line, or what matched it."""
+    lines: list[BatchLine] = []
     for row in reversed(rows[-_MOST_LINES:]):
         if isinstance(row, re.Match):
-            keys.append(row[1])
+            lines.append((row[1], _find_source(row.string, *row.span())))
         elif isinstance(row, ListLine) and data.startswith(_LIST % row.key.encode(), begin):
-            return (row.key.encode(), *reversed(keys))
+            return ((row.key.encode(), _find_source(data, row.place[1], row.end)), *reversed(lines))
         else:
             break
     return ()
 
 
-def match_batches(data: bytes, begin: int, above: int, keys: tuple[bytes, ...]) -> SampleBatches | None:
-    """Those from ``begin`` on whose lines have these keys and are as LoadGen writes them. None where they are few, or a
-    text among them is not, so that they must be read line by line."""
-    head = _LIST % keys[0]
+def _find_source(data: bytes, begin: int, end: int) -> bytes:
+    found = FILE_OF_LINE.search(data, begin, end)
+    return found[1] if found is not None else b""
+
+
+def match_batches(data: bytes, begin: int, above: int, lines: tuple[BatchLine, ...]) -> SampleBatches | None:
+    """Those from ``begin`` on whose lines are these, as LoadGen writes them. None where they are few, so that they must
+    be read line by line."""
+    head = _LIST % lines[0][0]
     if not _has_several(data, head, begin):
         return None
-    rest = _shape_rest(keys[1:])
+    rest = _shape_rest(lines)
     places, lists, writers, at = [begin], [], set[bytes](), begin
     while data.startswith(head, at):
         # What is in a list is looked at by whoever asks for it.
         behind = data.find(b"]", at) + 1
         found = rest.match(data, behind) if behind else None
-        if found is None:
+        if found is None or data.find(b"\n", at, behind) >= 0 or data.find(b"\\", at, behind) >= 0:
             break
         lists.append((at + len(head) - 1, behind))
         writers.add(found[WRITER_OF_BATCH])
         places.append(at := found.end())
-    if not lists or data.count(b"\n", begin, at) != len(lists) * len(keys) or data.find(b"\\", begin, at) >= 0:
-        return None
-    return SampleBatches(data, above, tuple(key.decode("utf-8", "replace") for key in keys), places, lists, writers)
+    keys = tuple(key.decode("utf-8", "replace") for key, _ in lines)
+    return SampleBatches(data, above, keys, places, lists, writers) if lists else None
 
 
 def _has_several(data: bytes, head: bytes, begin: int) -> bool:
@@ -100,6 +108,11 @@ def _has_several(data: bytes, head: bytes, begin: int) -> bool:
 
 
 @functools.lru_cache(maxsize=16)
-def _shape_rest(keys: tuple[bytes, ...]) -> re.Pattern[bytes]:
-    """What stands behind a list of samples, with the lines of these keys."""
-    return re.compile(BEHIND_LIST + b"".join(LINE_OF_KEY % re.escape(key) for key in keys))
+def _shape_rest(lines: tuple[BatchLine, ...]) -> re.Pattern[bytes]:
+    """What stands behind a list of samples, with these lines: those of one source name the same."""
+    groups, parts = {lines[0][1]: FILE_OF_BATCH}, [BEHIND_LIST]
+    for key, source in lines[1:]:
+        known = groups.get(source)
+        parts.append(LINE_OF_KEY % (re.escape(key), ANY_FILE if known is None else b"\\%d" % known))
+        groups.setdefault(source, WRITER_OF_BATCH + len(groups))
+    return re.compile(b"".join(parts))

@@ -58,24 +58,25 @@ _ANY, _BEFORE_STAMP = re.compile(rb'\{"key": "([^"\\]++)", "value": '), b', "tim
 _LIST_END = re.compile(
     _STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE + _COUNT + rb', "tid": ' + _COUNT + rb"\}\}"
 )
-# Behind a list of samples, and a line of a key that is filled in: as nearly plain ones, neither error nor warning. The
-# first has what all of them repeat, the process in no more digits than a system has.
-_REPEATED = (
-    rb', "namespace": "[^"]*+", "event_type": "[^"]*+", "metadata": \{"is_error": false, "is_warning": false, "file": '
+# Behind a list of samples, and a line of a key: as LoadGen writes them, neither error nor warning. The first has what
+# the others repeat, which is compared faster than it is matched; the process in no more digits than a system has. The
+# source file of a line is filled in: a group of its own, or one before it.
+_REPEATED = rb', "namespace": %b, "event_type": %b, "metadata": \{"is_error": false, "is_warning": false, "file": ' % (
+    _TEXT,
+    _TEXT,
 )
-_BEHIND = (
-    rb', "time_ms": '
-    + _COUNT
-    + rb'\.[0-9]++%b"[^"]*+", "line_no": '
-    + _COUNT
-    + rb', "pid": %b, "tid": (?:0|[1-9][0-9]{0,19}+)\}\}\n'
+_BEHIND = rb', "time_ms": %b\.[0-9]++%%b, "line_no": %b, "pid": %%b, "tid": (?:0|[1-9][0-9]{0,19}+)\}\}\n' % (
+    _COUNT,
+    _COUNT,
 )
-BEHIND_LIST = _BEHIND % (b"(" + _REPEATED + b")", b"(0|[1-9][0-9]{0,9}+)")
+FILE_OF_LINE, ANY_FILE = re.compile(rb'"file": (%b)' % _TEXT), rb"(%b)" % _TEXT
+BEHIND_LIST = _BEHIND % (b"(" + _REPEATED + b")" + ANY_FILE, b"(0|[1-9][0-9]{0,9}+)")
+FILE_OF_BATCH, WRITER_OF_BATCH = 2, 3
 LINE_OF_KEY = (
-    rb':::MLLOG \{"key": "%b", "value": (?:true|false|"[^"]*+"|'
-    rb"-?+(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,2}+)?+)" + _BEHIND % (rb"\1", rb"\2")
+    rb':::MLLOG \{"key": "%%b", "value": (?:true|false|%b|'
+    rb"-?+(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,2}+)?+)%b"
+    % (_TEXT, _BEHIND % (rb"\1%b", rb"\3"))
 )
-WRITER_OF_BATCH = 2
 _LARGEST_EXPONENT = 400  # beyond what LoadGen's doubles hold; an integer of a million digits would take minutes
 
 

@@ -14,7 +14,7 @@ from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.log_files import is_truncated, log_hash
 
 _HELD = 16 << 20  # bytes of logs: those of a few scenarios
-_END = 32 << 10  # bytes
+_END = 8 << 10  # bytes
 _TOLD = 256  # bytes at both ends of a log that tell it from most others
 
 

@@ -41,7 +41,8 @@ def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
         answers = view.files.answers(folder) if report and is_digest(report.hash) else None
         if report is None or answers is None or not _is_named(answers, report.hash.lower()):
             continue
-        if list_digests(read.value or "") != (report.hash.lower(),):
+        text = read.value or ""
+        if text.count("hash=") > 1 and list_digests(text) != (report.hash.lower(),):
             continue
         yield StatedHash(
             view.files.submitter.submitter,

@@ -138,6 +138,8 @@ def _list_accuracy_texts(view: CellView) -> Iterator[Read[str]]:
 
 
 def _deny_second_hash(read: Read[str]) -> Complaints:
+    if (read.value or "").count("hash=") < 2:
+        return
     stated = [
         (line, match[1].lower()) for line, text in find_lines(read.value or "", "hash=") if (match := _HASH.match(text))
     ]

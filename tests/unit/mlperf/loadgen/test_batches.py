@@ -35,7 +35,7 @@ LOG = HEAD + b"".join(batch(at) for at in range(BATCHES)) + line("result_validit
 
 def read_singly(data: bytes) -> DetailLog:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "list_batch_keys", lambda *_: ())
+        patch.setattr(reader, "list_batch_lines", lambda *_: ())
         return parse_detail(data)
 
 

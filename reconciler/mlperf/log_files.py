@@ -36,7 +36,11 @@ def log_hash(log: bytes) -> str:
 
 
 def is_truncated(log: bytes) -> bool:
-    return _find_separator(log) is not None or _CUT.search(log, max(0, len(log) - _END)) is not None
+    return _find_separator(log) is not None or _is_cut_by_hand(log)
+
+
+def _is_cut_by_hand(log: bytes) -> bool:
+    return _CUT.search(log, max(0, len(log) - _END)) is not None
 
 
 def _find_separator(log: bytes) -> re.Match[bytes] | None:
@@ -50,7 +54,7 @@ def split_answers(log: bytes) -> tuple[list[bytes], bool]:
     entry that the cut goes through. The ends of a short log overlap: what stands in both is one."""
     found = _find_separator(log)
     if found is None:
-        return log.splitlines(), not is_truncated(log)
+        return log.splitlines(), not _is_cut_by_hand(log)
     head, tail = log[: found.start()], log[found.end() :]
     at = head.find(tail[:_TOLD]) if tail else -1
     if at >= 0 and tail.startswith(head[at:]):

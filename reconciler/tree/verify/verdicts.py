@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from decimal import Decimal
 
 from reconciler.mlperf.accuracy import hash_results
@@ -102,10 +102,8 @@ def verify_scored_samples(view: CellView) -> Complaints:
     total = number(run.log, count_key(run)) if run else None
     if run is None or total is None or read.value is None:
         return
-    words = [word for word in _SCORED if word in read.value]
-    shapes = [_SCORED[word] for word in words]
-    for line, text in find_lines(read.value, *words):
-        scored = _scored(text, shapes)
+    for line, text in find_lines(read.value, *_SCORED):
+        scored = _scored(text)
         if scored is not None and scored != total:
             yield Complaint(
                 Place(read.file, line),
@@ -116,9 +114,9 @@ def verify_scored_samples(view: CellView) -> Complaints:
             )
 
 
-def _scored(text: str, shapes: Sequence[re.Pattern[str]]) -> Decimal | None:
+def _scored(text: str) -> Decimal | None:
     """How many samples a line of accuracy.txt says it covers."""
-    found = next((m for shape in shapes if (m := shape.search(text))), None)
+    found = next((m for shape in _SCORED.values() if (m := shape.search(text))), None)
     return Decimal(found[1]) if found and len(found[1]) < _DIGITS else None
 
 

@@ -1,4 +1,4 @@
-"""Plans and passes as text that is the same on every machine and day: no times, digests, measured values or messages."""
+"""Plans and passes as text that is the same on every machine and day: no times, digests, measures or messages."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_slices_are_made_computed_on_and_taken_away(machine: CutMachine, reposit
     left_to_do = console(repository, "mig", "create", "--json")
     assert (left_to_do.returncode, json.loads(left_to_do.stdout)["commands"]) == (0, [])
 
-    report = repository.settle()
+    report = repository.reconcile()
     assert report.outcomes
     assert unfinished(report) == []
     assert console(repository, "plan").returncode == 0
@@ -86,7 +86,7 @@ def test_a_run_is_measured_while_other_slices_compute(machine: CutMachine, repos
     alone = repository.reconcile()
     assert any("needs 2x 1g.10gb of MIG, and 1x 1g.10gb" in outcome.message for outcome in alone.outcomes)
     machine.smi("mig", "-i", "0", "-cgi", "1g.10gb", "-C")
-    assert unfinished(repository.settle()) == []
+    assert unfinished(repository.reconcile()) == []
     assert repository.look().plan.in_sync, console(repository, "plan").stdout
     record = next(r for r in repository.records_of("Run:open/box/tiny/Offline/performance").values() if not r.problem)
     assert record.facts["gpu.slices"].value == "1x 1g.10gb"

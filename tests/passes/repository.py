@@ -40,14 +40,6 @@ class Repository:
     def reconcile(self, **options: Any) -> PassReport:
         return run_pass(self.paths, Options(**options), report=lambda _: None)
 
-    def settle(self, tries: int = 3) -> PassReport:
-        """A pass, and others with new performance runs where a stall of the machine fell into a run or a test of it."""
-        report = self.reconcile()
-        while tries > 1 and unfinished(report):
-            tries -= 1
-            report = self.reconcile(rerun=("mode=performance",))
-        return report
-
     def copy(self, root: Path) -> Repository:
         shutil.copytree(self.root, root, symlinks=True)
         return Repository(root)
@@ -184,11 +176,8 @@ def unfinished(report: PassReport) -> list[str]:
     return [f"{o.step.change.address}: {o.message}" for o in report.outcomes if o.status is not Status.DONE]
 
 
-def make_whole(folder: Path, make: Callable[[Path], Repository], tries: int = 3) -> Repository:
-    """A repository after one pass in which every step was done; made again where a stall fell into a timed run."""
-    for number in range(tries):
-        repository = make(folder / str(number))
-        left = unfinished(repository.reconcile())
-        if not left:
-            return repository
-    raise AssertionError(left)
+def make_whole(folder: Path, make: Callable[[Path], Repository]) -> Repository:
+    """A repository after one pass in which every step was done."""
+    repository = make(folder / "repository")
+    assert unfinished(repository.reconcile()) == []
+    return repository

@@ -58,9 +58,7 @@ def test_real_logs_say_what_ran(loadgen_run: Runs, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["offline-valid", "server-tokens", "single-stream-too-few", "offline-accuracy"])
-def test_the_loadgen_that_is_installed_writes_what_kept_logs_have(
-    loadgen_run: Runs, name: str, tmp_path: Path
-) -> None:
+def test_the_loadgen_that_is_installed_writes_what_kept_logs_have(loadgen_run: Runs, name: str, tmp_path: Path) -> None:
     need("mlperf_loadgen")
     log, kept = make_run(RUNS[name], tmp_path).detail, loadgen_run(name).detail
     assert log.complete

@@ -26,9 +26,12 @@ def compile_project() -> None:
 
 
 def compile_tests(config: pytest.Config) -> None:
-    """For processes that run tests: they begin at the same time, and load the same."""
-    if sys.dont_write_bytecode:
-        return
+    """For processes that run tests: they begin at the same time, and load the same.
+
+    They write byte code whatever the shell says: each would compile all tests anew, which takes longer than many tests.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     modules = [path for path in sorted((ROOT / "tests").rglob("*.py")) if not path.is_relative_to(_KEPT)]
     work = [partial(_compile_test, path, config) for path in modules]
     if not _CONSTANTS.exists():  # else each soon reads the few modules that have changed since

@@ -83,7 +83,7 @@ BENCHMARK = """\
 ELSEWHERE = ("single-stream-max-count", "offline-audit", "server-tokens", "offline-tokens")
 TOLD = [lie for lie in LIES if lie.run not in ELSEWHERE]
 # Told in every run of the tests; the others in the slow ones.
-NEWEST = 16
+NEWEST = 8
 
 
 def make_settings(case: RunCase) -> str:

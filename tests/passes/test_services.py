@@ -190,7 +190,7 @@ def test_a_stranger_is_not_taken_for_it(tmp_path: Path) -> None:
 
 def test_a_run_that_is_tried_again_finds_it_running(tmp_path: Path) -> None:
     repository = with_service(tmp_path)
-    tight = "{target_qps: 100, target_latency: 1 ms, min_query_count: 100, attempts: 3}"
+    tight = "{target_qps: 100, target_latency: 1 ms, min_query_count: 30, attempts: 3}"
     repository.edit("specs/spec.yaml", "{target_qps: 100, min_query_count: 100}", tight)
     repository.edit("specs/spec.yaml", "          Offline:", "          Server:")
     repository.edit(

@@ -181,7 +181,7 @@ def test_no_audit_settings_stay_behind_a_killed_pass(tmp_path: Path, number: sig
     repository = audited(tmp_path)
     started = in_the_test(repository)
     started.send_signal(number)
-    started.wait(20)
+    started.wait(120)
     assert gone([int((tmp_path / "pid").read_text(encoding="utf-8"))])
     with Lock(repository.paths.pass_lock, purpose="a test").acquire(wait=10):  # the keeper holds it to its end
         assert not (tmp_path / "ours/audit.config").exists()
@@ -199,7 +199,7 @@ def test_placed_audit_settings_are_no_code_of_the_command(tmp_path: Path) -> Non
         os.kill(number, signal.SIGSTOP)  # all at once, so that nobody sees another's end
     for number in running:
         os.kill(number, signal.SIGKILL)
-    started.wait(20)
+    started.wait(120)
     assert (tmp_path / "ours/audit.config").exists()
     assert {str(step.change.address) for step in repository.look().plan.steps} == due
     script(repository, "    time.sleep(600)\n", "    pass\n")

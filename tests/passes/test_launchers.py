@@ -208,7 +208,7 @@ def killed(repository: Repository, told: Path, number: signal.Signals) -> Iterat
     wait_for(told, 60)
     yield [int(pid) for pid in told.read_text(encoding="utf-8").split()]
     started.send_signal(number)
-    started.wait(30)
+    started.wait(120)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_what_runs_elsewhere_ends_with_the_pass(
         pass
     assert gone(pids)
     assert not [r for r in repository.records().values() if str(r.address).startswith("Run")]
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while cluster.containers() and time.monotonic() < give_up:
         time.sleep(0.1)
     assert cluster.containers() == []
@@ -249,7 +249,7 @@ def test_no_audit_settings_stay_behind_a_pass_that_was_killed(tmp_path: Path, cl
     with killed(repository, root / "pids", signal.SIGKILL) as pids:
         assert (root / "ours/audit.config").exists()
     assert gone(pids)
-    with Lock(repository.paths.pass_lock, purpose="a test").acquire(wait=20):  # the keeper holds it to its end
+    with Lock(repository.paths.pass_lock, purpose="a test").acquire(wait=60):  # the keeper holds it to its end
         assert not (root / "ours/audit.config").exists()
     assert cluster.containers() == []
 
@@ -275,9 +275,9 @@ def test_container_that_hears_nothing_is_removed_by_its_name(
         pid = int((cluster.folder / "pid").read_text(encoding="ascii"))
         assert cluster.containers() == ["mute"]
         c.send_signal(number)
-        c.wait(30)
-    assert gone([pid], 30)
-    processes.wait_for(lambda: not cluster.containers(), 20)  # its process ends first
+        c.wait(120)
+    assert gone([pid])
+    processes.wait_for(lambda: not cluster.containers())  # its process ends first
     assert ["rm", "--force", "mute"] in cluster.calls("docker")
 
 

@@ -35,7 +35,7 @@ from tests.unit.mlperf.conftest import Run, loadgen_run
 from tests.unit.mlperf.loadgen.lies import LIES, Lie
 
 __all__ = ["loadgen_run"]
-from tests.shared import need
+from tests.shared import make_once, need
 
 need("mlperf_loadgen")
 
@@ -148,13 +148,17 @@ def _lines(root: Path, finding: TreeFinding) -> str:
 
 @pytest.fixture(scope="session")
 def believers(tmp_path_factory: pytest.TempPathFactory) -> Believers:
-    repository = make_repository(tmp_path_factory.mktemp("believers") / "repository")
+    return Believers(make_once(tmp_path_factory, "believers", _make))
+
+
+def _make(folder: Path) -> Repository:
+    repository = make_repository(folder / "repository")
     text = (repository.root / "specs/spec.yaml").read_text(encoding="utf-8")
     repository.write("specs/spec.yaml", text + CELLS)
     repository.write(".gitignore", ".reconcile/\n__pycache__/\n")
     repository.reconcile()
     repository.commit()
-    return Believers(repository)
+    return repository
 
 
 def place(run: Run, detail: bytes, answers: bytes) -> Told:

@@ -30,7 +30,9 @@ from reconciler.mlperf.benchmark_files import FileDigest
 from tests.unit.fetching.serving import Behaviour, serve, serve_endlessly
 
 DATA = bytes(range(256)) * 4096  # 1 MiB
-QUICK = DownloadLimits(timeout=0.5, attempts=3, backoff=0.01, patience=1.0)
+# A busy machine makes honest servers slow; what must stall is waited for briefly.
+QUICK = DownloadLimits(timeout=30.0, attempts=3, backoff=0.01, patience=30.0)
+IMPATIENT = DownloadLimits(timeout=2.0, attempts=3, backoff=0.01, patience=2.0)
 
 
 def make_digest(data: bytes, algorithm: str = "sha256") -> FileDigest:
@@ -84,7 +86,7 @@ def test_a_file_that_changed_meanwhile_is_read_from_its_beginning(tmp_path: Path
     with serve(behaviour) as address:
         item = plan(tmp_path, f"{address}/f", digest=None)
         with pytest.raises(TransientError):
-            fetch(item, DownloadLimits(timeout=0.5, attempts=1, backoff=0.01))
+            fetch(item, DownloadLimits(timeout=30.0, attempts=1, backoff=0.01))
         changed = behaviour.files["/f"] = b"another" * 1000
         fetch(item)
     assert (tmp_path / "data/file.bin").read_bytes() == changed
@@ -184,15 +186,15 @@ def test_a_pause_is_asked_for_in_seconds_or_as_a_date() -> None:
 def test_a_server_that_stalls_is_given_up_and_gone_on_with(tmp_path: Path) -> None:
     behaviour = Behaviour({"/f": DATA}, stall={0: 1000})
     with serve(behaviour) as address:
-        fetch(plan(tmp_path, f"{address}/f", digest=None))
+        fetch(plan(tmp_path, f"{address}/f", digest=None), IMPATIENT)
     assert behaviour.asked[1][1] == "bytes=1000-"
     assert (tmp_path / "data/file.bin").read_bytes() == DATA
 
 
 def test_a_server_that_hardly_sends_anything_is_asked_anew(tmp_path: Path) -> None:
-    behaviour = Behaviour({"/f": DATA[:100]}, drip={0: 0.02})
+    behaviour = Behaviour({"/f": DATA[:100]}, drip={0: 0.2})
     with serve(behaviour) as address:
-        limits = DownloadLimits(timeout=5.0, attempts=3, backoff=0.01, patience=0.1)
+        limits = DownloadLimits(timeout=30.0, attempts=3, backoff=0.01, patience=1.0)
         fetch(plan(tmp_path, f"{address}/f", digest=None), limits)
     assert len(behaviour.asked) == 2
     assert behaviour.asked[1][1].startswith("bytes=")
@@ -277,7 +279,7 @@ def test_a_page_in_place_of_a_file_that_nothing_proves_is_refused(tmp_path: Path
 
 def test_more_than_the_largest_file_is_refused(tmp_path: Path) -> None:
     with serve(Behaviour({"/f": DATA}, sized=False)) as address, pytest.raises(StoreError, match="more than 1,000"):
-        fetch(plan(tmp_path, f"{address}/f", digest=None), DownloadLimits(timeout=0.5, largest=1000))
+        fetch(plan(tmp_path, f"{address}/f", digest=None), DownloadLimits(timeout=30.0, largest=1000))
     assert not (tmp_path / "data/file.bin").exists()
 
 
@@ -387,7 +389,7 @@ def test_a_count_that_is_none_ends_as_a_finding_about_its_address(tmp_path: Path
     }
     for answer, said in told.items():
         with serve_endlessly(answer % count, b"") as address, pytest.raises(StoreError, match=said):
-            fetch(plan(tmp_path, f"{address}/f", digest=None), DownloadLimits(timeout=0.5, attempts=1))
+            fetch(plan(tmp_path, f"{address}/f", digest=None), DownloadLimits(timeout=30.0, attempts=1))
     with serve_endlessly(OK + b"Content-Length: %s\r\n\r\nabcd" % count, b"") as address:
         assert fetch(plan(tmp_path, f"{address}/g", digest=make_digest(b"abcd"))).size == 4
 

@@ -23,8 +23,7 @@ def test_progress_is_told_by_our_own_clock(tmp_path: Path) -> None:
         found = read_progress(here)
         assert found is not None
         assert (found.stage, found.done, found.expected) == (stage, done, 10)
-        assert 0 <= found.idle < 5
-        assert 0 <= found.seconds < 5
+        assert 0 <= found.idle <= found.seconds < 300
 
 
 def test_standstill_there_is_idle_here(tmp_path: Path) -> None:

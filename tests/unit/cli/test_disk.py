@@ -26,7 +26,7 @@ READING = {"open": os, "scandir": os, "io.open": io}
 WRITING = {"fsync": os, "replace": os, "mkdir": os, "link": os}
 OF_MACHINE = ("EIO", "ESTALE", "EMFILE", "ENFILE", "ENOMEM")
 CACHES = 5  # calls at the end of a pass: the flush of a note that is in place, and what keeps caches
-OF_WRITES = ("ENOSPC", "EDQUOT", "EROFS", "EIO", "ESTALE", "EMFILE")
+OF_WRITES = ("ENOSPC", "EROFS", "EMFILE")  # of a file, of a file system, and of this process
 
 
 class Fault:

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,14 +16,6 @@ from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 
 from .conftest import CELL, Reconcile, console, edit, git
-from .held import hold_outputs
-
-SAID = Path(__file__).with_name("said_in_pr.txt")
-
-
-@pytest.fixture
-def reconcile(reconcile: Reconcile, request: pytest.FixtureRequest) -> Iterator[Reconcile]:
-    yield from hold_outputs(reconcile, request, SAID)
 
 
 def commit(root: Path, message: str) -> str:

@@ -1,26 +1,23 @@
-"""What is said of cells with compliance tests: which test counts, whether its verdict does, and what is repeated."""
+"""Cells with compliance tests: which test counts, whether its verdict does, and what is repeated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable
 
 import pytest
 from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Difference
 from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
+from reconciler.diff.conditions import summarise_cells
 from reconciler.diff.difference import compare
 from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Summary
-from tests.said import hold, read_sections
+from tests.unit.diff.outline import EXPECTED, outline
 from tests.unit.diff.simulated import Wish, World, desire
-from tests.unit.diff.test_stories import describe
 
-SAID = Path(__file__).with_name("said_of_compliance.txt")
 NET = Wish(tests=("TEST01",))
 AT = f"{NET.cell}/TEST01"
 TEST, VERDICT = Address(Kind.COMPLIANCE_TEST, AT), Address(Kind.VERDICT, AT)
@@ -182,25 +179,17 @@ STORIES: dict[str, Story] = {
 }
 
 
-def tell_all(found: Difference) -> Iterator[str]:
-    yield from describe(found)
-    for cell, chosen in found.chosen.items():
-        yield f"tests {cell}: {show(chosen.tests)}; verdicts: {show(chosen.verdicts)}"
-
-
-def show(pairs: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(f"{name} {identity or 'none'}" for name, identity in pairs) or "none"
-
-
 @pytest.mark.parametrize("name", STORIES)
-def test_what_becomes_of_a_test_is_told(name: str) -> None:
+def test_what_happened_to_a_test_decides_what_is_due(name: str) -> None:
     world = World()
     desired, forced = STORIES[name](world)
-    hold(SAID, name, tell_all(compare(desired, world.recorded, Observed(), forced)))
+    found = compare(desired, world.recorded, Observed(), forced)
+    cells = summarise_cells(desired, world.recorded, Observed(), found)
+    assert outline(found, cells) == EXPECTED["compliance"][name]
 
 
-def test_every_text_is_of_a_story() -> None:
-    assert list(read_sections(SAID)) == list(STORIES)
+def test_every_expectation_is_of_a_story() -> None:
+    assert set(EXPECTED["compliance"]) == set(STORIES)
 
 
 @pytest.mark.parametrize(("speed", "most"), [(True, 2), (False, 1)], ids=["by speed", "by answers"])

@@ -1,9 +1,7 @@
-"""The conditions of cells after each story of the difference, as the status shows them."""
+"""Conditions of cells, as the status shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +10,10 @@ from reconciler.diff.change import Finding
 from reconciler.diff.conditions import is_about, summarise_cells
 from reconciler.diff.difference import compare
 from reconciler.observed.state import Observed
-from reconciler.resource.conditions import CONDITIONS, CellStatus
 from reconciler.resource.kinds import Address, Cell, Kind
-from tests.said import hold, read_sections
-from tests.unit.diff import test_compliance, test_stories
+from tests.unit.diff.outline import EXPECTED, outline
 from tests.unit.diff.simulated import Wish, World, desire
 
-SAID = Path(__file__).with_name("said_of_conditions.txt")
 NET = Wish()
 RUN = Address(Kind.RUN, f"{NET.cell}/performance")
 WRONG = ("measurements.json", "edited")
@@ -35,41 +30,14 @@ TREES: dict[str, dict[str, Any]] = {
 }
 
 
-def describe(cells: tuple[CellStatus, ...]) -> Iterator[str]:
-    for cell in cells:
-        shown = (cell.metric, cell.accuracy, cell.efficiency)
-        figures = "; ".join(" ".join(pair) if pair else "nothing" for pair in shown)
-        marks = ", ".join(cell.marks) or "no marks"
-        yield f"{cell.cell} is {cell.ready}: {figures}; {cell.validity or 'no validity'}; {marks}"
-        assert tuple(condition.type for condition in cell.conditions) == CONDITIONS
-        yield from (f"{c.type} {c.status}: {c.reason} {c.message}".strip() for c in cell.conditions)
-
-
-def tell(name: str) -> Iterator[str]:
-    world, chapter = World(), name.partition(": ")[2]
-    if name.startswith("test: "):
-        desired, forced = test_compliance.STORIES[chapter](world)
-        observed = Observed()
-    elif name.startswith("tree: "):
-        desired, forced = desire([NET]), frozenset[Address]()
-        world.settle(desired)
-        observed = Observed(**TREES[chapter])
-    else:
-        desired, observed, forced = test_stories.STORIES[name](world)
-    found = compare(desired, world.recorded, observed, forced)
-    yield from describe(summarise_cells(desired, world.recorded, observed, found))
-
-
-NAMES = [*test_stories.STORIES, *(f"test: {name}" for name in test_compliance.STORIES), *(f"tree: {n}" for n in TREES)]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_conditions_follow_from_what_happened(name: str) -> None:
-    hold(SAID, name, tell(name))
-
-
-def test_every_text_is_of_a_story() -> None:
-    assert list(read_sections(SAID)) == NAMES
+@pytest.mark.parametrize("name", TREES)
+def test_a_tree_that_differs_is_not_rendered(name: str) -> None:
+    desired, world = desire([NET]), World()
+    world.settle(desired)
+    observed = Observed(**TREES[name])
+    found = compare(desired, world.recorded, observed, frozenset())
+    cells = summarise_cells(desired, world.recorded, observed, found)
+    assert outline(found, cells) == EXPECTED["trees"][name]
 
 
 def test_a_step_that_is_blocked_says_what_stops_it() -> None:

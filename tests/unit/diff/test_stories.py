@@ -1,24 +1,22 @@
-"""What is said of cells to which something happened since they were measured: every change, drift and finding, and
-what is published."""
+"""Cells to which something happened since they were measured: every change, drift, finding and condition, and which
+records are published."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable
 
 import pytest
 from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Difference
+from reconciler.diff.conditions import summarise_cells
 from reconciler.diff.difference import compare
 from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, Summary
-from tests.said import hold, read_sections
+from tests.unit.diff.outline import EXPECTED, outline
 from tests.unit.diff.simulated import Wish, World, desire
 
-SAID = Path(__file__).with_name("said_of_stories.txt")
 NET, SERVER = Wish(), Wish(scenario="Server")
 PERFORMANCE, ACCURACY = (Address(Kind.RUN, f"{NET.cell}/{mode}") for mode in ("performance", "accuracy"))
 ENGINE = Address(Kind.ENGINE, str(NET.cell))
@@ -153,27 +151,14 @@ STORIES: dict[str, Story] = {
 }
 
 
-def describe(found: Difference) -> Iterator[str]:
-    for c in found.changes:
-        about = f"{c.action} {c.how}: {c.reason}, after {c.previous or 'nothing'}"
-        more = [f" ({c.note})" if c.note else "", f" restores {len(c.restore)}" if c.restore else ""]
-        yield f"change {c.address} {about}{''.join(more)}"
-    for d in found.drifts:
-        yield f"drift {d.address}: {d.what} {d.presence}; {d.repair}"
-    for f in found.findings:
-        yield f"finding {f.kind} {f.where}: {f.message}; to mend: {f.fix}"
-    for cell, chosen in found.chosen.items():
-        yield f"published {cell}: {', '.join(filter(None, chosen.all)) or 'nothing'}"
-    yield f"unchanged {found.unchanged}"
-    yield from (f"undeclared {address}" for address in found.undeclared)
-
-
 @pytest.mark.parametrize("name", STORIES)
-def test_what_happened_to_a_cell_is_told(name: str) -> None:
+def test_what_happened_to_a_cell_decides_what_is_due(name: str) -> None:
     world = World()
     desired, observed, forced = STORIES[name](world)
-    hold(SAID, name, describe(compare(desired, world.recorded, observed, forced)))
+    found = compare(desired, world.recorded, observed, forced)
+    cells = summarise_cells(desired, world.recorded, observed, found)
+    assert outline(found, cells) == EXPECTED["stories"][name]
 
 
-def test_every_text_is_of_a_story() -> None:
-    assert list(read_sections(SAID)) == list(STORIES)
+def test_every_expectation_is_of_a_story() -> None:
+    assert set(EXPECTED["stories"]) == set(STORIES)

@@ -1,11 +1,10 @@
-"""What is said of cells unlike those that passes here measure alone: inferred, scored by another's run, accepted,
+"""Cells unlike those that passes here measure alone: inferred, scored by another's run, accepted,
 frozen, imported, or with records and files that are not as a pass leaves them. Each with its conditions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
-from pathlib import Path
 
 import pytest
 from msgspec import Struct
@@ -20,13 +19,11 @@ from reconciler.resource.decisions import NONE, Acceptance, Decisions, Freeze
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import CHILD_LOG, CODE_ARCHIVE, IMPORTED, Artifact, Ended, Summary
 from reconciler.resource.resources import Resource
-from tests.said import hold, read_sections
-from tests.unit.diff import test_conditions, test_stories
+from tests.unit.diff.outline import EXPECTED, outline
 from tests.unit.diff.simulated import Wish, World, desire
 from tests.unit.diff.test_difference import render
 from tests.unit.diff.test_stories import of, without
 
-SAID = Path(__file__).with_name("said_of_unusual_cells.txt")
 NET, SERVER = Wish(), Wish(scenario="Server")
 TIMED, SCORED = (RunAddress(NET.cell, mode).address for mode in (PERFORMANCE, ACCURACY))
 SERVED, SERVED_ACCURACY = (RunAddress(SERVER.cell, mode).address for mode in (PERFORMANCE, ACCURACY))
@@ -404,19 +401,14 @@ STORIES: dict[str, Story] = {
 }
 
 
-def describe(world: World, told: Told) -> Iterator[str]:
-    found = compare(told.desired, world.recorded, told.observed, frozenset(told.forced), told.decisions)
-    yield from test_stories.describe(found)
-    yield from (f"recorded as {address}: {identity}" for address, identity in found.recorded_as.items())
-    yield from (f"code of {cell}: {chosen.code}" for cell, chosen in found.chosen.items() if chosen.code)
-    yield from test_conditions.describe(summarise_cells(told.desired, world.recorded, told.observed, found))
-
-
 @pytest.mark.parametrize("name", STORIES)
-def test_what_there_is_of_an_unusual_cell_is_told(name: str) -> None:
+def test_what_happened_to_an_unusual_cell_decides_what_is_due(name: str) -> None:
     world = World()
-    hold(SAID, name, describe(world, STORIES[name](world)))
+    told = STORIES[name](world)
+    found = compare(told.desired, world.recorded, told.observed, frozenset(told.forced), told.decisions)
+    cells = summarise_cells(told.desired, world.recorded, told.observed, found)
+    assert outline(found, cells) == EXPECTED["unusual cells"][name]
 
 
-def test_every_text_is_of_a_story() -> None:
-    assert list(read_sections(SAID)) == list(STORIES)
+def test_every_expectation_is_of_a_story() -> None:
+    assert set(EXPECTED["unusual cells"]) == set(STORIES)

@@ -15,11 +15,7 @@ import pytest
 from reconciler.tree.findings import Place, Severity, TreeFinding
 from reconciler.tree.verify.engine import ALL_RULES, verify_tree
 from reconciler.tree.verify.sources import LoadGenBuild, verify_sources
-from tests.said import hold, read_sections
 from tests.unit.tree.check.made import change_system, detail, set_log, write
-from tests.unit.tree.telling import SOURCES, tell
-
-SAID = Path(__file__).with_name("said_of_contradictions.txt")
 
 CELLS = "closed/Acme/results/sys1/resnet"
 
@@ -352,6 +348,23 @@ CASES = (
     ),
 )
 
+# Rules that a case breaks in addition to its own.
+ALSO = {
+    "percentile of the open division": {"system.names"},
+    "audit run": {"summary.contradicts"},
+    "summary": {"compliance.passes"},
+    "another summary": {"compliance.passes"},
+    "validity": {"summary.contradicts"},
+    "accuracy run in place of the performance run": {"compliance.passes", "placement.copied", "summary.contradicts"},
+    "copied log": {"placement.copied"},
+    "TEST PASS with mismatches": {"compliance.figures"},
+    "TEST PASS with one of two scores": {"compliance.scores"},
+    "our TEST PASS with differing answers": {"compliance.figures"},
+    "our verdict over another run": {"compliance.figures"},
+    "our verdict over another test run": {"compliance.figures"},
+    "score over fewer samples": {"accuracy.possible"},
+}
+
 
 def findings(root: Path) -> list[TreeFinding]:
     return list(verify_tree(root).findings)
@@ -384,9 +397,9 @@ def test_a_contradiction_is_found(case: Case, tree: Path) -> None:
     if case.other:
         assert first.other is not None
         assert case.other in line_at(tree, first.other)
-    # A log that contradicts itself is told of in the tests of LoadGen's logs.
-    told = (tell(finding, tree) for finding in everything if finding.rule.id != "log.consistency")
-    hold(SAID, case.name, told)
+    # Tests of LoadGen's logs cover a log that contradicts itself.
+    also = {finding.rule.id for finding in everything} - {case.rule, "log.consistency"}
+    assert also == ALSO.get(case.name, set())
 
 
 @pytest.mark.parametrize(("entries", "believed"), [(49_999, False), (50_000, True), (50_343, True), (50_344, False)])
@@ -395,10 +408,6 @@ def test_a_multistream_run_fills_the_last_query_of_each_set(entries: int, believ
     write(cell(tree, "MultiStream") / "TEST01/verify_accuracy.txt", f"num_acc_log_entries = {entries}\nTEST PASS\n")
     counted = [finding for finding in verify_tree(tree).findings if finding.rule.id == "compliance.counts"]
     assert bool(counted) is not believed
-
-
-def test_every_text_is_of_a_contradiction() -> None:
-    assert list(read_sections(SAID)) == [case.name for case in CASES]
 
 
 def line_at(root: Path, place: Place) -> str:
@@ -571,7 +580,6 @@ def test_a_folder_of_trees_can_be_verified(tree: Path, tmp_path: Path) -> None:
 
 def test_rules_have_names_of_their_own() -> None:
     assert all("." in rule.id and rule.title and rule.sources for rule in ALL_RULES)
-    assert {source.partition(":")[0] for rule in ALL_RULES for source in rule.sources} <= SOURCES
 
 
 def test_runs_of_one_system_at_one_time_are_asked_about(tree: Path) -> None:

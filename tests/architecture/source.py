@@ -107,28 +107,3 @@ def _absolute(module: Module, source: str, level: int) -> str:
     parts = module.name.split(".")
     base = parts[: len(parts) - level + module.is_package]
     return ".".join([*base, *filter(None, [source])])
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    name: str
-    where: str
-    lines: int
-
-
-def functions() -> list[Function]:
-    """Every function and method, with its decorators and docstring left out of the count."""
-    return [
-        Function(node.name, f"{module.file}:{node.lineno}", _length(node))
-        for module in modules().values()
-        for node in ast.walk(module.tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    ]
-
-
-def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    docstring = 0
-    first = node.body[0]
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-        docstring = (first.end_lineno or first.lineno) - first.lineno + 1
-    return (node.end_lineno or node.lineno) - node.lineno + 1 - docstring

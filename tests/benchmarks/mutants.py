@@ -7,7 +7,7 @@ those that are there already: with ``--minutes`` a large sample is done in parts
 out those before the Nth and after the Mth.
 
 A mutant is killed when a test fails or hangs that passes without it, and survives when all tests that it meets pass, or
-their time is up. Those of ``equivalent_mutants.yaml`` behave as the original does; they are not counted.
+their time is up. Some survivors behave as the original does: read them before you add a test.
 
 Each meets the likeliest test files. With ``--reach MAP`` it first meets the tests that reach its block of code, the
 cheapest first: also whole passes, and tests whose child processes reach it. The map is made where it is missing, by one
@@ -27,10 +27,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
-
-from ruamel.yaml import YAML
 
 from tests.benchmarks.mutant_copy import Copy
 from tests.benchmarks.mutation import Mutant, mutants_of
@@ -51,12 +48,11 @@ TARGETS = (
     "harness/loadgen.py",
     "harness/group.py",
 )
-EQUIVALENT = Path(__file__).with_name("equivalent_mutants.yaml")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``fate``: killed, survived or equivalent. ``by``: the first test that failed."""
+    """``fate``: killed or survived. ``by``: the first test that failed."""
 
     file: str
     line: int
@@ -168,24 +164,15 @@ def _again(report: Path) -> list[Mutant]:
 
 
 def _judge(mutant: Mutant, copied: Copy, seconds: int) -> Verdict:
-    fate, by, took = "equivalent", "", 0.0
-    if (mutant.file, mutant.before, mutant.after) not in _equivalent():
-        began = time.monotonic()
-        by = copied.find_killer(mutant, seconds)
-        fate, took = "killed" if by else "survived", time.monotonic() - began
+    began = time.monotonic()
+    by = copied.find_killer(mutant, seconds)
+    fate, took = "killed" if by else "survived", time.monotonic() - began
     return Verdict(mutant.file, mutant.line, mutant.start, mutant.before, mutant.after, fate, by, round(took, 1))
 
 
-@cache
-def _equivalent() -> frozenset[tuple[str, str, str]]:
-    rows = YAML(typ="safe").load(EQUIVALENT.read_text(encoding="utf-8")) if EQUIVALENT.exists() else []
-    return frozenset((row["file"], row["before"], row["after"]) for row in rows)
-
-
 def _report(verdicts: list[Verdict], *, as_json: bool) -> int:
-    counted = [verdict for verdict in verdicts if verdict.fate != "equivalent"]
-    killed = sum(verdict.fate == "killed" for verdict in counted)
-    share = killed / len(counted) if counted else 1.0
+    killed = sum(verdict.fate == "killed" for verdict in verdicts)
+    share = killed / len(verdicts) if verdicts else 1.0
     if as_json:
         rows = [asdict(verdict) for verdict in verdicts]
         print(
@@ -195,7 +182,7 @@ def _report(verdicts: list[Verdict], *, as_json: bool) -> int:
         for verdict in verdicts:
             if verdict.fate == "survived":
                 print(f"{verdict.file}:{verdict.line}\n  - {verdict.before}\n  + {verdict.after}")
-        print(f"{killed} of {len(counted)} killed ({share:.1%}); {len(verdicts) - len(counted)} are equivalent")
+        print(f"{killed} of {len(verdicts)} killed ({share:.1%})")
     return 0 if share >= LIMIT else 1
 
 

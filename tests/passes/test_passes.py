@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,11 +11,9 @@ import pytest
 
 from reconciler.execute.outcome import Status
 from reconciler.reconcile import PassReport
-from reconciler.resource.records import Record
 from tests.passes.cases import Case, case_names, prepare, read_case
 from tests.passes.repository import HERE, Repository, make_passed
 from tests.passes.text import pass_lines, plan_lines
-from tests.said import hold
 from tests.shared import need
 
 need("mlperf_loadgen")
@@ -76,29 +73,3 @@ def test_second_pass_has_nothing_to_do(done: Done) -> None:
     assert (done.repository.done(), done.repository.tree()) == (good, tree)
     assert plan_lines(again.after.plan, "") == plan_lines(whole.after.plan, "")
     assert done.repository.leftovers() == []
-
-
-RECORDED = frozenset({"fresh", "invalid-run"})
-ELSEWHERE = ("machine.", "telemetry.", "backend.")  # facts that another machine or release has otherwise
-MEASURED = frozenset({"loadgen", "loadgen_version", "margins", "metric", "reasons", "suggestion"})
-
-
-def test_records_are_as_written_down(done: Done) -> None:
-    """But for what this machine is and which versions are here."""
-    if done.case.folder.name not in RECORDED:
-        return
-    for record in sorted(done.repository.records().values(), key=lambda one: (str(one.address), one.started)):
-        hold(done.case.golden("records.txt"), f"{record.address} {record.ended}", _tell(record))
-
-
-def _tell(record: Record) -> Iterator[str]:
-    yield f"made from {', '.join(sorted(record.upstream))}; marks {', '.join(record.marks)}"
-    yield f"artifacts {', '.join(f'{item.name} in {item.place}' for item in record.artifacts)}"
-    yield from (f"problem {text}" for text in (record.problem, record.problem_class, record.fix) if text)
-    for name, given in sorted(record.inputs.items()):
-        yield f"input {name} = {given.value} from {given.origin}"
-    for name, fact in sorted(record.facts.items()):
-        if not name.startswith(ELSEWHERE) and not name.endswith((".version", ".digest")):
-            yield f"fact {name} as {fact.role}"
-    for name, value in sorted(record.values.items()):
-        yield f"value {name}: {'measured' if name in MEASURED else json.dumps(value, sort_keys=True)}"

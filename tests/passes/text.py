@@ -1,4 +1,4 @@
-"""Plans and passes as text that is the same on every machine and day: no times, no digests, no measured values."""
+"""Plans and passes as text that is the same on every machine and day: no times, digests, measures or messages."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from reconciler.reconcile import PassReport
 _STABLE = (
     (re.compile(r"-[0-9a-f]{20}\b"), "-<digest>"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "<digest>"),
-    (re.compile(r"record \w+/[0-9a-f]{12}"), "record"),
 )
-_NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?%?")
 
 
 def plan_lines(plan: Plan, root: str) -> str:
@@ -40,10 +38,9 @@ def _plan(plan: Plan) -> Iterator[str]:
     for step in plan.steps:
         yield from _step(step)
     for drift in plan.drifts:
-        yield f"drift {drift.address}: {drift.what} {drift.presence}; {drift.repair}"
+        yield f"drift {drift.address}: {drift.what} {drift.presence}"
     for finding in plan.findings:
-        message = _NUMBER.sub("N", finding.message) if finding.kind == "Invalid" else finding.message
-        yield f"finding {finding.where}: {finding.kind}: {message}"
+        yield f"finding {finding.where}: {finding.kind}"
     for address in plan.undeclared:
         yield f"undeclared {address}"
     yield f"{len(plan.steps)} steps, {plan.unchanged} unchanged, {plan.excluded} excluded"
@@ -51,14 +48,13 @@ def _plan(plan: Plan) -> Iterator[str]:
 
 def _step(step: Step) -> Iterator[str]:
     change = step.change
-    note = _NUMBER.sub("N", change.note) if "INVALID" in change.note else change.note
-    yield f"{change.action} {change.address} {change.reason} {change.how}" + (f" ({note})" if note else "")
+    yield f"{change.action} {change.address} {change.reason} {change.how}"
     for address in step.shared:
         yield f"    shared {address}"
     for explained in step.explained[:1]:
         yield f"    input {_input(explained)}"
     if step.blocked:
-        yield f"    blocked {step.blocked}" + (f"; {step.fix}" if step.fix else "")
+        yield "    blocked"
 
 
 def _input(change: InputChange) -> str:
@@ -68,6 +64,4 @@ def _input(change: InputChange) -> str:
 
 
 def _outcome(outcome: Outcome) -> str:
-    """Measured values stay out, so only what is no success shows its message."""
-    line = f"{outcome.status} {outcome.step.change.address}"
-    return line if outcome.status == "Done" else f"{line}: {outcome.message}"
+    return f"{outcome.status} {outcome.step.change.address}"

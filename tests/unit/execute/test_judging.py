@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from reconciler.execute.executors.table import Executors
 from reconciler.execute.judging import judge_attempt
 from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Address, Kind
-from tests.shared import make_once, need
+from tests.kept_logs import unpack
+from tests.shared import make_once
 from tests.unit.mlperf.compliance.cases import CASES
-from tests.unit.mlperf.compliance.runs import ANSWERS, make_all
+from tests.unit.mlperf.compliance.runs import ANSWERS
 
 CELL = "closed/box/resnet50/Offline"
 KNOWN = {"reasons": ["an answer differs"], "figures": {"answers that differ": "1"}}
@@ -27,8 +29,7 @@ KNOWN = {"reasons": ["an answer differs"], "figures": {"answers that differ": "1
 
 @pytest.fixture
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    need("mlperf_loadgen")
-    return make_once(tmp_path_factory, "runs", make_all)
+    return make_once(tmp_path_factory, "kept-compliance", partial(unpack, "compliance"))
 
 
 def judge(

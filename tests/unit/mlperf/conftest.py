@@ -1,4 +1,4 @@
-"""Logs made by the real LoadGen: short runs in child processes, each made once a session and only when a test asks."""
+"""Short runs of the real LoadGen in child processes: kept logs of them all, and what makes one anew."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from tests.kept_logs import unpack
 from tests.shared import make_once, need
 
 CHILD = Path(__file__).parent / "loadgen_child.py"
@@ -151,19 +152,13 @@ def _child(verb: str, request: dict[str, Any], folder: Path) -> str:
 
 @pytest.fixture(scope="session")
 def loadgen_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
-    """Run a case by its name in RUNS, or give the run made earlier."""
-    need("mlperf_loadgen")
-    made: dict[str, Run] = {}
-
-    def get(name: str) -> Run:
-        if name not in made:
-            made[name] = make_once(tmp_path_factory, name, partial(_make, RUNS[name]))
-        return made[name]
-
-    return get
+    """The kept logs of a case by its name in RUNS."""
+    kept = make_once(tmp_path_factory, "kept-runs", partial(unpack, "runs"))
+    return lambda name: Run(RUNS[name], kept / name / "logs")
 
 
-def _make(case: RunCase, folder: Path) -> Run:
+def make_run(case: RunCase, folder: Path) -> Run:
+    """Run a case now; its logs are below the folder."""
     logs = folder / "logs"
     logs.mkdir()
     (folder / "user.conf").write_text(case.conf)

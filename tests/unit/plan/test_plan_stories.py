@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
 from msgspec import Struct
 from msgspec.structs import replace
+from ruamel.yaml import YAML
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Change, Finding, InputChange
+from reconciler.diff.change import Change, Finding, InputChange, Work
 from reconciler.diff.difference import compare
 from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.plan.make import PlanContext, Policy, make_plan
@@ -18,10 +19,9 @@ from reconciler.plan.plan import Plan
 from reconciler.plan.select import Selection, parse, parse_repeated
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
-from tests.said import hold, read_sections
 from tests.unit.diff.simulated import Wish, World, desire
 
-SAID = Path(__file__).with_name("said_of_plans.txt")
+EXPECTED = YAML(typ="safe").load(Path(__file__).with_name("plans.yaml"))
 NET, SERVER, OTHER = Wish(), Wish(scenario="Server"), Wish("other")
 DATASET, MODEL = Address(Kind.DATASET, "net"), Address(Kind.MODEL, "net")
 TIMED, SCORED = (Address(Kind.RUN, f"{NET.cell}/{mode}") for mode in ("performance", "accuracy"))
@@ -170,28 +170,43 @@ def plan(asked: Asked) -> Plan:
     return make_plan("box", "desired", "recorded", difference, asked.policy, context)
 
 
-def describe(found: Plan) -> Iterator[str]:
-    yield f"{found.name} {found.desired} {found.recorded}: {found.unchanged} unchanged, {found.excluded} excluded"
-    for step in found.steps:
-        shared, because = (", ".join(map(str, addresses)) for addresses in (step.shared, step.because))
-        inputs = ", ".join(item.name for item in step.explained)
-        told = [
-            f"{step.change.how} {step.change.address}",
-            f" and {shared}" if shared else "",
-            f" because of {because}" if because else "",
-            f" ({inputs})" if inputs else "",
-            f": {step.seconds} s by {step.basis or 'nothing'}",
-            f"; {step.blocked}" if step.blocked else "",
-            f"; fix: {step.fix}" if step.fix else "",
-        ]
-        yield "".join(told)
-    yield from (f"finding {finding.where}" for finding in found.findings)
+def outline(found: Plan) -> dict[str, object]:
+    """Steps in their order, those that are blocked, findings, and how many changes were left out."""
+    told = {
+        "steps": [" and ".join(map(str, (step.change.address, *step.shared))) for step in found.steps],
+        "blocked": [str(step.change.address) for step in found.steps if step.blocked],
+        "findings": [finding.where for finding in found.findings],
+        "excluded": found.excluded,
+        "unchanged": found.unchanged,
+    }
+    return {name: _shorten(value) for name, value in told.items() if value}
+
+
+def _shorten(value: object) -> object:
+    return [line.replace("open/box/", "").replace(":", " ") for line in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_plan_is_told(name: str) -> None:
-    hold(SAID, name, describe(plan(STORIES[name]())))
+def test_a_plan_has_the_steps_that_are_asked_for(name: str) -> None:
+    assert outline(plan(STORIES[name]())) == EXPECTED[name]
 
 
-def test_every_text_is_of_a_story() -> None:
-    assert list(read_sections(SAID)) == list(STORIES)
+def test_every_expectation_is_of_a_story() -> None:
+    assert set(EXPECTED) == set(STORIES)
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_steps_come_after_what_causes_them_and_have_their_prediction(name: str) -> None:
+    asked = STORIES[name]()
+    found = plan(asked)
+    planned = {address for step in found.steps for address in (step.change.address, *step.shared)}
+    done: set[Address] = set()
+    for step in found.steps:
+        own = (step.change.address, *step.shared)
+        upstream = {up for address in own for up in asked.desired.by_address[address].upstream}
+        assert set(step.because) <= upstream
+        assert upstream & planned <= done
+        made = step.change.how in (Work.MAKE, Work.START)
+        assert (step.seconds, step.basis) == (predict(step.change.address) if made else (0.0, "")), step
+        assert step.explained == explain(step.change) or not made
+        done.update(own)

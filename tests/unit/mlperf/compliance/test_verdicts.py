@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from reconciler.mlperf.compliance.definition import RunLogs, VerdictInputs
 from reconciler.mlperf.compliance.judging import TESTS, UNIQUE, judge
 from reconciler.mlperf.compliance.verdict import AuditVerdict
 from reconciler.mlperf.log_files import COMPLIANCE
-from tests.shared import make_once, need
+from tests.kept_logs import unpack
+from tests.shared import make_once
 from tests.unit.mlperf.compliance.cases import CASES, Case
-from tests.unit.mlperf.compliance.runs import ANSWERS, DETAIL, SUMMARY, make_all
+from tests.unit.mlperf.compliance.runs import ANSWERS, DETAIL, SUMMARY
 
 BY_SPEED = {
     "TEST01-more-than-10-percent-slower",
@@ -37,8 +39,7 @@ LIMITS = {
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    need("mlperf_loadgen")
-    return make_once(tmp_path_factory, "runs", make_all)
+    return make_once(tmp_path_factory, "kept-compliance", partial(unpack, "compliance"))
 
 
 def logs(folder: Path) -> RunLogs:

@@ -7,17 +7,20 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import LogError
+from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.inconsistency import show_value
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.log_line import LogLine
 from reconciler.mlperf.loadgen.summary import parse_summary
-from tests.unit.mlperf.conftest import RUNS, TOTAL, Run
+from tests.shared import need
+from tests.unit.mlperf.conftest import RUNS, TOTAL, Run, make_run
 
 Runs = Callable[[str], Run]
 
@@ -52,6 +55,19 @@ def test_real_logs_say_what_ran(loadgen_run: Runs, name: str) -> None:
         assert summary.validity == log.validity
         assert summary.errors == len(log.errors)
         assert summary.get("min_duration (ms)") == str(log.effective("min_duration_ms"))
+
+
+@pytest.mark.parametrize("name", ["offline-valid", "server-tokens", "single-stream-too-few", "offline-accuracy"])
+def test_the_loadgen_that_is_installed_writes_what_kept_logs_have(
+    loadgen_run: Runs, name: str, tmp_path: Path
+) -> None:
+    need("mlperf_loadgen")
+    log, kept = make_run(RUNS[name], tmp_path).detail, loadgen_run(name).detail
+    assert log.complete
+    assert (log.scenario, log.mode, log.seeds) == (kept.scenario, kept.mode, kept.seeds)
+    assert not find_inconsistencies(log)
+    if log.version == kept.version:
+        assert {line.key for line in log.lines} == {line.key for line in kept.lines}
 
 
 def test_line_numbers_and_errors_of_a_real_log(loadgen_run: Runs) -> None:

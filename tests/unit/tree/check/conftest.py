@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,14 @@ import pytest
 from reconciler.cli.shared.tree_options import open_archive
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.findings import TreeReport
+from tests.kept_logs import unpack
 from tests.shared import make_once
-from tests.unit.tree.check.made import copy_tree, make_logs, make_tree
+from tests.unit.tree.check.made import copy_tree, make_tree
 
 
 @pytest.fixture(scope="session")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Shared with the tests of verify-tree: the runs are made once."""
-    return make_once(tmp_path_factory, "tree-logs", make_logs)
+    return make_once(tmp_path_factory, "kept-tree", partial(unpack, "tree"))
 
 
 @pytest.fixture(scope="session")

@@ -108,13 +108,11 @@ def _write_bare_pass(root: Path, file: str) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """``words`` stand in the complaint's found, wanted or cause; ``line`` in the line that it names, and ``other`` in
-    the line that contradicts it."""
+    """``line`` is part of the line that the complaint names, and ``other`` of the line that contradicts it."""
 
     name: str
     change: Callable[[Path], None]
     rule: str
-    words: tuple[str, ...]
     severity: Severity = Severity.ERROR
     line: str = ""
     other: str = ""
@@ -126,7 +124,6 @@ CASES = (
         "target",
         partial(conf, "*.Offline.target_qps = 500\n"),
         "user-conf.contradicts",
-        ("target_qps 500", "1000, which"),
         line="*.Offline.target_qps = 500",
         other='"effective_target_qps"',
     ),
@@ -134,30 +131,26 @@ CASES = (
         "percentile",
         partial(percentile, "0.5"),
         "run.percentile",
-        ("percentile 50 of the latency", "90, which v6.1 states SingleStream by"),
         line='"effective_target_latency_percentile", "value": 0.5',
     ),
-    Case("percentile of the open division", open_percentile, "run.percentile", ("percentile 50",), severity=WARNING),
-    Case("audit factor", partial(conf, "*.Offline.target_qps = 960\n"), "user-conf.contradicts", ("0.96 of the",)),
+    Case("percentile of the open division", open_percentile, "run.percentile", severity=WARNING),
+    Case("audit factor", partial(conf, "*.Offline.target_qps = 960\n"), "user-conf.contradicts"),
     Case(
         "audit factor, rounded",
         partial(conf, "*.Offline.target_qps = 920.4\n"),
         "user-conf.contradicts",
-        ("0.92 of the published target",),
         line="*.Offline.target_qps = 920.4",
     ),
     Case(
         "accuracy run",
         accuracy_target,
         "user-conf.contradicts",
-        ("the setting of the accuracy run (", "/accuracy/mlperf_log_detail.txt:"),
         line="*.Offline.target_qps = 700",
     ),
     Case(
         "quick test of one query",
         partial(conf, "*.*.min_query_count = 1\n"),
         "user-conf.contradicts",
-        ("min_query_count 1", "24576", "a quick test's query count"),
         line="*.*.min_query_count = 1",
         other='"requested_min_query_count"',
     ),
@@ -165,13 +158,11 @@ CASES = (
         "audit run",
         audit_target,
         "user-conf.contradicts",
-        ("the setting of TEST01", "TEST01/performance/run_1", "0.92"),
     ),
     Case(
         "quick test",
         partial(conf, "*.*.min_duration = 60000\n"),
         "user-conf.contradicts",
-        ("min_duration 60000", "a quick test's duration"),
         line="*.*.min_duration = 60000",
         other='"effective_min_duration_ms"',
     ),
@@ -179,50 +170,43 @@ CASES = (
         "more specific line",
         partial(conf, "resnet50.Offline.min_query_count = 5\n"),
         "user-conf.contradicts",
-        ("resnet50.Offline.min_query_count = 5", "24576"),
     ),
     Case(
         "rounded",
         rounded,
         "user-conf.contradicts",
-        ("fewer digits",),
         NOTE,
     ),
-    Case("refused", partial(conf, "*.*.x = 5 # five\n"), "user-conf.refused", ("a comment needs its own line",)),
-    Case("ignored", partial(conf, "*.*.min_duration=5\n"), "user-conf.ignored", ("blanks are needed",), NOTE),
+    Case("refused", partial(conf, "*.*.x = 5 # five\n"), "user-conf.refused"),
+    Case("ignored", partial(conf, "*.*.min_duration=5\n"), "user-conf.ignored", NOTE),
     Case(
         "unexplained",
         partial(replaced, "user.conf", "*.Offline.target_qps = 1000\n", ""),
         "user-conf.unexplained",
-        ("no line sets target_qps", "1000", "has 1"),
         NOTE,
     ),
     Case(
         "mlperf.conf",
         lambda root: write(cell(root) / "mlperf.conf", "*.*.qsl_rng_seed = 3\n"),
         "user-conf.mlperf-conf",
-        ("qsl_rng_seed 3", "seeds of no round"),
         NOTE,
     ),
     Case(
         "summary",
         partial(replaced, "performance/run_1/mlperf_log_summary.txt", "Result is : VALID", "Result is : INVALID"),
         "summary.contradicts",
-        ("Result is: INVALID", "result_validity VALID"),
     ),
-    Case("another summary", foreign_summary, "summary.contradicts", ("more values that differ", "another run")),
+    Case("another summary", foreign_summary, "summary.contradicts"),
     Case(
         "seeds",
         partial(logged, "effective_qsl_rng_seed", 5, "accuracy"),
         "runs.seeds",
-        ("qsl_rng_seed 5", "seeds of no known round"),
         WARNING,
     ),
     Case(
         "validity",
         partial(logged, "early_stopping_met", "false", "TEST04/performance/run_1"),
         "log.validity",
-        ("VALID", "early_stopping_met false"),
     ),
     Case(
         "accuracy run in place of the performance run",
@@ -230,14 +214,12 @@ CASES = (
             "Offline/accuracy/mlperf_log_detail.txt", "Offline/performance/run_1/mlperf_log_detail.txt", root
         ),
         "placement.performance",
-        ("AccuracyOnly", "PerformanceOnly", "the log of an accuracy run was copied here"),
         line='"effective_test_mode"',
     ),
     Case(
         "copied log",
         copied_test,
         "placement.compliance",
-        ("the log of another test",),
     ),
     Case(
         "TEST PASS with mismatches",
@@ -245,7 +227,6 @@ CASES = (
             cell(root) / "TEST01/verify_accuracy.txt", "Verifying.\nnum_perf_log_data_mismatch = 3\nTEST PASS\n"
         ),
         "compliance.counts",
-        ("TEST PASS with 3 mismatches", "no mismatch", "a verdict that was edited, or the output of two"),
         line="num_perf_log_data_mismatch = 3",
     ),
     *(
@@ -253,14 +234,13 @@ CASES = (
             f"{test} passed by a word alone in {file}",
             partial(_write_bare_pass, file=f"{test}/{file}"),
             "compliance.figures",
-            (f"TEST PASS without {missing}", "written by hand, or cut"),
             WARNING,
             line="TEST PASS",
         )
-        for test, file, missing in (
-            ("TEST01", "verify_performance.txt", "the scores of both runs"),
-            ("TEST01", "verify_accuracy.txt", "the number of entries"),
-            ("TEST04", "verify_performance.txt", "the scores of both runs"),
+        for test, file in (
+            ("TEST01", "verify_performance.txt"),
+            ("TEST01", "verify_accuracy.txt"),
+            ("TEST04", "verify_performance.txt"),
         )
     ),
     Case(
@@ -269,7 +249,6 @@ CASES = (
             cell(root) / "TEST04/verify_performance.txt", "Verifying.\nreference score = 2001.5\nTEST PASS\n"
         ),
         "compliance.figures",
-        ("without the scores of both runs",),
         WARNING,
     ),
     Case(
@@ -278,7 +257,6 @@ CASES = (
             cell(root) / "TEST01/verify_accuracy.txt", "Verifying.\nnum_acc_log_entries = 20\nTEST PASS\n"
         ),
         "compliance.counts",
-        ("20 entries", "50000", "another, or an already truncated, accuracy log"),
         line="num_acc_log_entries = 20",
         other="50000",
     ),
@@ -286,7 +264,6 @@ CASES = (
         "our TEST PASS with differing answers",
         lambda root: write(cell(root) / "TEST01/verify_accuracy.txt", "differing: 7\nTEST PASS\n"),
         "compliance.counts",
-        ("7 mismatches",),
     ),
     Case(
         "our verdict over another accuracy log",
@@ -294,13 +271,11 @@ CASES = (
             cell(root) / "TEST01/verify_accuracy.txt", "answers in the accuracy run: 20 (0 repeated)\nTEST PASS\n"
         ),
         "compliance.counts",
-        ("20 entries", "50000"),
     ),
     Case(
         "our verdict over another run",
         partial(replaced, "TEST01/verify_performance.txt", "Reference score = ", "performance run: 9"),
         "compliance.scores",
-        ("performance run 9", "the published run's own", "the verdict is of another run"),
         WARNING,
         line="performance run: 9",
         other='"result_samples_per_second"',
@@ -309,7 +284,6 @@ CASES = (
         "our verdict over another test run",
         partial(replaced, "TEST04/verify_performance.txt", "Test score = ", "audit run: 9"),
         "compliance.scores",
-        ("audit run 9", "the TEST04 run's own"),
         WARNING,
         line="audit run: 9",
         other='"result_samples_per_second"',
@@ -318,7 +292,6 @@ CASES = (
         "verdict over another run",
         partial(replaced, "TEST01/verify_performance.txt", "Reference score = ", "Reference score = 9"),
         "compliance.scores",
-        ("reference score 9", "the published run's own", "the verdict is of another run"),
         WARNING,
         line="Reference score = 9",
         other='"result_samples_per_second"',
@@ -327,7 +300,6 @@ CASES = (
         "score over fewer samples",
         partial(replaced, "accuracy/accuracy.txt", "total=50000", "total=500"),
         "accuracy.samples",
-        ("over 500 samples", "50000", "accuracy.txt is of another run"),
         line="total=500",
         other="50000",
     ),
@@ -335,15 +307,14 @@ CASES = (
         "hash of the accuracy run",
         lambda root: shutil.copyfile(cell(root) / "accuracy/accuracy.txt", cell(root) / "TEST01/accuracy/accuracy.txt"),
         "accuracy.hash",
-        ("accuracy.txt, or its hash, is of the accuracy run",),
     ),
-    Case("submitter", lambda root: change_system(root, submitter="Bcme"), "system.names", ("submitter is Bcme",)),
-    Case("category", lambda root: change_system(root, system_type="datacenter"), "system.category", ("datacenter",)),
-    Case("retraining", lambda root: measured(root, retraining="Yes"), "measurements.retraining", ("Yes",), WARNING),
-    Case("rehearsal", lambda root: measured(root, rehearsal="true"), "measurements.rehearsal", ("a result",), WARNING),
-    Case("broken", lambda root: write(cell(root) / "measurements.json", "{"), "files.readable", ("Expecting",)),
+    Case("submitter", lambda root: change_system(root, submitter="Bcme"), "system.names"),
+    Case("category", lambda root: change_system(root, system_type="datacenter"), "system.category"),
+    Case("retraining", lambda root: measured(root, retraining="Yes"), "measurements.retraining", WARNING),
+    Case("rehearsal", lambda root: measured(root, rehearsal="true"), "measurements.rehearsal", WARNING),
+    Case("broken", lambda root: write(cell(root) / "measurements.json", "{"), "files.readable"),
     *(
-        Case(f"{name} that is no file", partial(make_folder, name), "files.readable", ("not a regular file",))
+        Case(f"{name} that is no file", partial(make_folder, name), "files.readable")
         for name in ("user.conf", "accuracy/accuracy.txt", "performance/run_1/mlperf_log_summary.txt")
     ),
 )
@@ -388,8 +359,6 @@ def test_a_contradiction_is_found(case: Case, tree: Path) -> None:
     found = [finding for finding in everything if finding.rule.id == case.rule]
     assert found, [f"{f.rule.id}: {f.complaint}" for f in everything]
     first = found[0].complaint
-    text = f"{first.found} | {first.wanted} | {first.cause}"
-    assert all(word in text for word in case.words), text
     assert found[0].severity is case.severity
     assert (tree / first.place.file).exists()
     if case.line:

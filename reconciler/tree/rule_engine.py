@@ -14,15 +14,18 @@ from reconciler.tree.reading.closed import ClosedFolderError, note_closed_folder
 V = TypeVar("V")
 Table = Iterable[tuple[Rule, Callable[[V], Iterator[Complaint]]]]
 
+_ANY_ROUND = frozenset({"LoadGen", "ours"})  # who demands what no round's checker or policy need ask for
 INTERNAL = Rule("internal.rule", "one of our rules could not be applied", ("ours",))
 
 
 class About(Struct, frozen=True):
-    """Whom findings are about, and the spec line of it where there is a spec."""
+    """Whom findings are about, and the spec line of it where there is a spec. ``known``: whether the rules of its
+    round are here."""
 
     submitter: str
     cell: str
     origin: str = ""
+    known: bool = True
 
 
 def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]:

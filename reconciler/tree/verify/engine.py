@@ -12,6 +12,7 @@ from reconciler.collector import pause_collector
 from reconciler.files import hash_bytes
 from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
 from reconciler.mlperf.log_files import DETAIL
+from reconciler.tree.check.structure import SURVEY_RULES
 from reconciler.tree.closed_folders import report_closed_folders
 from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.facts import read_facts
@@ -42,7 +43,7 @@ ALL_RULES: tuple[Rule, ...] = tuple(
             *(
                 rule
                 for table in (
-                    *(SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS),
+                    *(SURVEY_RULES, SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS),
                     *loadgen_cells.VERIFY_TABLES,
                     *endpoints_cells.VERIFY_TABLES,
                 )
@@ -64,7 +65,7 @@ def verify_tree(
     """Every contradiction in the tree at (below, around) a path, also of MLPerf Endpoints. ReconcilerError when there
     is no tree.
 
-    ``round_name`` "": the round whose seeds the logs carry.
+    ``round_name`` "": the round that is recognised.
     """
     with collect_closed_folders() as closed:
         if is_endpoints_submission(path):
@@ -76,7 +77,7 @@ def verify_tree(
 
 def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress: Progress | None) -> TreeReport:
     memory = _Memory()
-    rules = LevelRules(verify_cell, system=SYSTEM_CONTRADICTIONS, benchmark=BENCHMARK_CONTRADICTIONS)
+    rules = LevelRules(verify_cell, SURVEY_RULES, system=SYSTEM_CONTRADICTIONS, benchmark=BENCHMARK_CONTRADICTIONS)
     walk = TreeWalk(rules, memory.add, progress=progress)
     with pause_collector():
         found = walk.find(surveys)

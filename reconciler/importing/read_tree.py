@@ -17,10 +17,12 @@ from reconciler.mlperf.loadgen.settings import list_settings, name_loadgen_scena
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
+from reconciler.tree.check.compliance import check_verdicts
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.places import SubmitterPlace
 from reconciler.tree.reading.survey import RecognisedRound, Survey, refuse_unknown_round, survey_tree
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
+from reconciler.tree.reading.view import CellView
 
 
 class TakenTree(Struct, frozen=True):
@@ -112,7 +114,18 @@ def _cells(
             yield TakenCell(place.cell, official, {}, {}, problems=(f"{found} is {strange[found]}",))
         else:
             view = tree.view(files.place, place, system, official)
-            yield replace(_cell(view.files, official, tree.ruleset), rehearsal=view.rehearsal)
+            taken = _cell(view.files, official, tree.ruleset)
+            yield replace(taken, rehearsal=view.rehearsal, failing=_find_failing(view))
+
+
+def _find_failing(view: CellView) -> dict[str, str]:
+    """Compliance test → why its own verify files do not pass, of those that the round requires."""
+    found: dict[str, str] = {}
+    for complaint in check_verdicts(view):
+        for test in view.tests:
+            if complaint.place.file.startswith(f"{view.files.compliance_folder.shown}/{test}/"):
+                found.setdefault(test, f"{complaint.found}; wanted {complaint.wanted}")
+    return found
 
 
 def _touched(folder: Path, strange: Mapping[Path, str]) -> list[Path]:

@@ -239,8 +239,9 @@ def _walk(folder: Path, shown: str, depth: int = 1) -> Iterator[_WalkedEntry]:
 
 
 _STRUCTURE = f"{OLD}: directory structure"
-ROUND = Rule("tree.round", "the rules of the round are here", (OURS,), Severity.WARNING)
-SURVEY_RULES: tuple[tuple[Rule, Callable[[Survey], Complaints]], ...] = ((ROUND, check_round),)
+SURVEY_RULES: tuple[tuple[Rule, Callable[[Survey], Complaints]], ...] = (
+    (Rule("tree.round", "the rules of the round are here", (OURS,), Severity.WARNING), check_round),
+)
 ROOT_RULES: tuple[tuple[Rule, Callable[[RootPlace], Complaints]], ...] = (
     (Rule("tree.root", "nothing but divisions and documents in the root", (_STRUCTURE,)), check_root_entries),
     (Rule("tree.division", "nothing but submitters in a division", (_STRUCTURE,)), check_division_files),

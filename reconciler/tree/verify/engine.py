@@ -12,7 +12,6 @@ from reconciler.collector import pause_collector
 from reconciler.files import hash_bytes
 from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
 from reconciler.mlperf.log_files import DETAIL
-from reconciler.tree.check.structure import SURVEY_RULES
 from reconciler.tree.closed_folders import report_closed_folders
 from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.facts import read_facts
@@ -32,6 +31,7 @@ from reconciler.tree.verify.runs import list_runs
 from reconciler.tree.verify.sources import SOURCES, LoadGenBuild, find_build, verify_sources
 from reconciler.tree.verify.systems import (
     BENCHMARK_CONTRADICTIONS,
+    ROUND_QUESTIONS,
     SYSTEM_CONTRADICTIONS,
 )
 from reconciler.tree.walk import LevelRules, TreeWalk
@@ -43,7 +43,7 @@ ALL_RULES: tuple[Rule, ...] = tuple(
             *(
                 rule
                 for table in (
-                    *(SURVEY_RULES, SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS),
+                    *(ROUND_QUESTIONS, SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS),
                     *loadgen_cells.VERIFY_TABLES,
                     *endpoints_cells.VERIFY_TABLES,
                 )
@@ -77,7 +77,7 @@ def verify_tree(
 
 def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress: Progress | None) -> TreeReport:
     memory = _Memory()
-    rules = LevelRules(verify_cell, SURVEY_RULES, system=SYSTEM_CONTRADICTIONS, benchmark=BENCHMARK_CONTRADICTIONS)
+    rules = LevelRules(verify_cell, ROUND_QUESTIONS, system=SYSTEM_CONTRADICTIONS, benchmark=BENCHMARK_CONTRADICTIONS)
     walk = TreeWalk(rules, memory.add, progress=progress)
     with pause_collector():
         found = walk.find(surveys)

@@ -56,7 +56,6 @@ def read_tree(path: Path, submitter: str = "", round_name: str = "") -> TakenTre
     tree = found[0]
     if round_name and not tree.ruleset.is_known:
         tree = replace(tree, ruleset=load_ruleset(round_name), recognised=None)
-    refuse_unknown_round(tree)
     names = sorted({place.submitter for place in tree.root.submitters})
     if not submitter and len(names) > 1:
         raise ReconcilerError(
@@ -66,6 +65,7 @@ def read_tree(path: Path, submitter: str = "", round_name: str = "") -> TakenTre
     places = tuple(place for place in tree.root.submitters if place.submitter == chosen)
     if not places:
         raise ReconcilerError(f"{path} has no submitter {chosen!r}", fix=f"there are {', '.join(names)}")
+    refuse_unknown_round(tree)
     root = tree.root
     inside = path if root.whole else root.path
     return _take(tree, places, {e: what for place in places for e, what in strange_entries(place.path, inside)})

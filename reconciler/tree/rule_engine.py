@@ -31,8 +31,10 @@ class About(Struct, frozen=True):
 def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]:
     """Every complaint of every rule. A rule that fails on what someone's tree holds is a finding as well: the other
     rules must still be heard, and nobody may take the silence for a pass. A rule that meets a closed folder ends there:
-    whoever collects such folders reports them."""
+    whoever collects such folders reports them. Of a round that is unknown only what holds in any round is applied."""
     for rule, function in table:
+        if not about.known and _ANY_ROUND.isdisjoint(rule.sources):
+            continue
         try:
             for complaint in function(view):
                 yield TreeFinding(rule, about.submitter, about.cell, complaint, about.origin)

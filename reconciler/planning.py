@@ -5,6 +5,7 @@ On a warm cache it imports no YAML library, no pydantic and no git, and nothing 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -20,8 +21,8 @@ from reconciler.diff.change import Change, Difference, Finding, InputChange, Wor
 from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
 from reconciler.diff.difference import compare
 from reconciler.diff.explain import list_input_changes
-from reconciler.errors import ReconcilerError, RecordError
-from reconciler.files import RepositoryPaths
+from reconciler.errors import ReconcilerError, RecordError, StorageError
+from reconciler.files import RepositoryPaths, ignore_work
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import list_installed
 from reconciler.observed.loadgen_library import read_seeds_here
@@ -83,7 +84,7 @@ class Options(Struct, frozen=True):
 def choose_quick(paths: RepositoryPaths, options: Options) -> tuple[TrialPaths, Options]:
     """Where a pass with short runs looks and records, and its options: no tree, no compliance test."""
     only = options.only or (str(Kind.RUN), str(Kind.SCORE))
-    return TrialPaths(paths.root), replace(options, only=only, sign=False, trial=Trial(quick=True))
+    return TrialPaths(paths.root, paths.apart), replace(options, only=only, sign=False, trial=Trial(quick=True))
 
 
 class PlanResult(Struct, frozen=True):
@@ -140,6 +141,8 @@ def compute_plan(paths: RepositoryPaths, options: Options, memory: PlanCache | N
         kept = memory or PlanCache.of(paths)
         seen = _look(paths, options, kept)
         if memory is None:
+            with contextlib.suppress(OSError, StorageError):  # as a cache that cannot be written
+                ignore_work(paths)
             kept.save()
         return seen
 

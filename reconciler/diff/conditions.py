@@ -28,12 +28,14 @@ _WORD = re.compile(r"[A-Za-z0-9]+")
 
 
 class _Facts(Struct, frozen=True):
-    """What is known of one cell: its resources with what they are made from, what to change, what is wrong."""
+    """What is known of one cell: its resources with what they are made from, what to change, what is wrong.
+    ``brought``: the compliance tests that come with imported runs, by name; None for one that did not."""
 
     resources: tuple[Resource, ...]
     changes: Mapping[str, Change]
     blocked: Mapping[str, str]
     findings: tuple[Finding, ...]
+    brought: Mapping[str, Summary | None]
     rendered_wrong: tuple[tuple[str, str], ...]
     tree_present: bool
     was_rendered: bool
@@ -74,6 +76,7 @@ def summarise_cells(
             changes,
             stops,
             tuple(_find_own(cell, resources, difference.findings)),
+            _find_brought(cell, resources, difference.chosen.get(cell) or Chosen(), summaries),
             tuple(observed.tree.get(str(cell), ())),
             observed.tree_present,
             str(cell) in observed.rendered,
@@ -81,6 +84,14 @@ def summarise_cells(
         marks = tuple(_marks(cell, _cells(cell, lineage), difference, inferred=_timed(cell, lineage) != cell))
         found.append(_standing(cell, facts, difference, summaries, marks))
     return tuple(found)
+
+
+def _find_brought(
+    cell: Cell, resources: Iterable[Resource], chosen: Chosen, summaries: Mapping[str, Summary]
+) -> dict[str, Summary | None]:
+    recorded = dict(chosen.tests)
+    results = (resource for resource in resources if resource.kind is Kind.RESULT and resource.cell == cell)
+    return {test: summaries.get(recorded.get(test, "")) for result in results for test in result.brought}
 
 
 def _marks(cell: Cell, cells: set[Cell], difference: Difference, *, inferred: bool) -> Iterator[str]:
@@ -202,7 +213,10 @@ def _valid(facts: _Facts) -> Condition:
 
 
 def _audited(facts: _Facts) -> Condition:
-    """The compliance tests: a verdict over tests that are stale or not there is Unknown."""
+    """The compliance tests: a verdict over tests that are stale or not there is Unknown. Of those that came with
+    imported runs, their own verify files decide."""
+    if facts.brought:
+        return _brought(facts.brought)
     if not any(resource.kind is Kind.COMPLIANCE_TEST for resource in facts.resources):
         return Condition("Audited", ConditionStatus.TRUE, NOT_REQUIRED)
     change = facts.change(Kind.COMPLIANCE_TEST) or facts.change(Kind.VERDICT)
@@ -210,6 +224,17 @@ def _audited(facts: _Facts) -> Condition:
     if change is None and not failing and any(finding.kind == "Invalid" for finding in facts.findings):
         return Condition("Audited", ConditionStatus.UNKNOWN, "NotJudged", "the run that it is compared with is INVALID")
     return _verdict("Audited", facts, change, failing, "Passed")
+
+
+def _brought(tests: Mapping[str, Summary | None]) -> Condition:
+    absent = [name for name, summary in tests.items() if summary is None]
+    failing = [f"{name}: {summary.problem}" for name, summary in tests.items() if summary and summary.problem]
+    if absent:
+        message = f"the round requires {', '.join(absent)}, which did not come with the imported runs"
+        return Condition("Audited", ConditionStatus.FALSE, "TestMissing", message)
+    if failing:
+        return Condition("Audited", ConditionStatus.FALSE, AUDIT_FAILS, "; ".join(failing))
+    return Condition("Audited", ConditionStatus.TRUE, "Imported")
 
 
 def _rendered(facts: _Facts) -> Condition:

@@ -264,8 +264,9 @@ class Ruleset(Struct, frozen=True):
         return self.is_known and self.divisions.get(division, {}).get(demand, True)
 
 
-def make_unknown_ruleset(name: str, layout: str) -> Ruleset:
-    """A round whose rules are not here. Logs were truncated alike in every round that is known."""
+def make_unknown_ruleset(name: str, layout: str, inferences: tuple[Inference, ...]) -> Ruleset:
+    """A round whose rules are not here. ``inferences``: those of any round. Logs were truncated alike in every round
+    that is known."""
     return Ruleset(
         round=name,
         layout=layout,
@@ -275,6 +276,7 @@ def make_unknown_ruleset(name: str, layout: str) -> Ruleset:
         system_fields=(),
         measurements_fields=(),
         accuracy_log=AccuracyLogRule(limit=sys.maxsize, whole_below=4096, keep=4096),
+        inferences=inferences,
         is_known=False,
     )
 

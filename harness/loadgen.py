@@ -32,6 +32,7 @@ _BEFORE_KINDS = {_BUILT_IN: True, _USER: False}  # up to 5.0.5 its argument says
 _REFUSALS = {-2: "the file is missing", -22: "the file has a syntax error; comments must be on lines of their own"}
 _SWITCH_SECONDS = 1e-4  # the default of 5 ms lets a busy Python thread hold up LoadGen's for as long
 ACCURACY_SERVER_QPS = 100_000.0
+SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 
 
 class Library(Protocol):
@@ -117,12 +118,21 @@ def prepare(test: Test) -> Prepared:
     if test.audit_config:
         # LoadGen itself applies only the lines for any model ("*"); lines that name one need this call.
         _apply(settings, test.audit_config, test.model_key, test.scenario, _OTHER)
+        _set_seeds(settings, Path(test.audit_config))
     overrides: dict[str, list[float]] = {}
     declared = settings.server_target_qps
     if test.mode == "accuracy" and test.scenario == "Server" and declared < ACCURACY_SERVER_QPS:
         settings.server_target_qps = ACCURACY_SERVER_QPS
         overrides["server_target_qps"] = [declared, ACCURACY_SERVER_QPS]
     return Prepared(test=test, settings=settings, overrides=overrides)
+
+
+def _set_seeds(settings: Any, audit_config: Path) -> None:
+    """TEST05 has seeds of its own. LoadGen has read them from its built-in configuration alone since it has one."""
+    for line in audit_config.read_text(encoding="utf-8").splitlines():
+        name, _, value = line.removeprefix("*.*.").partition(" = ")
+        if name in SEEDS:
+            setattr(settings, name, int(value))
 
 
 def _read(settings: Any, name: str) -> int:
@@ -260,7 +270,6 @@ def collect_loadgen_facts() -> dict[str, Fact]:
 
 def probe_seeds() -> dict[str, int]:
     """The seeds that the installed LoadGen carries, measured: a run of one query, then its detail log."""
-    names = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
     settings = lg.TestSettings()
     _apply(settings, "", "*", "SingleStream", _BUILT_IN)
     settings.scenario, settings.mode = lg.TestScenario.SingleStream, lg.TestMode.PerformanceOnly
@@ -272,7 +281,7 @@ def probe_seeds() -> dict[str, int]:
         lines = (Path(folder) / "mlperf_log_detail.txt").read_text(encoding="utf-8").splitlines()
     entries = [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
     logged = {entry["key"]: entry["value"] for entry in entries}
-    return {name: int(logged[f"effective_{name}"]) for name in names}
+    return {name: int(logged[f"effective_{name}"]) for name in SEEDS}
 
 
 class _Echo:

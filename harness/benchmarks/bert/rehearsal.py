@@ -14,7 +14,15 @@ import numpy as np
 
 from harness.benchmarks.bert.answers import postprocess
 from harness.benchmarks.bert.spans import answer_all
-from harness.benchmarks.bert.squad import INPUTS, QUESTIONS, VOCABULARY, build_dataset, load_samples, load_texts
+from harness.benchmarks.bert.squad import (
+    CALIBRATION,
+    INPUTS,
+    QUESTIONS,
+    VOCABULARY,
+    build_dataset,
+    load_samples,
+    load_texts,
+)
 from harness.benchmarks.bert.windows import LENGTH
 from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
 from harness.benchmarks.sources import REHEARSAL
@@ -30,6 +38,7 @@ _MARKS = {
 }  # where the published vocabulary has them
 _SYLLABLES = [a + b for a in "bcdfglmnprstv" for b in ("a", "e", "i", "o", "u", "ar", "en", "is")]
 _SIGNS = (".", ",", "?", "(", ")", "-", "'")
+_CALIBRATED = 16  # windows
 _SIZES = {"small": (1, 32, 2), "full": (24, 1024, 16)}  # layers, width, heads
 
 
@@ -43,6 +52,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     document = _write_questions(rng, count)
     (data / QUESTIONS).write_text(json.dumps(document), encoding="utf-8")
     (data / REHEARSAL).write_text("{}", encoding="utf-8")
+    (data / CALIBRATION).write_text("".join(f"{row}\n" for row in range(min(count, _CALIBRATED))), encoding="ascii")
     answers = _answer(data, models / MODEL, counter)
     asked = (qa for article in document["data"] for paragraph in article["paragraphs"] for qa in paragraph["qas"])
     for qa, answer in zip(asked, answers, strict=True):

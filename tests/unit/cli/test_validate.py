@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -110,6 +111,12 @@ def test_a_valid_spec_that_lacks_what_a_submission_needs_says_so(declared: Path,
     edit(declared, "  rehearsal: true\n", "")
     edit(declared, "min_duration: 0, ", "")
     edit(declared, "    open:", "    closed:")
+    for command in ("validate", "plan"):
+        code, _, err = reconcile(command)
+        assert (code, "min_query_count is 512 samples" in err) == (1, True), "fewer than the round asks for"
+        assert re.search(r"specs/one\.yaml:\d+:\d+: .*24576", err)
+    assert "min_query_count is 512 samples" in reconcile("doctor")[1]
+    edit(declared, ", min_query_count: 512", "")
     code, out, err = reconcile("validate")
     assert (code, err, out.startswith("Valid: specs/one.yaml")) == (2, "", True)
     assert "specs/one.yaml:9:5: spec.systems.box.description: the description of box lacks" in out

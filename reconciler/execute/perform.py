@@ -34,13 +34,12 @@ from reconciler.resource.inputs import REVISIONS
 from reconciler.resource.kinds import AUDIT, PERFORMANCE, Kind
 from reconciler.resource.records import NOT_HANDED_ON, Artifact, Record, Summary
 from reconciler.resource.settings import COMMAND
-from reconciler.result_formats.clocks import CLOCK
 from reconciler.result_formats.format import KeptFile
 from reconciler.result_formats.table import find_format
 from reconciler.storage_errors import refuse_storage_error
 
-# By a queue, or by the machine's clock: no fault of the step, which is tried again without an attempt of its own.
-INTERRUPTED = frozenset({"preempted", "node-failure", "requeued", "lost", CLOCK})
+# By a queue: no fault of the step, which is tried again without an attempt of its own.
+INTERRUPTED = frozenset({"preempted", "node-failure", "requeued", "lost"})
 TRANSIENT = frozenset({"resources"}) | INTERRUPTED
 
 

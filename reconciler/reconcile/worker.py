@@ -43,15 +43,14 @@ TOOL = f"mlperf-reconciler {__version__}"
 
 
 class Tries(Struct):
-    """Of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted`` and ``clocked``:
-    those that a queue or the machine's clock ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that
+    """Of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted``:
+    those that a queue ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that
     child processes took, ``waited`` that it waited for machines and servers."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
     interrupted: dict[str, int] = field(default_factory=dict)
-    clocked: dict[str, int] = field(default_factory=dict)
     lost: set[Address] = field(default_factory=set)
     child_seconds: float = 0.0
     waited: float = 0.0
@@ -168,7 +167,6 @@ class Worker(Struct, dict=True):
             self.tries.failures,
             self.tries.made,
             self.tries.interrupted,
-            self.tries.clocked,
             busy=self.options.busy,
             services=self.services,
         )

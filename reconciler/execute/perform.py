@@ -138,23 +138,28 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
     )
     attempt = create(context.paths.attempts, intent)
     if change.address.mode == PERFORMANCE:
-        _keep_code(attempt, context)
+        keep_code(attempt, context.paths.root)
+        _keep_requirements(attempt, context)
     for name, artifact in files.items():
         folder, _, file = name.partition(".")
         offer(context.path(artifact), attempt.inputs / folder / file)
     return attempt
 
 
-def _keep_code(attempt: Attempt, context: AttemptContext) -> None:
+def keep_code(attempt: Attempt, root: Path) -> None:
     """As it is when the run begins. Of code that cannot be read the run itself will say more."""
     intent = attempt.intent
     try:
-        archive = pack_run_code(intent.settings, intent.locations, context.paths.root)
+        archive = pack_run_code(intent.settings, intent.locations, root)
     except OSError as error:
         refuse_storage_error(error, attempt.folder)
         return
     if archive:
         write(attempt.code, archive)
+
+
+def _keep_requirements(attempt: Attempt, context: AttemptContext) -> None:
+    intent = attempt.intent
     cell = intent.address.cell
     installed = context.installed.get(cell.system) if cell is not None else None
     if installed and COMMAND not in intent.settings:

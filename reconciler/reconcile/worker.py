@@ -32,6 +32,7 @@ from reconciler.parcels.carrier import StoreCarrier, list_depots
 from reconciler.plan.plan import Plan, Step
 from reconciler.planning import Options, PlanResult
 from reconciler.reconcile.recorder import Recorder
+from reconciler.reconcile.refused_runs import take_up_refused
 from reconciler.record.index import load_record
 from reconciler.record.repair import repair_artifact
 from reconciler.record.store import find_readable
@@ -87,6 +88,14 @@ class Worker(Struct, dict=True):
         for finished in harvest(self.paths.attempts, lambda text: self.report(Message(text)), spared):
             self.recorder.store(finished)
             self.report(Message(f"{finished.record.address}: took over the result that an earlier pass left"))
+            taken += 1
+        return taken
+
+    def take_up_refused(self, result: PlanResult) -> int:
+        """Runs that an older version refused, judged by the rules of today."""
+        taken = 0
+        for address in take_up_refused(self.paths, result, self.recorder.store):
+            self.report(Message(f"{address}: took up the run that an older version refused, from its kept logs"))
             taken += 1
         return taken
 

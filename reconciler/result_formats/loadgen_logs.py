@@ -144,7 +144,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
     yield from _judge_log(log, rehearsal=kept.rehearsal)
     if SUMMARY in kept.files:
         yield from find_other_summary(kept.files[SUMMARY], log)
-    if kept.inputs.get("harness.user_conf") == "harvested" and USER_CONF in kept.files:
+    if USER_CONF in kept.files and _may_differ(kept):
         yield from _judge_conf(read_regular(kept.files[USER_CONF]), kept.inputs, log)
     yield from _judge_answers(kept, log)
     if COMMAND in kept.inputs and not kept.imported:
@@ -162,6 +162,12 @@ def _judge_log(log: DetailLog, *, rehearsal: bool) -> Iterator[LogFinding]:
     if log.mode == LOADGEN_MODE[ACCURACY]:  # of a performance run the verdict says it
         for number, text in judge_accuracy(log).errors:
             yield LogFinding("log.errors", f"ERROR in line {number}: {text}", DETAIL, number)
+
+
+def _may_differ(kept: Kept) -> bool:
+    """Whether a command may have written its user.conf, or changed the given one. What a test sets wins over it."""
+    given = COMMAND in kept.inputs and kept.inputs.get("mode") == PERFORMANCE and "test" not in kept.inputs
+    return kept.inputs.get("harness.user_conf") == "harvested" or (given and not kept.imported)
 
 
 def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> Iterator[LogFinding]:

@@ -96,6 +96,9 @@ class Drift(Struct, frozen=True):
     repair: str
 
 
+CONTRADICTED = "LogContradicted"  # the kind of a finding: kept logs show what LoadGen cannot have written of one run
+
+
 class Finding(Struct, frozen=True):
     """Something red that no action of ours fixes: an INVALID run with its margin, accuracy below the bar, a
     required cell missing."""

@@ -82,7 +82,8 @@ def summarise_cells(
             str(cell) in observed.rendered,
         )
         marks = tuple(_marks(cell, _cells(cell, lineage), difference, inferred=_timed(cell, lineage) != cell))
-        found.append(_standing(cell, facts, difference, summaries, marks))
+        notes = tuple(collect_notes(resources, difference, observed)) if observed.judgements else ()
+        found.append(_standing(cell, facts, difference, summaries, marks, notes))
     return tuple(found)
 
 
@@ -92,6 +93,16 @@ def _find_brought(
     recorded = dict(chosen.tests)
     results = (resource for resource in resources if resource.kind is Kind.RESULT and resource.cell == cell)
     return {test: summaries.get(recorded.get(test, "")) for result in results for test in result.brought}
+
+
+def collect_notes(resources: Iterable[Resource], difference: Difference, observed: Observed) -> Iterator[str]:
+    """What the kept logs behind these resources leave open, and those that could not be judged here."""
+    for resource in resources:
+        judgement = observed.judgements.get(difference.recorded_as.get(resource.address, ""))
+        if judgement is not None:
+            name = resource.address.label
+            yield from (f"{name}: {item.rule}: {item.text}; unless {item.premise}" for item in judgement.notes)
+            yield from [f"{name}: not judged: {judgement.unknown}"] if judgement.unknown else []
 
 
 def _marks(cell: Cell, cells: set[Cell], difference: Difference, *, inferred: bool) -> Iterator[str]:
@@ -150,7 +161,12 @@ def is_about(where: str, cell: Cell) -> bool:
 
 
 def _standing(
-    cell: Cell, facts: _Facts, difference: Difference, summaries: Mapping[str, Summary], also: tuple[str, ...]
+    cell: Cell,
+    facts: _Facts,
+    difference: Difference,
+    summaries: Mapping[str, Summary],
+    also: tuple[str, ...],
+    notes: tuple[str, ...],
 ) -> CellStatus:
     parts = (_built(facts), _accurate(facts), _performed(facts), _valid(facts), _audited(facts), _rendered(facts))
     chosen = difference.chosen.get(cell) or Chosen()
@@ -166,6 +182,7 @@ def _standing(
         validity=performance.validity if performance else "",
         marks=tuple(sorted(marks)),
         efficiency=performance.efficiency if performance and performance.address.cell == cell else None,
+        notes=notes,
     )
 
 
@@ -189,7 +206,12 @@ def _performed(facts: _Facts) -> Condition:
 
 
 def _about_accuracy(finding: Finding) -> bool:
-    return "accura" in finding.kind.lower() or finding.where.startswith(f"{Kind.SCORE}:")
+    where = finding.where
+    return "accura" in finding.kind.lower() or where.startswith(f"{Kind.SCORE}:") or where.endswith(f"/{ACCURACY}")
+
+
+def _about_test(finding: Finding) -> bool:
+    return finding.kind == AUDIT_FAILS or finding.where.startswith(f"{Kind.COMPLIANCE_TEST}:")
 
 
 def _verdict(type_: str, facts: _Facts, change: Change | None, findings: Iterable[Finding], good: str) -> Condition:
@@ -208,7 +230,7 @@ def _accurate(facts: _Facts) -> Condition:
 
 def _valid(facts: _Facts) -> Condition:
     change = facts.change(Kind.RUN, mode=PERFORMANCE)
-    others = (f for f in facts.findings if not _about_accuracy(f) and f.kind != AUDIT_FAILS)
+    others = (f for f in facts.findings if not _about_accuracy(f) and not _about_test(f))
     return _verdict("Valid", facts, change, others, "Valid")
 
 
@@ -220,7 +242,7 @@ def _audited(facts: _Facts) -> Condition:
     if not any(resource.kind is Kind.COMPLIANCE_TEST for resource in facts.resources):
         return Condition("Audited", ConditionStatus.TRUE, NOT_REQUIRED)
     change = facts.change(Kind.COMPLIANCE_TEST) or facts.change(Kind.VERDICT)
-    failing = [finding for finding in facts.findings if finding.kind == AUDIT_FAILS]
+    failing = [finding for finding in facts.findings if _about_test(finding)]
     if change is None and not failing and any(finding.kind == "Invalid" for finding in facts.findings):
         return Condition("Audited", ConditionStatus.UNKNOWN, "NotJudged", "the run that it is compared with is INVALID")
     return _verdict("Audited", facts, change, failing, "Passed")

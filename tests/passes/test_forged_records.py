@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -269,10 +269,7 @@ def test_records_logs_and_commit_that_were_dated_before_the_parent_are_contradic
     for address in (DATASET, MODEL, ENGINE, PERFORMANCE, ACCURACY, SCORE):
         forged(clone, address, back)
     (clone.root / "edited").unlink()
-    now = (
-        datetime.fromisoformat(git.show_time(clone.root)) if hasattr(git, "show_time") else datetime.now().astimezone()
-    )
-    _commit_dated(clone, f"{now - timedelta(days=29):%Y-%m-%dT%H:%M:%S}+00:00")
+    _commit_dated(clone, f"{datetime.now(UTC) - timedelta(days=29):%Y-%m-%dT%H:%M:%S}+00:00")
     found = [claim.what for claim in list_contradicted(clone)]
     assert [what for what in found if what.startswith("commit ") and what.endswith("when it was made")]
     assert any("commit " in text and "parent" in text for text in list_errors(clone))

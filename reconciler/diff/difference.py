@@ -13,10 +13,10 @@ from msgspec import Struct, field
 
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import judge_acceptances, list_accepted_keys, spread
-from reconciler.diff.change import FAILED, INVALID, Action, Change, Chosen, Difference, Drift, Finding, Reason, Work
+from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, Reason, Work
 from reconciler.diff.compliance import compare_cell_tests, list_cell_tests
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint, same_but_for_code
-from reconciler.diff.host_drift import find_host_drift
+from reconciler.diff.host_drift import find_failed_repeats, find_host_drift
 from reconciler.diff.leaning import list_leaning, repeat_outdated
 from reconciler.diff.run_selection import find_differing_evidence, select_published, select_valid
 from reconciler.observed.state import ArtifactPresence, Observed
@@ -157,19 +157,6 @@ class Comparison(Struct):
             self.change(resource, action, Reason.UPSTREAM_REPLACED, how=how)
         else:
             self.change(resource, action, Reason.INPUT_CHANGED, how=how)
-
-    def note_failed_repeats(self) -> None:
-        """Outcomes that count although their last repeat came to nothing, as one that was forced: nothing is due for
-        it, since the inputs are the same, and people want to know."""
-        for resource in self.desired.resources:
-            known = self.recorded.by_key.get(resource.key, ())
-            used = self.used.get(resource.address) if known and resource.address not in self.changes else None
-            if used is None or used is known[-1] or used.problem:
-                continue
-            how = FAILED if known[-1].ended is Ended.FAILED else INVALID if known[-1].validity == "INVALID" else ""
-            if how:
-                repair = "the earlier outcome counts; `--rerun` makes it once more"
-                self.drifts.append(Drift(resource.address, f"repeat of {known[-1].started[:16]}", how, repair))
 
     # -- what is measured ---------------------------------------------------------------------------------------
 
@@ -430,7 +417,7 @@ def compare(
         walk.findings.append(Finding("DamagedDecision", path, f"{why}: it has no effect", fix))
     walk.walk()
     walk.needs()
-    walk.note_failed_repeats()
+    walk.drifts += find_failed_repeats(desired, recorded, walk.used, walk.changes)
     for cell in desired.missing_cells:
         fix = "declare it in the spec: the round requires it"
         walk.findings.append(Finding("MissingCell", cell, "a required scenario is not declared", fix))

@@ -16,7 +16,7 @@ from reconciler.diff.acceptance import judge_acceptances, list_accepted_keys, sp
 from reconciler.diff.change import CONTRADICTED, Action, Change, Chosen, Difference, Drift, Finding, Reason, Work
 from reconciler.diff.compliance import compare_cell_tests, list_cell_tests
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint, same_but_for_code
-from reconciler.diff.host_drift import find_host_drift
+from reconciler.diff.host_drift import find_failed_repeats, find_host_drift
 from reconciler.diff.leaning import list_leaning, repeat_outdated
 from reconciler.diff.run_selection import find_differing_evidence, select_published, select_valid
 from reconciler.observed.state import ArtifactPresence, Observed
@@ -440,6 +440,7 @@ def compare(
         walk.findings.append(Finding("DamagedDecision", path, f"{why}: it has no effect", fix))
     walk.walk()
     walk.needs()
+    walk.drifts += find_failed_repeats(desired, recorded, walk.used, walk.changes)
     for cell in desired.missing_cells:
         fix = "declare it in the spec: the round requires it"
         walk.findings.append(Finding("MissingCell", cell, "a required scenario is not declared", fix))

@@ -117,7 +117,9 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
         address=change.address,
         key=change.key,
         revision=REVISIONS[change.address.kind],
-        started=context.order.started((change.address, *step.shared), now),
+        started=context.order.started(
+            (change.address, *step.shared), now, [made.started for made in upstream.values()]
+        ),
         clock=now.isoformat(),
         inputs={i.name: (canonicalise(i.value), str(i.origin)) for i in detail.inputs if i.value is not None},
         settings=detail.settings,

@@ -58,10 +58,7 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
             weight = _read_product(made.get(other), made, held)
             if weight is not None:
                 products[bias.removesuffix("bias") + "weight"] = weight
-    plain = {
-        name: array for name, array in held.items() if name.endswith((".weight", ".bias")) and name not in products
-    }
-    return plain | products
+    return held | products
 
 
 def _read_product(node: Any, made: Mapping[str, Any], held: Weights) -> np.ndarray | None:

@@ -25,10 +25,10 @@ class Size(NamedTuple):
     inner: int
 
 
-def draw_weights(rng: np.random.Generator, signs: Sequence[bool], size: Size) -> Weights:
+def draw_weights(rng: np.random.Generator, avoided: Sequence[bool], size: Size) -> Weights:
     """Of the reference's network, by its names: layers that change little of what a token is, and a head that looks
-    away from signs, which have a large share in a direction of their own. ``signs``: of each word of the vocabulary,
-    whether it is one."""
+    away from words which have a large share in a direction of their own. ``avoided``: of each word of the vocabulary,
+    whether it is one of these."""
     layers, width, inner = size
     found: dict[str, np.ndarray] = {}
 
@@ -44,12 +44,12 @@ def draw_weights(rng: np.random.Generator, signs: Sequence[bool], size: Size) ->
         draw(f"{name}.bias", (width,), 0.1)
         draw(f"{name}.weight", (width,), 0.1)[...] += 1
 
-    words = draw("bert.embeddings.word_embeddings.weight", (len(signs), width), 1)
+    words = draw("bert.embeddings.word_embeddings.weight", (len(avoided), width), 1)
     draw("bert.embeddings.position_embeddings.weight", (POSITIONS, width), 0.5)
     draw("bert.embeddings.token_type_embeddings.weight", (2, width), 1)
     draw_norm("bert.embeddings.LayerNorm")
     away = rng.standard_normal(width, np.float32)
-    words[np.array(signs)] += 5 * away
+    words[np.array(avoided)] += 5 * away
     for number in range(layers):
         layer = f"bert.encoder.layer.{number}"
         for part in ("query", "key", "value"):

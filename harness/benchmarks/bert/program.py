@@ -77,10 +77,10 @@ class PackedBert(torch.nn.Module):  # type: ignore[misc]  # torch is not type-ch
 
     def __init__(self, weights: Weights) -> None:
         super().__init__()
-        self._names = _name_weights(weights)
-        for name, array in self._names.items():
+        named = _name_weights(weights)
+        for name, array in named.items():
             self.register_parameter(name, torch.nn.Parameter(torch.from_numpy(np.array(array, np.float32)), False))
-        self._layers = sum(name.endswith("_qkv_weight") for name in self._names)
+        self._layers = sum(name.endswith("_qkv_weight") for name in named)
         width = self.words.shape[1]
         if width % HEAD:
             raise HarnessError(

@@ -39,8 +39,8 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     vocabulary = [_MARKS.get(number, f"[unused{number}]") for number in range(104)]
     vocabulary += [*_SIGNS, *_SYLLABLES, *(f"##{syllable}" for syllable in _SYLLABLES)]
     (data / VOCABULARY).write_text("".join(f"{word}\n" for word in vocabulary), encoding="utf-8")
-    signs = [word in _SIGNS for word in vocabulary]
-    write_network(models / MODEL, draw_weights(rng, signs, _SIZES[size]))
+    avoided = [word in _SIGNS or word.startswith("[") for word in vocabulary]
+    write_network(models / MODEL, draw_weights(rng, avoided, _SIZES[size]))
     document = _write_questions(rng, count)
     (data / QUESTIONS).write_text(json.dumps(document), encoding="utf-8")
     (data / REHEARSAL).write_text("{}", encoding="utf-8")

@@ -67,7 +67,7 @@ def _attend(
 
 def attend(
     qkv: torch.Tensor, cumulative: torch.Tensor, longest: int, heads: int, scale: torch.Tensor | None,
-    rows: int = 128, columns: int = 64, warps: int = 4, stages: int = 2,
+    rows: int = 64, columns: int = 32, warps: int = 4, stages: int = 3,
 ) -> torch.Tensor:  # fmt: skip
     """[tokens, 3 * width] -> [tokens, width], in fp8 where there is a ``scale``."""
     width = qkv.shape[1] // 3
@@ -169,7 +169,7 @@ def linear_gelu(
     left: torch.Tensor, right: torch.Tensor, bias: torch.Tensor,
     scale_left: torch.Tensor, scale_right: torch.Tensor, scale_out: torch.Tensor,
     tile: tuple[int, int, int] = (128, 256, 128), warps: int = 8, stages: int = 3, resident: int = 1, parts: int = 2,
-    group: int = 8, flatten: bool = False,
+    group: int = 8, flatten: bool = True,
 ) -> torch.Tensor:  # fmt: skip
     """fp8 [tokens, K] and [N, K] -> GELU of their product and the bias, in fp8 [tokens, N]."""
     rows, depth = left.shape

@@ -118,7 +118,7 @@ def _capture_repository(root: Path) -> Iterator[tuple[str, Any]]:
 def _plain_environment() -> dict[str, str]:
     names = {f"GIT_{who}_{part}" for who in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
     person = {name: "tester@example.com" if name.endswith("EMAIL") else "A Tester" for name in names}
-    date = {f"GIT_{who}_DATE": "2026-01-01T00:00:00Z" for who in ("AUTHOR", "COMMITTER")}
+    date = {f"GIT_{who}_DATE": "2026-11-25T00:00:00Z" for who in ("AUTHOR", "COMMITTER")}
     return {**os.environ, **person, **date, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 

@@ -83,10 +83,9 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
     if asked and benchmark.parts:
         problem = f"the model has parts, and model.settings.{asked[0]} changes models of one network only"
         raise HarnessError(problem, "input", "leave it out, and set engine.precision")
-    if asked and MODEL_FILES[0] not in written:
+    if asked and not written:
         raise HarnessError(
-            f"the model is {written[0] if written else 'a checkpoint'}, and model.settings.{asked[0]} changes ONNX "
-            "models only",
+            f"the model is a checkpoint, and model.settings.{asked[0]} changes ONNX models and programs only",
             "input",
             "leave it out, and set engine.precision",
         )
@@ -108,11 +107,16 @@ def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Coun
     from harness.quantization.settings import count_of
     from harness.quantization.weights import change_weights
 
-    model, settings = Path(request.output) / "model.onnx", request.settings
+    model, settings = Path(request.output) / MODEL_FILES[0], request.settings
     dataset = Path(request.inputs["dataset"]) if "dataset" in request.inputs else None
     samples = benchmark.load_calibration(dataset) if dataset else {}
     cache = request.caches.get("calibration")
     count, scored = count_of(settings, "compare_count", _COMPARED), count_of(settings, "score_count")
+    if not model.is_file():
+        from harness.quantization.programs import quantize_program
+
+        program = model.with_name(MODEL_FILES[1])
+        return {"quantization": quantize_program(program, settings, samples, benchmark.packing, counter, compare=count)}
     with tempfile.TemporaryDirectory(dir=model.parent.parent) as folder:
         gather(model)
         plain = copy(model, Path(folder))

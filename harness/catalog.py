@@ -22,6 +22,7 @@ from harness.options import (
     ONNXRUNTIME_ENGINE,
     OPENVINO_ENGINE,
     PYTORCH_ENGINE,
+    PYTORCH_RUN,
     TENSORRT_ENGINE,
     TOKENS,
     TRITON_ENGINE,
@@ -45,7 +46,7 @@ class BackendFacts(NamedTuple):
     ``model_file``: of the model, what an engine is built from. ``generates``: it answers prompts with tokens.
     ``takes``: the kinds of samples that it can be asked with (harness.tokens). ``serves``: what computes is a server,
     which ``harness.service`` of a spec may start. ``weights``: the types, beside those of its precisions, in which it
-    reads a model's weights.
+    reads a model's weights. ``pipelines``: it loads several networks of a checkpoint, and the loop over them.
     """
 
     distributions: tuple[str, ...]
@@ -64,6 +65,16 @@ class BackendFacts(NamedTuple):
     takes: tuple[str, ...] = ()
     drives: str = ""
     weights: tuple[str, ...] = ()
+    pipelines: bool = False
+
+    def computes(self, kind: str) -> bool:
+        """Whether it reads a kind of model: "network" (ONNX), "program" (PyTorch alone), "pipeline" (a checkpoint of
+        diffusers) or "tokens" (a checkpoint that answers prompts)."""
+        if self.generates or self.pipelines:
+            return kind == ("tokens" if self.generates else "pipeline")
+        if not self.builds_engine:
+            return True
+        return kind == "network" or (kind == "program" and self.model_file == "model.pt2")
 
 
 _ANY_PRECISION = ("fp32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
@@ -98,9 +109,9 @@ BACKENDS: dict[str, BackendFacts] = {
         extra="pytorch",
         revision=1,
         builds_engine=True,
-        precisions=("fp32", "bf16", "fp16"),
+        precisions=("fp32", "bf16", "fp16", "fp8"),
         engine=PYTORCH_ENGINE,
-        run=COMMON_RUN,
+        run={**COMMON_RUN, **PYTORCH_RUN},
         model_file="model.pt2",
     ),
     "pytorch-cuda": BackendFacts(
@@ -109,14 +120,14 @@ BACKENDS: dict[str, BackendFacts] = {
         extra="pytorch-cuda",
         revision=1,
         builds_engine=True,
-        precisions=("fp32", "bf16", "fp16"),
+        precisions=("fp32", "bf16", "fp16", "fp8"),
         engine={
             **PYTORCH_ENGINE,
             "max_autotune": Option("flag", False, "time more kernels while compiling, which takes minutes"),
             "half_inputs": TENSORRT_ENGINE["half_inputs"],
             "tf32": TENSORRT_ENGINE["tf32"],
         },
-        run=CUDA_RUN,
+        run={**CUDA_RUN, **PYTORCH_RUN},
         model_file="model.pt2",
     ),
     "diffusers": BackendFacts(
@@ -124,6 +135,7 @@ BACKENDS: dict[str, BackendFacts] = {
         extra="diffusers",
         revision=1,
         builds_engine=False,
+        pipelines=True,
         precisions=("fp32", "bf16", "fp16"),
         engine=DIFFUSERS_ENGINE,
         run=DIFFUSERS_RUN,

@@ -49,4 +49,5 @@ def make_load_plan(
         pipeline=benchmark.pipeline,
         shared=benchmark.load_shared(Path(asked.inputs["dataset"])),
         collate=benchmark.load_collate(Path(asked.inputs["dataset"])),
+        packing=benchmark.packing,
     )

@@ -28,9 +28,11 @@ from harness.machine import find_distribution_version
 from harness.sut import Sut
 
 _BUILT_IN, _USER, _OTHER = 0, 1, 2  # FromConfig's kinds of file
+_BEFORE_KINDS = {_BUILT_IN: True, _USER: False}  # up to 5.0.5 its argument says whether it is the built-in one
 _REFUSALS = {-2: "the file is missing", -22: "the file has a syntax error; comments must be on lines of their own"}
 _SWITCH_SECONDS = 1e-4  # the default of 5 ms lets a busy Python thread hold up LoadGen's for as long
 ACCURACY_SERVER_QPS = 100_000.0
+SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 
 
 class Library(Protocol):
@@ -73,7 +75,7 @@ class Prepared:
         settings = self.settings
         return bool(
             settings.mode != lg.TestMode.PerformanceOnly
-            or settings.accuracy_log_sampling_target
+            or _read(settings, "accuracy_log_sampling_target")
             or settings.accuracy_log_probability
             or self.test.audit_config
         )
@@ -82,7 +84,7 @@ class Prepared:
         """How many samples the test will probably issue, for a progress display only."""
         settings = self.settings
         if settings.mode == lg.TestMode.AccuracyOnly:
-            return int(settings.accuracy_sample_count_override or total_count)
+            return int(_read(settings, "accuracy_sample_count_override") or total_count)
         seconds, least, scenario = settings.min_duration_ms / 1e3, settings.min_query_count, self.test.scenario
         if scenario == "SingleStream":
             return int(max(least, seconds * 1e9 / settings.single_stream_expected_latency_ns))
@@ -116,6 +118,7 @@ def prepare(test: Test) -> Prepared:
     if test.audit_config:
         # LoadGen itself applies only the lines for any model ("*"); lines that name one need this call.
         _apply(settings, test.audit_config, test.model_key, test.scenario, _OTHER)
+        _set_seeds(settings, Path(test.audit_config))
     overrides: dict[str, list[float]] = {}
     declared = settings.server_target_qps
     if test.mode == "accuracy" and test.scenario == "Server" and declared < ACCURACY_SERVER_QPS:
@@ -124,12 +127,41 @@ def prepare(test: Test) -> Prepared:
     return Prepared(test=test, settings=settings, overrides=overrides)
 
 
+def _set_seeds(settings: Any, audit_config: Path) -> None:
+    """TEST05 has seeds of its own. LoadGen has read them from its built-in configuration alone since it has one."""
+    for line in audit_config.read_text(encoding="utf-8").splitlines():
+        name, _, value = line.removeprefix("*.*.").partition(" = ")
+        if name in SEEDS:
+            setattr(settings, name, int(value))
+
+
+def _read(settings: Any, name: str) -> int:
+    """A setting that not every release lets Python see; 0, which LoadGen takes for unset, where this one does not."""
+    value: int = getattr(settings, name, 0)
+    return value
+
+
 def _apply(settings: Any, path: str, model_key: str, scenario: str, kind: int) -> None:
-    code = settings.FromConfig(path, model_key, scenario, kind)
+    code = _read_conf(settings, path, model_key, scenario, kind)
     if code:
         raise HarnessError(
             f"LoadGen refuses {path}: {_REFUSALS.get(code, f'code {code}')}", "input", "render the file again"
         )
+
+
+def _read_conf(settings: Any, path: str, model_key: str, scenario: str, kind: int) -> int:
+    """FromConfig by keyword: a release whose argument means something else would take a kind for it, and read another
+    file."""
+    parameter = settings.FromConfig.__doc__ or ""
+    if "conf_type" in parameter:
+        found = settings.FromConfig(path, model_key, scenario, conf_type=kind)
+    elif "is_mlperf_conf" in parameter and kind in _BEFORE_KINDS:
+        found = settings.FromConfig(path, model_key, scenario, is_mlperf_conf=_BEFORE_KINDS[kind])
+    else:
+        release = find_distribution_version("mlcommons-loadgen")
+        fix = "install LoadGen 5.0.6 or newer, of the round: reconcile doctor"
+        raise HarnessError(f"LoadGen {release} cannot read {path or 'the settings of the round'}", "input", fix)
+    return int(found)
 
 
 def run_test(prepared: Prepared, sut: Sut, library: Library) -> None:
@@ -238,9 +270,8 @@ def collect_loadgen_facts() -> dict[str, Fact]:
 
 def probe_seeds() -> dict[str, int]:
     """The seeds that the installed LoadGen carries, measured: a run of one query, then its detail log."""
-    names = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
     settings = lg.TestSettings()
-    settings.FromConfig("", "*", "SingleStream", _BUILT_IN)
+    _apply(settings, "", "*", "SingleStream", _BUILT_IN)
     settings.scenario, settings.mode = lg.TestScenario.SingleStream, lg.TestMode.PerformanceOnly
     settings.min_duration_ms, settings.min_query_count = 0, 1
     settings.single_stream_expected_latency_ns, settings.performance_sample_count_override = 1_000_000, 0
@@ -250,7 +281,7 @@ def probe_seeds() -> dict[str, int]:
         lines = (Path(folder) / "mlperf_log_detail.txt").read_text(encoding="utf-8").splitlines()
     entries = [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
     logged = {entry["key"]: entry["value"] for entry in entries}
-    return {name: int(logged[f"effective_{name}"]) for name in names}
+    return {name: int(logged[f"effective_{name}"]) for name in SEEDS}
 
 
 class _Echo:

@@ -77,6 +77,12 @@ PYTORCH_ENGINE = {
     "freeze_weights": Option("flag", True, "the compiler may fold weights and lay them out anew"),
 }
 
+PYTORCH_RUN = {
+    "tokens": Option(
+        "int", 0, "of samples without padding: most tokens of a batch; 0 for batch_size samples of the longest"
+    )
+}
+
 DIFFUSERS_ENGINE = {
     "steps": Option("int", 0, "steps in which noise is taken away; 0 for what the benchmark says"),
     "random_weights": Option("flag", False, "weights are drawn, not read; every record says synthetic"),

@@ -18,6 +18,7 @@ from reconciler.files import hash_file
 LARGEST_CODE = 4 << 20  # bytes of one file; what is larger is data, and named with its digest instead
 MOST_CODE = 256 << 20  # bytes of an archive's content
 LEFT_OUT = "left-out.txt"
+_DIGITS = 64  # of a SHA-256
 
 
 def read_code(path: Path, prefix: str = "") -> tuple[dict[str, bytes], dict[str, str]]:
@@ -44,6 +45,17 @@ def read_code(path: Path, prefix: str = "") -> tuple[dict[str, bytes], dict[str,
 def describe_left_out(large: Mapping[str, str]) -> bytes:
     """As sha256sum writes and reads it."""
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(large.items())).encode()
+
+
+def read_left_out(data: bytes) -> dict[str, str]:
+    """Name -> digest, of what ``describe_left_out`` wrote. ValueError for anything else."""
+    found = {}
+    for line in data.decode().splitlines():
+        digest, separator, name = line.partition("  ")
+        if not (separator and name and len(digest) == _DIGITS):
+            raise ValueError(f"{LEFT_OUT}: {line[:80]!r} is not a digest and a name")
+        found[name] = digest
+    return found
 
 
 def pack_code(files: Mapping[str, bytes]) -> bytes:

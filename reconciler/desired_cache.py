@@ -149,7 +149,7 @@ def observe_pins_here(
     """What the machines of these systems, this disk and the records say of the pins."""
     reached = read_probed_nodes(paths)
     there = list_installed_for(systems, reached, list_installed())
-    return observe_pins(needed, recorded, paths.root, stamps, there, find_unlike_systems(systems, reached))
+    return observe_pins(needed, recorded, paths, stamps, there, find_unlike_systems(systems, reached))
 
 
 def _is_same_world(known: Compiled) -> bool:

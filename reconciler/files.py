@@ -27,6 +27,7 @@ from reconciler.errors import LockedError, StorageError
 from reconciler.foreign import hash_regular, is_strange, open_regular
 from reconciler.storage_errors import PARTIAL, convert_storage_errors, explain_storage_error, refuse_storage_error
 
+WORK = ".reconcile"
 _CHUNK = 1 << 20
 _CHECKSUM_LENGTH = 9  # bytes: eight digits and the end of their line
 _CACHE_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -37,9 +38,10 @@ _ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass is gone
 
 class RepositoryPaths(Struct, frozen=True):
     """The folders of one repository. ``state`` is in git; ``work`` is not, and everything in it can be made again
-    or fetched."""
+    or fetched. ``apart``: where ``work`` is instead, if git lists what is in its usual place."""
 
     root: Path
+    apart: Path | None = None
 
     @property
     def specs(self) -> Path:
@@ -60,7 +62,7 @@ class RepositoryPaths(Struct, frozen=True):
 
     @property
     def work(self) -> Path:
-        return self.root / ".reconcile"
+        return self.apart or self.root / WORK
 
     @property
     def objects(self) -> Path:

@@ -176,7 +176,7 @@ def find_in_index(root: Path, folder: str) -> str:
     """The first path at or below ``folder`` that git's index lists, "" for none. Read without git, since every command
     asks; what a pull request adds is in the index once it is checked out. OSError for an index that cannot be read:
     nobody knows then what it lists."""
-    top = next((parent for parent in (root, *root.parents) if (parent / ".git").exists()), None)
+    top = _find_work_tree(root)
     if top is None:
         return ""
     wanted = (root.relative_to(top) / folder).as_posix().encode(errors="surrogateescape")
@@ -190,6 +190,17 @@ def find_in_index(root: Path, folder: str) -> str:
     except (ValueError, IndexError):
         return ""  # git itself reads no such index
     return found.decode(errors="surrogateescape")
+
+
+def find_place_in_git(root: Path, name: str) -> Path:
+    """A folder for ``root`` in the folder of its git, whose content no commit brings; ``root`` is in a work tree."""
+    top = _find_work_tree(root)
+    assert top is not None
+    return _find_git_folder(top / ".git").resolve() / name / root.relative_to(top)
+
+
+def _find_work_tree(root: Path) -> Path | None:
+    return next((parent for parent in (root, *root.parents) if (parent / ".git").exists()), None)
 
 
 def _find_git_folder(path: Path) -> Path:

@@ -61,6 +61,19 @@ def find_commit_times(root: Path, commits: Iterable[str]) -> dict[str, datetime]
     return found
 
 
+def find_early_commits(root: Path, commits: str) -> list[tuple[str, datetime, datetime]]:
+    """Of ``commits``, a range or a tip: those that by their dates were committed before one of their parents, with
+    their own date and that parent's."""
+    answer = ask(root, "log", "--format=%H %ct %P", "--end-of-options", commits)
+    rows = [row.split() for row in answer.out.decode().splitlines()] if answer.status == 0 else []
+    made = {row[0]: read_commit_time(row[1]) for row in rows}
+    made |= find_commit_times(root, {parent for row in rows for parent in row[2:]} - made.keys())
+    latest = (
+        (row[0], max((made[parent] for parent in row[2:] if parent in made), default=made[row[0]])) for row in rows
+    )
+    return [(commit, made[commit], before) for commit, before in latest if made[commit] < before]
+
+
 def find_tree(root: Path, commit_id: str, folder: str) -> str:
     """Git's name for a folder of a commit, which is that of all files below it; "" where there is none."""
     asked = f"{commit_id}:./{folder}"
@@ -72,6 +85,13 @@ def name_blobs_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[st
     """path → blob id of the files that ``list_files_at`` gives, whether git has them or not: of thousands in a fifth of
     the time, since git opens none of them."""
     return {path: blob for path, (blob,) in list_blob_rows(root, commit_id, folders)}
+
+
+def list_links_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[str, str]:
+    """path → blob id of each symbolic link of a commit below these folders: its content is where it leads."""
+    answer = ask(root, "ls-tree", "-r", "-z", commit_id, "--", *folders, fetch=True)
+    rows = (row.partition("\t") for row in answer.out.decode(errors="surrogateescape").split("\0"))
+    return {path: facts.split()[2] for facts, _, path in rows if facts.startswith("120000 ")}
 
 
 def stream_blobs(root: Path, blobs: Sequence[str], largest: int) -> Iterator[bytes | None]:

@@ -15,7 +15,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from reconciler.errors import StorageError
-from reconciler.files import RepositoryPaths, find_temporary_folder, is_leftover, remove, replace, try_flock
+from reconciler.files import (
+    RepositoryPaths,
+    find_temporary_folder,
+    ignore_work,
+    is_leftover,
+    remove,
+    replace,
+    try_flock,
+)
 from reconciler.storage_errors import PARTIAL, convert_storage_errors
 
 _SCRATCH = "scratch-"  # begins the names of folders that a command removes at its end
@@ -146,7 +154,7 @@ def open_scratch(paths: RepositoryPaths) -> Iterator[Path]:
     """A folder for what is derived on the way, after a sweep; only for who holds the pass lock."""
     with convert_storage_errors(paths.work):
         sweep_repository(paths)
-        paths.work.mkdir(parents=True, exist_ok=True)
+        ignore_work(paths)
         folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=paths.work))
     try:
         yield folder

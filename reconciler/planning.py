@@ -5,6 +5,7 @@ On a warm cache it imports no YAML library, no pydantic and no git, and nothing 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -20,8 +21,8 @@ from reconciler.diff.change import Change, Difference, Finding, InputChange, Wor
 from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
 from reconciler.diff.difference import compare
 from reconciler.diff.explain import list_input_changes
-from reconciler.errors import ReconcilerError, RecordError
-from reconciler.files import RepositoryPaths
+from reconciler.errors import ReconcilerError, RecordError, StorageError
+from reconciler.files import RepositoryPaths, hash_bytes, ignore_work
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import list_installed
 from reconciler.observed.loadgen_library import read_seeds_here
@@ -42,10 +43,11 @@ from reconciler.plan.select import parse, parse_repeated
 from reconciler.quantities import join_listing
 from reconciler.record.decisions import read
 from reconciler.record.index import Damaged, Index, load, load_record
+from reconciler.record.judgements import judge_records
 from reconciler.resource.decisions import NONE, Decisions, find_freeze
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.pins import MADE_OF_SOURCES, Pin, PinKind
-from reconciler.resource.records import Recorded
+from reconciler.resource.records import Judgement, Recorded
 from reconciler.resource.settings import Settings, Trial
 from reconciler.trial_paths import TrialPaths
 
@@ -83,7 +85,7 @@ class Options(Struct, frozen=True):
 def choose_quick(paths: RepositoryPaths, options: Options) -> tuple[TrialPaths, Options]:
     """Where a pass with short runs looks and records, and its options: no tree, no compliance test."""
     only = options.only or (str(Kind.RUN), str(Kind.SCORE))
-    return TrialPaths(paths.root), replace(options, only=only, sign=False, trial=Trial(quick=True))
+    return TrialPaths(paths.root, paths.apart), replace(options, only=only, sign=False, trial=Trial(quick=True))
 
 
 class PlanResult(Struct, frozen=True):
@@ -140,6 +142,8 @@ def compute_plan(paths: RepositoryPaths, options: Options, memory: PlanCache | N
         kept = memory or PlanCache.of(paths)
         seen = _look(paths, options, kept)
         if memory is None:
+            with contextlib.suppress(OSError, StorageError):  # as a cache that cannot be written
+                ignore_work(paths)
             kept.save()
         return seen
 
@@ -153,6 +157,7 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
     decisions = read(paths, datetime.now(UTC).date())
     accepted = frozenset(item.key.before for held in decisions.acceptances.values() for item in held.accepted)
     observed = observe(state.desired, loaded.recorded, paths, tree, stamps, accepted)
+    observed = replace(observed, judgements=_judge(paths, state.desired, loaded.recorded, accepted))
     forced = _forced(state.desired, options)
     difference = compare(state.desired, loaded.recorded, observed, forced, decisions)
     difference = _with_damaged(difference, loaded.damaged)
@@ -175,6 +180,20 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
         recorded_sources=tuple(_list_recorded_sources(state.pins)),
         decisions=decisions,
     )
+
+
+def _judge(
+    paths: RepositoryPaths, desired: Desired, recorded: Recorded, also: frozenset[str]
+) -> Mapping[str, Judgement]:
+    """Of every record that a desired resource could use, or that has one of the keys ``also``."""
+    keys = {resource.key: resource.address for resource in desired.resources}
+    keys |= {key: recorded.by_key[key][0].address for key in also if key in recorded.by_key}
+    of = hash_bytes(" ".join([desired.digest, recorded.digest, *sorted(also)]).encode())
+
+    def find_metrics(address: Address) -> tuple[str, ...]:
+        return tuple(bar.metric for bar in desired.detail(address).ruling.bars)
+
+    return judge_records(paths, recorded, keys, of, find_metrics)
 
 
 def _list_recorded_sources(pins: Pins) -> Iterator[Pin]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from harness.contract import BACKENDS, Counter, Fact, Scenario, installing
 from harness.errors import HarnessError
+from harness.packing import Packing
 from harness.qsl import Arrays, Rows
 
 MODULES = {
@@ -137,7 +138,7 @@ class LoadPlan:
     arrays that all samples have in common.
 
     ``collate``: what makes the inputs of a batch as it runs, on the thread of a stream; None where the resident samples
-    are the inputs.
+    are the inputs. ``packing``: how samples of different lengths are packed, for engines that take them so.
     """
 
     engine: Path | None
@@ -156,6 +157,7 @@ class LoadPlan:
     pipeline: Mapping[str, Any] = field(default_factory=dict)
     shared: Mapping[str, np.ndarray] = field(default_factory=dict)
     collate: Collate | None = None
+    packing: Packing | None = None
 
     def require_engine(self, library: str) -> Path:
         """The folder of what ``library`` computes with. Raises HarnessError where there is none."""

@@ -40,6 +40,8 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   graph: a function of some samples (input name -> rows) that gives the engine's inputs, each as long as it comes out
   (harness.backends.Collate). It is called on several threads at once, and may be sent to other processes. Default:
   None, the samples are the inputs.
+- ``PACKING: harness.packing.Packing`` (none): samples are of different lengths, padded to the longest. An engine that
+  takes packed samples then computes no padding; outputs come back padded.
 - ``PARTS: tuple[str, ...]`` (none): where the model is several networks, their names. Each has an engine of its own:
   ``build_model`` writes the folder NAME with model.onnx or model.pt2 for each, ``OUTPUTS`` is by name of the part, and
   ``loop`` yields (name, inputs).
@@ -74,6 +76,7 @@ from harness.digests import hash_file
 from harness.errors import HarnessError
 from harness.loops import Loop, LoopSession
 from harness.one_call import ENOUGH, OneCall, OneCallSession
+from harness.packing import Packing
 from harness.qsl import Arrays
 
 Settings = Mapping[str, Any]
@@ -101,6 +104,7 @@ class BenchmarkCode:
     step_threads: int
     outputs: tuple[Tensor, ...]
     parts: Mapping[str, tuple[Tensor, ...]]
+    packing: Packing | None
     build_dataset: Callable[[Path | None, Settings, Path, Counter], None]
     build_model: Callable[[Path | None, Settings, Mapping[str, Path], Path, Counter], None]
     load_samples: Callable[[Path], Mapping[str, np.ndarray]]
@@ -222,6 +226,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         list_in_order=getattr(module, "list_in_order", None),
         outputs=() if parts else _describe_outputs(outputs),
         parts=parts,
+        packing=getattr(module, "PACKING", None),
         **found,
     )
 

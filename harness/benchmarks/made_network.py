@@ -51,8 +51,8 @@ class MadeNetwork:
         self._weights.append(tensor)
         return name
 
-    def constant(self, value: Any, dtype: str = "float32") -> str:
-        name = f"weight{len(self._weights)}"
+    def constant(self, value: Any, dtype: str = "float32", *, name: str = "") -> str:
+        name = name or f"weight{len(self._weights)}"
         self._weights.append(numpy_helper.from_array(np.asarray(value, dtype), name))
         return name
 

@@ -53,7 +53,8 @@ _ROUND = click.Option(
     ["--round", "round_name"],
     default="",
     metavar="ROUND",
-    help="Declare them for this round instead: settings stay, every performance run is stale.",
+    help="Declare them for this round instead: settings stay, every performance run is stale. Of a tree whose round is "
+    "unknown: the round that it is of.",
 )
 _REHEARSAL = click.Option(
     ["--rehearsal"], is_flag=True, help="Also take runs that the round would refuse; none of it can be packed."
@@ -85,7 +86,7 @@ def command(
     """
     declared = parse_declarations(declare)
     paths = find_repository()
-    tree = _read(path, submitter, rehearsal=rehearsal)
+    tree = _read(path, submitter, round_name, rehearsal=rehearsal)
     target = output.resolve() if output else paths.specs / f"{tree.submitter.lower()}.yaml"
     _refuse_others(paths, target)
     with Lock(paths.pass_lock, purpose="adoption").acquire(), open_scratch(paths) as scratch:
@@ -98,10 +99,10 @@ def command(
     return NOT_IN_SYNC if adoption.left_out else IN_SYNC
 
 
-def _read(path: Path, submitter: str, *, rehearsal: bool) -> TakenTree | TakenCurves:
+def _read(path: Path, submitter: str, round_name: str, *, rehearsal: bool) -> TakenTree | TakenCurves:
     if is_endpoints_submission(path):
         return replace(read_curves(path, submitter), rehearsal=rehearsal)
-    return replace(read_tree(path, submitter), rehearsal=rehearsal)
+    return replace(read_tree(path, submitter, round_name), rehearsal=rehearsal)
 
 
 def _refuse_others(paths: RepositoryPaths, target: Path) -> None:

@@ -20,6 +20,7 @@ from reconciler.cli.shared.tree_options import (
     show_progress,
     sort_option,
 )
+from reconciler.diff.change import CONTRADICTED, Finding
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.planning import PlanResult, compute_plan
@@ -86,8 +87,10 @@ def command(
     """
     original = open_archive(originals)
     origin: Callable[[str], str] | None = None
+    withheld: tuple[Finding, ...] = ()
     if path is None:
         seen = _seen(specs)
+        withheld = find_contradicted(seen)
         path, round_name = seen.tree, round_name or _round(seen)
         original, origin = original or _stored(seen), _origins(seen)
         output = output or seen.paths.work / _OUTPUT
@@ -98,10 +101,17 @@ def command(
     elif official is not None:
         tree_report = _official(tree_report, path, official, output or Path(_OUTPUT), carry=carry_log)
     if as_json:
-        say_json(render_document("check", **render_findings_part(tree_report, by)))
+        say_json(render_document("check", **render_findings_part(tree_report, by), withheld=withheld))
     else:
+        for finding in withheld:
+            say(f"not in the tree: {finding.where}: {finding.kind}: {finding.message}")
         say(render_findings_text(tree_report, by=by, limit=None if show_all else LIMIT, paint=choose_paint()))
-    return IN_SYNC if tree_report.clean else NOT_IN_SYNC
+    return IN_SYNC if tree_report.clean and not withheld else NOT_IN_SYNC
+
+
+def find_contradicted(seen: PlanResult) -> tuple[Finding, ...]:
+    """Why cells are left out of the rendered tree whose kept logs contradict themselves."""
+    return tuple(finding for finding in seen.plan.findings if finding.kind == CONTRADICTED)
 
 
 def check_rendered(seen: PlanResult) -> TreeReport:
@@ -112,9 +122,8 @@ def check_rendered(seen: PlanResult) -> TreeReport:
 def _seen(specs: tuple[str, ...]) -> PlanResult:
     seen = compute_plan(*find_asked_cells(specs))
     if not seen.tree.is_dir():
-        raise ReconcilerError(
-            f"there is no rendered tree at {seen.tree}", fix="`reconcile` renders it, or name another tree"
-        )
+        fix = next((f"{f.where}: {f.message}; {f.fix}" for f in find_contradicted(seen)), "`reconcile` renders it")
+        raise ReconcilerError(f"there is no rendered tree at {seen.tree}", fix=f"{fix}, or name another tree")
     return seen
 
 

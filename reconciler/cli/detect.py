@@ -16,7 +16,7 @@ from msgspec import Struct
 from harness.contract import ProbeRequest
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
-from reconciler.cli.shared.repository import find_root, show_from_root
+from reconciler.cli.shared.repository import find_paths, find_root, show_from_root
 from reconciler.desired_cache import list_spec_paths
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.files import RepositoryPaths, replace
@@ -65,7 +65,7 @@ def command(
     What people wrote stays, comments included. What cannot be read is named and left to you.
     """
     root = find_root(Path.cwd())
-    paths = RepositoryPaths(root) if root is not None else None
+    paths = find_paths(root) if root is not None else None
     target = _target(paths, specs, system)
     through = Launcher(tuple(shlex.split(launcher))) if launcher else _declared(target)
     seen = (paths.root.resolve(),) if paths is not None else ()

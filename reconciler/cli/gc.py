@@ -31,7 +31,7 @@ def command(dry_run: bool, trials: bool, as_json: bool) -> int:
     paths = find_repository()
     with Lock(paths.pass_lock, purpose="collection of unnamed files").acquire():
         elsewhere = git.list_blobs_in_refs(paths.root, "state/records", ".json")
-        spared = (*find_submitted(paths), *find_submitted(TrialPaths(paths.root)))
+        spared = (*find_submitted(paths), *find_submitted(TrialPaths(paths.root, paths.apart)))
         report = collect(paths, elsewhere, spared=spared, dry_run=dry_run, trials=trials)
     if as_json:
         say_json(render_document("gc", dry_run=dry_run, **_part(report)))

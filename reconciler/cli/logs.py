@@ -73,7 +73,7 @@ def command(cell: str, name: str | None, follow_runs: bool, trials: bool, specs:
         follow(paths, chosen, trials=trials)
         return IN_SYNC
     if trials:
-        logs, paths = list_trial_logs(paths, chosen), TrialPaths(paths.root)
+        logs, paths = list_trial_logs(paths, chosen), TrialPaths(paths.root, paths.apart)
     else:
         logs = [log for resource in by_cell[chosen] for log in list_logs(seen, resource)]
     if name is not None:

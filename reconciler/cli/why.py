@@ -15,7 +15,7 @@ from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import LineCommitText, find_asked_cells, find_commits
 from reconciler.cli.shared.why_chain import build_why_chain
 from reconciler.diff.acceptance import BUILT
-from reconciler.diff.conditions import is_about, trace_lineages
+from reconciler.diff.conditions import collect_notes, is_about, trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.plan.plan import Step
 from reconciler.planning import PlanResult, compute_plan
@@ -85,7 +85,8 @@ def explain(seen: PlanResult, cell: Cell, lineage: Sequence[Resource]) -> Explan
     decided = tuple(found for found in seen.difference.acceptances if found[1].cell == cell)
     made_from = {resource.address for resource in lineage}
     moved = tuple(source for source in list_moved_sources(seen) if source.address in made_from)
-    return Explanation(cell, tuple(parts), findings, decided, moved)
+    notes = tuple(collect_notes(lineage, seen.difference, seen.observed))
+    return Explanation(cell, tuple(parts), findings, decided, moved, notes)
 
 
 def _ago(started: str, now: float) -> str:

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-# Class → (first wait, longest wait), in seconds. "resources": a child lacked memory or hung; "clock": that of the
-# machine was set in a run; "preempted", "node-failure", "requeued" and "lost": how a cluster's queue ended its job.
+# Class → (first wait, longest wait), in seconds. "resources": a child lacked memory or hung; "preempted",
+# "node-failure", "requeued" and "lost": how a cluster's queue ended its job.
 WAITS = {
     "locked": (2.0, 30.0),
     "storage": (10.0, 300.0),
     "remote": (15.0, 300.0),
     "repository": (10.0, 300.0),
     "resources": (30.0, 300.0),
-    "clock": (30.0, 300.0),
     "preempted": (30.0, 300.0),
     "node-failure": (30.0, 300.0),
     "requeued": (30.0, 300.0),

@@ -28,7 +28,7 @@ from reconciler.resource.settings import SubmissionSettings
 if TYPE_CHECKING:
     from reconciler.desired.detail import Detail
 
-FORMAT = 12
+FORMAT = 13
 _SHORTEST = 4  # characters of a value that is looked for
 
 
@@ -54,6 +54,7 @@ class _ResourceRow(NamedTuple):
     upstream: tuple[int, ...]
     cell: str
     attempts: int
+    brought: tuple[str, ...]
     offset: int
 
 
@@ -138,7 +139,9 @@ def _encode(compiled: Compiled) -> bytes:
         offsets.append(at)
         at += len(line)
     rows = [
-        _ResourceRow(r.address, r.key, tuple(numbers[a] for a in r.upstream), str(r.cell or ""), r.attempts, offset)
+        _ResourceRow(
+            r.address, r.key, tuple(numbers[a] for a in r.upstream), str(r.cell or ""), r.attempts, r.brought, offset
+        )
         for r, offset in zip(desired.resources, offsets, strict=True)
     ]
     pins = [_PinRow(pin, value, compiled.pins.origins.get(pin)) for pin, value in compiled.pins.values.items()]
@@ -183,10 +186,10 @@ def _decode(data: bytes, header: _Header, base: int, head: _Head, masked: _Maske
     addresses = [row.address for row in header.rows]
     cells: dict[str, Cell] = {}
     resources, by_address, offsets = [], {}, {}
-    for address, key, ups, cell, attempts, offset in header.rows:
+    for address, key, ups, cell, attempts, brought, offset in header.rows:
         if cell and cell not in cells:
             cells[cell] = Cell.parse(cell)
-        resource = Resource(address, key, tuple([addresses[i] for i in ups]), cells.get(cell), attempts)
+        resource = Resource(address, key, tuple([addresses[i] for i in ups]), cells.get(cell), attempts, brought)
         resources.append(resource)
         by_address[address] = resource
         offsets[address] = base + offset

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from reconciler.desired.compliance import (
     collect_test_inputs,
     collect_verdict_inputs,
     has_own_dataset,
+    list_brought_tests,
     select_tests,
     use_own_dataset,
 )
@@ -103,8 +105,7 @@ class CellCompiler:
         runs = [self._run(mode, *sets.get(mode, made_of), answers=answers and mode == ACCURACY) for mode in MODES]
         ups = [*runs, self._score(runs[0], dataset)]
         ups += [self._tested(test, ups, *timed) for test in ruled]
-        reader = self._fresh()
-        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations=dict)
+        self._result(ups)
 
     def _tied(self, made_of: list[Input]) -> None:
         """Of a cell whose accuracy run, where it has one, belongs to the performance run before it."""
@@ -112,9 +113,7 @@ class CellCompiler:
         if ACCURACY_FROM in self._reader.settings:
             return  # its result is put when that cell has its resources: ``leaning``
         accuracy = self._run(ACCURACY, *made_of, performance, answers=False)
-        reader = self._fresh()
-        ups = [performance, accuracy, self._score(accuracy, made_of[1])]
-        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations=dict)
+        self._result([performance, accuracy, self._score(accuracy, made_of[1])])
 
     def leaning(self) -> None:
         """The result of a cell for whose accuracy the run of another stands."""
@@ -124,8 +123,7 @@ class CellCompiler:
             self._making.made_already(ACCURACY, RunAddress(source, ACCURACY).address),
             self._making.made_already("score", Address(Kind.SCORE, str(source))),
         ]
-        reader = self._fresh()
-        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations=dict)
+        self._result(ups)
 
     def inferred(self) -> None:
         """A result of another cell's runs: it has no runs of its own."""
@@ -133,8 +131,12 @@ class CellCompiler:
         ups = [self._making.made_already(mode, RunAddress(source, mode).address) for mode in MODES]
         ups.append(self._making.made_already("score", Address(Kind.SCORE, str(source))))
         self._marks = tuple(sorted({*self._marks, INFERRED}))
+        self._result(ups)
+
+    def _result(self, ups: list[Input]) -> None:
         reader = self._fresh()
-        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations=dict)
+        brought = list_brought_tests(self._cell, self._readers.rules(self._cell), self._readers.ruleset)
+        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations=dict, brought=brought)
 
     def _backgrounds(self, keys: SharedKeys) -> list[Input]:
         """What computes beside its timed runs: engines and data of other cells, and how they are driven."""
@@ -213,7 +215,7 @@ class CellCompiler:
             locations = partial(collect_locations, reader)
             at = Address(Kind.DATASET, f"{self._cell.cell}/{test.name}")
             settings = partial(_read_settings_of, reader, Kind.DATASET)
-            own = {"settings": settings, "locations": locations, "marks": self._marks}
+            own: dict[str, Any] = {"settings": settings, "locations": locations, "marks": self._marks}
             dataset = self._making.put(at, collect_dataset_inputs(reader), reader, None, **own)
         audit = self._test(test, locations, made_from, dataset, *service)
         return self._verdict(test, audit, runs, dataset, locations)
@@ -246,7 +248,7 @@ class CellCompiler:
     def _effective(self, inputs: list[Input]) -> CellSettings:
         return CellSettings({**self._settings.values, **{i.name: i.value for i in inputs}})
 
-    def _put(self, kind: Kind, part: str, inputs: list[Input], reader: Reader, **extra: object) -> Input:
+    def _put(self, kind: Kind, part: str, inputs: list[Input], reader: Reader, **extra: Any) -> Input:
         """``part``: a run's mode or a test's name behind the cell."""
         address = Address(kind, f"{self._cell.cell}/{part}" if part else str(self._cell.cell))
         own = {"settings": self._read_settings, "locations": self._read_locations, "rules": self._rules, **extra}
@@ -260,7 +262,7 @@ class CellCompiler:
         if reader.noted is None and self._making.share(address) is not None:
             return make_upstream_input(str(kind).lower(), address, key)
         settings = partial(_read_settings_of, self._reader, kind)
-        own = {"settings": settings, "locations": self._read_locations, "marks": self._marks}
+        own: dict[str, Any] = {"settings": settings, "locations": self._read_locations, "marks": self._marks}
         return self._making.put(address, collect(reader), reader, None, **own)
 
     def _read_settings(self) -> CellSettings:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from harness.catalog import BACKENDS
 from reconciler.desired.cell_settings import find_source_cell
 from reconciler.desired.compliance import ASKED, has_test, is_asked_for
 from reconciler.errors import Problem, ReconcilerError, SpecError, suggest_nearest
@@ -16,6 +18,7 @@ from reconciler.mlperf.compliance.judging import TESTS
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.mlperf.loadgen.user_conf import select_settings
 from reconciler.mlperf.rules.inference import explain_refusal, explain_variant_refusal
+from reconciler.mlperf.rules.ruled_value import choose_strict_side, is_field
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import Presence
 from reconciler.quantities import join_listing
@@ -308,24 +311,90 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
     return [_problem(cell, value, why, "take infer_from out: the cell then has runs of its own")] if why else []
 
 
+class _Demand(NamedTuple):
+    """A setting, the rule that a checker compares it with once it is in a log, its unit in words and the size of that
+    in the unit of specs. ``scenarios``: where checkers read it, everywhere if empty. ``applies``: whether it does in a
+    division of a round. ``whole``: 0 asks for all samples, or for no bound."""
+
+    setting: str
+    rule: str
+    unit: str
+    size: int = 1
+    scenarios: tuple[str, ...] = ()
+    applies: Callable[[Ruleset, str], bool] = lambda _ruleset, _division: True
+    whole: bool = False
+
+
+def _counts_queries(ruleset: Ruleset, division: str) -> bool:
+    """Rounds before early stopping ask for a number of queries."""
+    return not ruleset.binds(division, "early_stopping")
+
+
+def _binding(demand: str) -> Callable[[Ruleset, str], bool]:
+    return lambda ruleset, division: ruleset.binds(division, demand)
+
+
+_ISSUED = ("SingleStream", "MultiStream", "Server", "Interactive")
+_DEMANDS = (
+    _Demand("min_duration", "least_min_duration", "s", 10**3),
+    _Demand("max_duration", "least_min_duration", "s", 10**3, whole=True),
+    _Demand("performance_sample_count", "least_performance_sample_count", "samples", whole=True),
+    _Demand(
+        "accuracy_sample_count", "exact_accuracy_sample_count", "samples", applies=_binding("accuracy"), whole=True
+    ),
+    _Demand("target_latency", "most_target_latency", "ms", 10**6),
+    # LoadGen takes the least number of queries for that of the samples of its one query.
+    _Demand(
+        "min_query_count",
+        "least_samples_per_query",
+        "samples",
+        scenarios=("Offline",),
+        applies=_binding("least_samples_per_query"),
+    ),
+    _Demand("min_query_count", "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries),
+    _Demand("max_query_count", "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries, whole=True),
+)
+_BOUNDS = {"least": "at least", "most": "at most", "": "exactly"}
+
+
 def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
-    """Settings that no checker would accept, unless the submission says that it is a rehearsal."""
+    """Settings that no checker would accept, unless the submission says that it is a rehearsal. Of runs that were made
+    elsewhere their logs say how many queries there were."""
     scenario, problems = cell.cell.scenario, []
-    limits = (
-        ("min_duration", "least_min_duration", 1, 10**3, "s"),
-        ("performance_sample_count", "least_performance_sample_count", 1, 1, "samples"),
-        ("target_latency", "most_target_latency", -1, 10**6, "ms"),
-    )
-    for setting, demand, sign, size, unit in limits:
-        value, ruled = cell.settings.get(setting), rules.value(demand, scenario)
-        if value is None or ruled is None or sign * (int(value.value) - int(ruled)) >= 0:
+    for demand in _DEMANDS:
+        value, ruled = cell.settings.get(demand.setting), rules.value(demand.rule, scenario)
+        read = not demand.scenarios or scenario in demand.scenarios
+        if value is None or ruled is None or not read or not demand.applies(ruleset, cell.cell.division):
             continue
-        bound = "at least" if sign > 0 else "at most"
-        said, asked = (f"{show_decimal(Decimal(int(found)) / size)} {unit}" for found in (value.value, ruled))
-        message = f"{setting} is {said}; round {ruleset.round} requires {bound} {asked}"
-        fix = f"remove {setting}, or set `rehearsal: true` (its results are marked and never packaged)"
+        if demand.setting in _QUERY_COUNTS and not _issues_queries(cell):
+            continue
+        side = choose_strict_side(demand.rule)
+        if _fulfils(side, int(value.value), int(ruled)) or (demand.whole and not int(value.value)):
+            continue
+        said, asked = (
+            f"{show_decimal(Decimal(int(found)) / demand.size)} {demand.unit}" for found in (value.value, ruled)
+        )
+        message = f"{demand.setting} is {said}; round {ruleset.round} requires {_BOUNDS[side]} {asked}"
+        own = rules.value(demand.setting, scenario) if is_field(demand.setting) else None
+        enough = own is None or _fulfils(side, int(own), int(ruled))
+        way = f"remove {demand.setting}" if enough else f"write {demand.setting}: {ruled}"
+        fix = f"{way}, or set `rehearsal: true` (its results are marked and never packaged)"
         problems.append(_problem(cell, value, message, fix))
     return problems
+
+
+_QUERY_COUNTS = ("min_query_count", "max_query_count")
+
+
+def _fulfils(side: str, value: int, ruled: int) -> bool:
+    return value == ruled if not side else value >= ruled if side == "least" else value <= ruled
+
+
+def _issues_queries(cell: DeclaredCell) -> bool:
+    """Whether LoadGen is yet to issue the queries of a cell's runs."""
+    backend = BACKENDS.get(str(cell.settings["engine.backend"].value)) if "engine.backend" in cell.settings else None
+    imported = backend is not None and backend.elsewhere
+    return not imported and find_declared_format(cell.settings).READS_CONF
 
 
 def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:

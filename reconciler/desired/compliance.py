@@ -27,13 +27,27 @@ def select_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Rule
 
     None where the runs are made elsewhere: their tests come with them, as those of the endpoints harness do.
     """
-    backend = cell.settings.get("engine.backend")
-    facts = BACKENDS.get(str(backend.value)) if backend else None
-    if rules is None or (facts is not None and facts.elsewhere) or find_declared_format(cell.settings).TESTS_ITSELF:
+    if rules is None or _is_made_elsewhere(cell) or find_declared_format(cell.settings).TESTS_ITSELF:
         return ()
-    ruled = rules.compliance_tests if ruleset.binds(cell.cell.division, "compliance_tests") else ()
+    ruled = _list_required(cell, rules, ruleset)
     names = dict.fromkeys([*ruled, *(name for name in is_asked_for(cell) if has_test(rules, name, cell.cell.scenario))])
     return tuple(rules.test(name, cell.cell.scenario) for name in names)
+
+
+def list_brought_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Ruleset) -> tuple[str, ...]:
+    """Those that the round requires where the runs are made elsewhere, and the tests with them."""
+    elsewhere = _is_made_elsewhere(cell) and not find_declared_format(cell.settings).TESTS_ITSELF
+    return _list_required(cell, rules, ruleset) if rules is not None and elsewhere else ()
+
+
+def _list_required(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> tuple[str, ...]:
+    return rules.compliance_tests if ruleset.binds(cell.cell.division, "compliance_tests") else ()
+
+
+def _is_made_elsewhere(cell: DeclaredCell) -> bool:
+    backend = cell.settings.get("engine.backend")
+    facts = BACKENDS.get(str(backend.value)) if backend else None
+    return facts is not None and facts.elsewhere
 
 
 def is_asked_for(cell: DeclaredCell) -> list[str]:

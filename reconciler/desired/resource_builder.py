@@ -41,7 +41,13 @@ class ResourceBuilder(Struct):
         self.under_way, self.given = cell, []
 
     def put(
-        self, address: Address, inputs: list[Input], reader: Reader | None, cell: DeclaredCell | None, **extra: Any
+        self,
+        address: Address,
+        inputs: list[Input],
+        reader: Reader | None,
+        cell: DeclaredCell | None,
+        brought: tuple[str, ...] = (),
+        **extra: Any,
     ) -> Input:
         """Add one resource; gives back the input by which others are made from it. ``extra``: of its detail,
         settings and locations as what makes them, since few details are ever asked for."""
@@ -49,7 +55,8 @@ class ResourceBuilder(Struct):
         key = make_key(address.kind, inputs)
         if reader is not None and reader.noted is not None:
             self.noted.setdefault(address.label, set()).update(reader.noted)
-        resource = Resource(address, key, ups, cell.cell if cell else None, _attempts(address, reader, cell))
+        attempts = _attempts(address, reader, cell)
+        resource = Resource(address, key, ups, cell.cell if cell else None, attempts, brought)
         self.take(resource)
         if self.makers[address] is self.under_way:
             self.details[address] = partial(_make_detail, inputs, **extra)

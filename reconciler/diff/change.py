@@ -83,6 +83,8 @@ class Change(Struct, frozen=True):
     restore: tuple[tuple[str, str], ...] = ()
 
 
+FAILED = "failed"  # of a drift: the last attempt to repeat what an earlier one made, whose outcome counts on
+INVALID = "was INVALID"  # likewise of a performance run
 DIFFERS = "differs between its runs"  # of a drift: a fact in which runs of a cell may differ, and people want to know
 
 
@@ -94,6 +96,9 @@ class Drift(Struct, frozen=True):
     what: str
     presence: str
     repair: str
+
+
+CONTRADICTED = "LogContradicted"  # the kind of a finding: kept logs show what LoadGen cannot have written of one run
 
 
 class Finding(Struct, frozen=True):

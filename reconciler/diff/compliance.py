@@ -36,6 +36,10 @@ class ComparisonState(Protocol):
 
     def done(self, resource: Resource) -> tuple[Summary, ...]: ...
 
+    def trust(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]: ...
+
+    def contradict(self, address: Address, summary: Summary | None) -> bool: ...
+
     def change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None: ...
 
     def absent(self, resource: Resource) -> None: ...
@@ -86,7 +90,7 @@ def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None, 
     remade = _made(walk, _performance_of(audit))
     if published is None and not remade:
         return False  # an INVALID run has nothing to prove; its own finding says so
-    done = walk.done(audit.test)
+    done = walk.trust(walk.done(audit.test))
     allowed = audit.allowed(allowed, (*done, *((published,) if published else ())))
     alike = [t for t in done if remade or published is None or not find_differing_evidence(published, t, allowed)]
     if audit.test.address not in walk.forced:
@@ -98,6 +102,8 @@ def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None, 
         _judge_again(walk, audit.verdict)
         return False
     verdict = _judged(walk, audit, alike)
+    if walk.contradict(audit.test.address, walk.used.get(audit.test.address)):
+        return False
     if verdict is None or not verdict.problem:
         return verdict is not None
     if published is not None and done[-1] is not alike[-1]:

@@ -28,12 +28,14 @@ _WORD = re.compile(r"[A-Za-z0-9]+")
 
 
 class _Facts(Struct, frozen=True):
-    """What is known of one cell: its resources with what they are made from, what to change, what is wrong."""
+    """What is known of one cell: its resources with what they are made from, what to change, what is wrong.
+    ``brought``: the compliance tests that come with imported runs, by name; None for one that did not."""
 
     resources: tuple[Resource, ...]
     changes: Mapping[str, Change]
     blocked: Mapping[str, str]
     findings: tuple[Finding, ...]
+    brought: Mapping[str, Summary | None]
     rendered_wrong: tuple[tuple[str, str], ...]
     tree_present: bool
     was_rendered: bool
@@ -74,13 +76,33 @@ def summarise_cells(
             changes,
             stops,
             tuple(_find_own(cell, resources, difference.findings)),
+            _find_brought(cell, resources, difference.chosen.get(cell) or Chosen(), summaries),
             tuple(observed.tree.get(str(cell), ())),
             observed.tree_present,
             str(cell) in observed.rendered,
         )
         marks = tuple(_marks(cell, _cells(cell, lineage), difference, inferred=_timed(cell, lineage) != cell))
-        found.append(_standing(cell, facts, difference, summaries, marks))
+        notes = tuple(collect_notes(resources, difference, observed)) if observed.judgements else ()
+        found.append(_standing(cell, facts, difference, summaries, marks, notes))
     return tuple(found)
+
+
+def _find_brought(
+    cell: Cell, resources: Iterable[Resource], chosen: Chosen, summaries: Mapping[str, Summary]
+) -> dict[str, Summary | None]:
+    recorded = dict(chosen.tests)
+    results = (resource for resource in resources if resource.kind is Kind.RESULT and resource.cell == cell)
+    return {test: summaries.get(recorded.get(test, "")) for result in results for test in result.brought}
+
+
+def collect_notes(resources: Iterable[Resource], difference: Difference, observed: Observed) -> Iterator[str]:
+    """What the kept logs behind these resources leave open, and those that could not be judged here."""
+    for resource in resources:
+        judgement = observed.judgements.get(difference.recorded_as.get(resource.address, ""))
+        if judgement is not None:
+            name = resource.address.label
+            yield from (f"{name}: {item.rule}: {item.text}; unless {item.premise}" for item in judgement.notes)
+            yield from [f"{name}: not judged: {judgement.unknown}"] if judgement.unknown else []
 
 
 def _marks(cell: Cell, cells: set[Cell], difference: Difference, *, inferred: bool) -> Iterator[str]:
@@ -139,7 +161,12 @@ def is_about(where: str, cell: Cell) -> bool:
 
 
 def _standing(
-    cell: Cell, facts: _Facts, difference: Difference, summaries: Mapping[str, Summary], also: tuple[str, ...]
+    cell: Cell,
+    facts: _Facts,
+    difference: Difference,
+    summaries: Mapping[str, Summary],
+    also: tuple[str, ...],
+    notes: tuple[str, ...],
 ) -> CellStatus:
     parts = (_built(facts), _accurate(facts), _performed(facts), _valid(facts), _audited(facts), _rendered(facts))
     chosen = difference.chosen.get(cell) or Chosen()
@@ -155,6 +182,7 @@ def _standing(
         validity=performance.validity if performance else "",
         marks=tuple(sorted(marks)),
         efficiency=performance.efficiency if performance and performance.address.cell == cell else None,
+        notes=notes,
     )
 
 
@@ -178,7 +206,12 @@ def _performed(facts: _Facts) -> Condition:
 
 
 def _about_accuracy(finding: Finding) -> bool:
-    return "accura" in finding.kind.lower() or finding.where.startswith(f"{Kind.SCORE}:")
+    where = finding.where
+    return "accura" in finding.kind.lower() or where.startswith(f"{Kind.SCORE}:") or where.endswith(f"/{ACCURACY}")
+
+
+def _about_test(finding: Finding) -> bool:
+    return finding.kind == AUDIT_FAILS or finding.where.startswith(f"{Kind.COMPLIANCE_TEST}:")
 
 
 def _verdict(type_: str, facts: _Facts, change: Change | None, findings: Iterable[Finding], good: str) -> Condition:
@@ -197,19 +230,33 @@ def _accurate(facts: _Facts) -> Condition:
 
 def _valid(facts: _Facts) -> Condition:
     change = facts.change(Kind.RUN, mode=PERFORMANCE)
-    others = (f for f in facts.findings if not _about_accuracy(f) and f.kind != AUDIT_FAILS)
+    others = (f for f in facts.findings if not _about_accuracy(f) and not _about_test(f))
     return _verdict("Valid", facts, change, others, "Valid")
 
 
 def _audited(facts: _Facts) -> Condition:
-    """The compliance tests: a verdict over tests that are stale or not there is Unknown."""
+    """The compliance tests: a verdict over tests that are stale or not there is Unknown. Of those that came with
+    imported runs, their own verify files decide."""
+    if facts.brought:
+        return _brought(facts.brought)
     if not any(resource.kind is Kind.COMPLIANCE_TEST for resource in facts.resources):
         return Condition("Audited", ConditionStatus.TRUE, NOT_REQUIRED)
     change = facts.change(Kind.COMPLIANCE_TEST) or facts.change(Kind.VERDICT)
-    failing = [finding for finding in facts.findings if finding.kind == AUDIT_FAILS]
+    failing = [finding for finding in facts.findings if _about_test(finding)]
     if change is None and not failing and any(finding.kind == "Invalid" for finding in facts.findings):
         return Condition("Audited", ConditionStatus.UNKNOWN, "NotJudged", "the run that it is compared with is INVALID")
     return _verdict("Audited", facts, change, failing, "Passed")
+
+
+def _brought(tests: Mapping[str, Summary | None]) -> Condition:
+    absent = [name for name, summary in tests.items() if summary is None]
+    failing = [f"{name}: {summary.problem}" for name, summary in tests.items() if summary and summary.problem]
+    if absent:
+        message = f"the round requires {', '.join(absent)}, which did not come with the imported runs"
+        return Condition("Audited", ConditionStatus.FALSE, "TestMissing", message)
+    if failing:
+        return Condition("Audited", ConditionStatus.FALSE, AUDIT_FAILS, "; ".join(failing))
+    return Condition("Audited", ConditionStatus.TRUE, "Imported")
 
 
 def _rendered(facts: _Facts) -> Condition:

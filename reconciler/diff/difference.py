@@ -13,10 +13,10 @@ from msgspec import Struct, field
 
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import judge_acceptances, list_accepted_keys, spread
-from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, Reason, Work
+from reconciler.diff.change import CONTRADICTED, Action, Change, Chosen, Difference, Drift, Finding, Reason, Work
 from reconciler.diff.compliance import compare_cell_tests, list_cell_tests
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint, same_but_for_code
-from reconciler.diff.host_drift import find_host_drift
+from reconciler.diff.host_drift import find_failed_repeats, find_host_drift
 from reconciler.diff.leaning import list_leaning, repeat_outdated
 from reconciler.diff.run_selection import find_differing_evidence, select_published, select_valid
 from reconciler.observed.state import ArtifactPresence, Observed
@@ -27,6 +27,7 @@ from reconciler.resource.resources import Resource
 
 # Evidence that the rules let differ between a cell's runs (rules.md: LoadGen revisions may mix).
 ALLOWED_TO_DIFFER = frozenset({"loadgen.version", "loadgen.digest"})
+_CONTRADICTED_FIX = "see what wrote the file, and measure again: --rerun"
 _BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
 
 
@@ -46,6 +47,7 @@ class Comparison(Struct):
     accepted: Mapping[Address, AcceptedKey] = field(default_factory=dict)
     frozen: tuple[Freeze, ...] = ()
     leaning: Mapping[Address, tuple[Resource, ...]] = field(default_factory=dict)
+    contradicted: set[Address] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for address, summaries in self.recorded.by_address.items():
@@ -158,6 +160,22 @@ class Comparison(Struct):
         else:
             self.change(resource, action, Reason.INPUT_CHANGED, how=how)
 
+    def trust(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
+        """Those whose kept logs contradict nothing; all where there is none."""
+        judged = self.observed.judgements
+        good = tuple(s for s in summaries if s.id not in judged or not judged[s.id].findings) if judged else summaries
+        return good or summaries
+
+    def contradict(self, address: Address, summary: Summary | None) -> bool:
+        """Whether the kept logs of a chosen record contradict it, which is a finding then."""
+        judgement = self.observed.judgements.get(summary.id) if summary is not None else None
+        if summary is None or judgement is None or not judgement.findings:
+            return False
+        for item in judgement.findings:
+            self.findings.append(Finding(CONTRADICTED, str(address), f"{item.rule}: {item.text}", _CONTRADICTED_FIX))
+        self.contradicted.add(address)
+        return True
+
     # -- what is measured ---------------------------------------------------------------------------------------
 
     def cell(self, performance: Resource) -> None:
@@ -174,10 +192,11 @@ class Comparison(Struct):
         leaning = self.leaning.get(accuracy.address, ()) if own else ()
         tests += [(select_valid(self.done(run)), ALLOWED_TO_DIFFER) for run in leaning]
         counts = self.used.get(accuracy.address)  # beside a cell that leans on it, no other does
-        others = self.done(accuracy) if own else (counts,) if counts else ()
+        others = self.trust(self.done(accuracy)) if own else (counts,) if counts else ()
         published, beside = select_published(self, performance, others, ALLOWED_TO_DIFFER, tests)
         if own and accuracy.address not in self.forced:
             self.run(accuracy, beside)
+            self.contradict(accuracy.address, beside)
         if performance.address not in self.forced:
             self.performance(performance, published, done)
         if published and beside and not {performance.address, accuracy.address} & set(self.changes):
@@ -189,7 +208,7 @@ class Comparison(Struct):
         judged = compare_cell_tests(self, audits, published, ALLOWED_TO_DIFFER)
         beside_it = (accuracy.address, *(audit.test.address for audit in audits))
         self.drifts += find_host_drift(published, (self.used[a] for a in beside_it if a in self.used))
-        red = published is None and bool(done)
+        red = performance.address in self.contradicted or (published is None and bool(done))
         timed = "" if red else self._id(performance.address)
         self.chosen[cell] = Chosen(
             accuracy=self._id(accuracy.address),
@@ -218,6 +237,8 @@ class Comparison(Struct):
     def _id(self, address: Address) -> str:
         """The record to publish; none while the resource is to be made again."""
         due = address in self.changes and self.changes[address].how is Work.MAKE
+        if address in self.contradicted:
+            return ""
         return self.used[address].id if address in self.used and not due else ""
 
     def run(self, resource: Resource, summary: Summary | None) -> None:
@@ -240,6 +261,7 @@ class Comparison(Struct):
                 self.findings.append(Finding("Invalid", str(resource.cell), message, fix))
             return
         self.run(resource, published)
+        self.contradict(resource.address, published)
 
     def logs(self, resource: Resource, summary: Summary) -> None:
         """Logs that the tree needs must be readable in git's folder; the other copies are spare ones."""
@@ -279,6 +301,7 @@ class Comparison(Struct):
         remade = accuracy.address in self.changes and self.changes[accuracy.address].how is Work.MAKE
         if scored and not remade:
             self.run(resource, scored[-1])
+            self.contradict(resource.address, scored[-1])
             if scored[-1].problem:
                 fix = "raise the precision, calibrate better, or enter the cell in the open division"
                 self.findings.append(Finding("AccuracyBelow", str(resource.cell), scored[-1].problem, fix))
@@ -417,6 +440,7 @@ def compare(
         walk.findings.append(Finding("DamagedDecision", path, f"{why}: it has no effect", fix))
     walk.walk()
     walk.needs()
+    walk.drifts += find_failed_repeats(desired, recorded, walk.used, walk.changes)
     for cell in desired.missing_cells:
         fix = "declare it in the spec: the round requires it"
         walk.findings.append(Finding("MissingCell", cell, "a required scenario is not declared", fix))

@@ -88,6 +88,8 @@ class RecordedRuns(Protocol):
 
     def done(self, resource: Resource) -> tuple[Summary, ...]: ...
 
+    def trust(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]: ...
+
 
 def select_published(
     walk: RecordedRuns,
@@ -98,8 +100,9 @@ def select_published(
 ) -> tuple[Summary | None, Summary | None]:
     """``select_runs`` of the valid runs of a cell, by the policy that is declared of it."""
     done, cell = walk.done(performance), performance.cell
+    valid = walk.trust(select_valid(done))
     assert cell is not None
     inputs = walk.desired.detail(Address(Kind.RESULT, str(cell))).inputs if len(done) > 1 else ()
     policy = next((str(item.value) for item in inputs if item.name == "policy.publish"), "latest")
     lower = cell.scenario in ("SingleStream", "MultiStream")
-    return select_runs(select_valid(done), accuracy, allowed, policy, lower=lower, tests=tests)
+    return select_runs(valid, accuracy, allowed, policy, lower=lower, tests=tests)

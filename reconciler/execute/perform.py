@@ -34,13 +34,12 @@ from reconciler.resource.inputs import REVISIONS
 from reconciler.resource.kinds import AUDIT, PERFORMANCE, Kind
 from reconciler.resource.records import NOT_HANDED_ON, Artifact, Record, Summary
 from reconciler.resource.settings import COMMAND
-from reconciler.result_formats.clocks import CLOCK
 from reconciler.result_formats.format import KeptFile
 from reconciler.result_formats.table import find_format
 from reconciler.storage_errors import refuse_storage_error
 
-# By a queue, or by the machine's clock: no fault of the step, which is tried again without an attempt of its own.
-INTERRUPTED = frozenset({"preempted", "node-failure", "requeued", "lost", CLOCK})
+# By a queue: no fault of the step, which is tried again without an attempt of its own.
+INTERRUPTED = frozenset({"preempted", "node-failure", "requeued", "lost"})
 TRANSIENT = frozenset({"resources"}) | INTERRUPTED
 
 
@@ -118,7 +117,9 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
         address=change.address,
         key=change.key,
         revision=REVISIONS[change.address.kind],
-        started=context.order.started((change.address, *step.shared), now),
+        started=context.order.started(
+            (change.address, *step.shared), now, [made.started for made in upstream.values()]
+        ),
         clock=now.isoformat(),
         inputs={i.name: (canonicalise(i.value), str(i.origin)) for i in detail.inputs if i.value is not None},
         settings=detail.settings,
@@ -139,23 +140,28 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
     )
     attempt = create(context.paths.attempts, intent)
     if change.address.mode == PERFORMANCE:
-        _keep_code(attempt, context)
+        keep_code(attempt, context.paths.root)
+        _keep_requirements(attempt, context)
     for name, artifact in files.items():
         folder, _, file = name.partition(".")
         offer(context.path(artifact), attempt.inputs / folder / file)
     return attempt
 
 
-def _keep_code(attempt: Attempt, context: AttemptContext) -> None:
+def keep_code(attempt: Attempt, root: Path) -> None:
     """As it is when the run begins. Of code that cannot be read the run itself will say more."""
     intent = attempt.intent
     try:
-        archive = pack_run_code(intent.settings, intent.locations, context.paths.root)
+        archive = pack_run_code(intent.settings, intent.locations, root)
     except OSError as error:
         refuse_storage_error(error, attempt.folder)
         return
     if archive:
         write(attempt.code, archive)
+
+
+def _keep_requirements(attempt: Attempt, context: AttemptContext) -> None:
+    intent = attempt.intent
     cell = intent.address.cell
     installed = context.installed.get(cell.system) if cell is not None else None
     if installed and COMMAND not in intent.settings:

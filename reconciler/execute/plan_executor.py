@@ -30,17 +30,15 @@ from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.records import REHEARSAL, Summary
 from reconciler.resource.settings import STATE_SET
-from reconciler.result_formats.clocks import CLOCK
 from reconciler.storage_errors import convert_storage_errors
 
-RETRIES = 3  # of a step that a queue interrupted, where the spec does not say how many; of one that the clock did
+RETRIES = 3  # of a step that a queue interrupted, where the spec does not say how many
 NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"
 
 
 class PlanExecutor(Struct, dict=True):
     """One walk. ``used``: the record that satisfies each address, kept up to date; ``failures`` and ``made``: key →
-    failed and successful attempts in this pass; ``interrupted`` and ``clocked``: those that a queue or the machine's
-    clock ended, which count apart.
+    failed and successful attempts in this pass; ``interrupted``: those that a queue ended, which count apart.
 
     ``store`` makes an attempt permanent and gives its summary.
     ``busy``: a timed run may share the machine, and its record says so. ``servers``: key → the step that starts it,
@@ -55,7 +53,6 @@ class PlanExecutor(Struct, dict=True):
     failures: dict[str, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
     interrupted: dict[str, int] = field(default_factory=dict)
-    clocked: dict[str, int] = field(default_factory=dict)
     stuck: set[Address] = field(default_factory=set)
     busy: bool = False
     services: Services = field(default_factory=Services)
@@ -101,8 +98,6 @@ class PlanExecutor(Struct, dict=True):
         time, as a command's run that edits the command's code."""
         attempts = max(1, self.desired.by_address[step.change.address].attempts)
         names = _counted(step)
-        if max(self.clocked.get(name, 0) for name in names) > RETRIES:
-            return True
         if interrupted := max(self.interrupted.get(name, 0) for name in names):
             settings = self.desired.detail(step.change.address).settings
             if interrupted > settings.number(f"{EXECUTOR}.{settings.queue}.retries", RETRIES):
@@ -204,9 +199,7 @@ class PlanExecutor(Struct, dict=True):
             self.made.update({name: self.made.get(name, 0) + 1 for name in names})
             self.used.update(dict.fromkeys((address, *step.shared), summary))
         elif finished.record.problem_class in INTERRUPTED:
-            # A queue that is not to begin a step again (``retries: 0``) says nothing of the machine's clock.
-            counted = self.clocked if finished.record.problem_class == CLOCK else self.interrupted
-            counted.update({name: counted.get(name, 0) + 1 for name in names})
+            self.interrupted.update({name: self.interrupted.get(name, 0) + 1 for name in names})
         else:
             more = outcome.status is Status.RETRY
             attempts = self.desired.by_address[address].attempts

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
 
-_FORM = "%Y-%m-%dT%H:%M:%S.%fZ"
+FORM = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 class RecordClock(Struct):
@@ -25,14 +25,15 @@ class RecordClock(Struct):
         for address, summaries in recorded.by_address.items():
             self._know((address,), max(summary.started for summary in summaries))
 
-    def started(self, addresses: Iterable[Address], now: datetime) -> str:
-        """The time of an attempt that begins ``now`` (UTC): later than all that is known, else that of the clock."""
+    def started(self, addresses: Iterable[Address], now: datetime, after: Iterable[str] = ()) -> str:
+        """The time of an attempt that begins ``now`` (UTC): later than all that is known, and than what it is made from
+        (``after``), else that of the clock."""
         addresses = tuple(addresses)
-        started = now.strftime(_FORM)
-        newest = max((self.newest.get(_name(address), "") for address in addresses), default="")
+        started = now.strftime(FORM)
+        newest = max((*(self.newest.get(_name(address), "") for address in addresses), *after), default="")
         if newest >= started:
             try:
-                started = (datetime.fromisoformat(newest) + timedelta(microseconds=1)).strftime(_FORM)
+                started = (datetime.fromisoformat(newest) + timedelta(microseconds=1)).strftime(FORM)
             except (ValueError, OverflowError):
                 return started  # no pass wrote that time, and nothing comes after it
         self._know(addresses, started)

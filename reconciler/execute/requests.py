@@ -35,7 +35,7 @@ _PACED = ("Server", "Interactive")  # scenarios whose queries come at a rate
 def make_request(attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
     kind = attempt.intent.address.kind
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
-        _write_confs(attempt)
+        write_confs(attempt)
         if has_command(attempt):
             return hold_state(make_command_run(attempt, paths, _inputs(attempt)), attempt, paths)
         run = _run(attempt, paths)
@@ -106,7 +106,7 @@ def select_run_settings(settings: CellSettings) -> dict[str, object]:
     return {**named, **settings.below("run.options.")}
 
 
-def _write_confs(attempt: Attempt) -> None:
+def write_confs(attempt: Attempt) -> None:
     """user.conf, and the audit settings of a compliance test."""
     intent = attempt.intent
     values = {name: value for name, (value, _) in intent.inputs.items()}

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import harness.contract
 from harness.contract import BENCHMARKS
-from reconciler.code_archive import LEFT_OUT, describe_left_out, pack_code, read_code, unpack_code
+from reconciler.code_archive import LEFT_OUT, describe_left_out, pack_code, read_code, read_left_out, unpack_code
 from reconciler.code_names import list_code_names
+from reconciler.files import hash_bytes, hash_file
 from reconciler.files import replace as write
 from reconciler.resource.settings import BUILD, COMMAND, HARNESS, SCORE_COMMAND, SERVICE, CellSettings
 
 _OWN = "harness/"
+_OWN_LEFT_OUT = _OWN + LEFT_OUT
 _HARNESS = Path(harness.contract.__file__).parent
 _CHOSEN = ("backends", "benchmarks")  # folders of the harness of which a run needs some entries only
 _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+harness\.([\w.]+)(?:[ \t]+import[ \t]+(\([^)]*|[^\n#]*))?", re.M)
@@ -54,9 +56,10 @@ def take_launched_code(code: Path, launched: Path) -> None:
         code.unlink()  # what ran is not known
         return
     kept = unpack_code(code.read_bytes())
-    own = {name: data for name, data in kept.items() if name.startswith(_OWN) and name.endswith(".py")}
-    if any(ran.get(name) != data for name, data in own.items()):
-        write(code, pack_code({**{name: data for name, data in kept.items() if name not in own}, **ran}))
+    own = {name: hash_bytes(data) for name, data in kept.items() if name.startswith(_OWN) and name.endswith(".py")}
+    left = {_OWN + name: digest for name, digest in read_left_out(kept.get(_OWN_LEFT_OUT, b"")).items()}
+    if own | left != {name: hash_bytes(data) for name, data in ran.items()}:
+        write(code, pack_code({n: d for n, d in kept.items() if n not in own and n != _OWN_LEFT_OUT} | ran))
 
 
 def _list_declared(settings: CellSettings, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, Path]]:
@@ -87,7 +90,8 @@ def _list_declared(settings: CellSettings, locations: Mapping[str, str], root: P
 
 
 def _read_harness(backend: str, benchmark: str, own: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Our harness without the backends and benchmarks that this run does not load."""
+    """Our harness without the backends and benchmarks that this run does not load, of which it lists the digests: so
+    the archive shows that it is the code whose digest is a fact of the run."""
     module = BENCHMARKS[benchmark].module if benchmark in BENCHMARKS else ""
     imported = tuple(sorted({unit for data in own.values() for unit in _list_imported(data)}))
     stated = tuple((name, s.st_size, s.st_mtime_ns) for name in _list_files() for s in ((_HARNESS / name).stat(),))
@@ -120,7 +124,15 @@ def _read_units(
         for name in units.get(unit, ()):
             files[f"harness/{name}"] = (_HARNESS / name).read_bytes()
             queue += _list_imported(files[f"harness/{name}"])
-    return {**files, "harness/LICENSE": _read_licence()}
+    left = {
+        name: hash_file(_HARNESS / name) for name, _, _ in stated if name.endswith(".py") and _OWN + name not in files
+    }
+    return {**files, "harness/LICENSE": _read_licence(), _OWN_LEFT_OUT: describe_left_out(left)}
+
+
+def digest_own_harness() -> dict[str, str]:
+    """Name → digest of each Python file of the harness of this program."""
+    return {name: hash_file(_HARNESS / name) for name in _list_files() if name.endswith(".py")}
 
 
 def _find_unit(name: str) -> str:

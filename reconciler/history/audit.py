@@ -17,10 +17,11 @@ from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.git_history import find_appearances
 from reconciler.history.commit_records import RECORDS
 from reconciler.history.copies import find_copies
-from reconciler.history.dates import find_wrong_dates, verify_start
+from reconciler.history.dates import find_wrong_commits, find_wrong_dates, verify_start
 from reconciler.history.described import verify_described
 from reconciler.history.logs import FOLDER, Logs, open_logs
 from reconciler.history.missing_runs import find_missing_runs, tell_shallow
+from reconciler.history.records import RecordChecks
 from reconciler.history.rendered import verify_tree_files
 from reconciler.history.rewritten_decisions import find_rewritten_decisions
 from reconciler.history.runs import verify_candidates, verify_release, verify_runs
@@ -48,17 +49,20 @@ def audit(root: Path, at: Snapshot) -> AuditReport:
 
 def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from (Claim(path, "record", Proof.CONTRADICTED, why) for path, why in sorted(at.damaged.items()))
-    published = list_published_cells(at.difference.chosen)
+    published, checks = list_published_cells(at.difference.chosen), RecordChecks(at)
     cells = sorted(at.difference.chosen, key=place_cell)
     for number, cell in enumerate(cells):
         if not number % _AHEAD:
             logs.read(_list_logs(cells[number : number + _AHEAD], at))
-        yield from audit_cell(cell, at, logs, published=str(cell) in published)
+        yield from audit_cell(cell, at, logs, published=str(cell) in published, checks=checks)
+    yield from checks.verify_others(at.records)
+    yield from checks.verify_roles()
     yield from find_copies(at, logs)
     appeared = find_appearances(root, at.commit, (RECORDS, *FOLDERS))
     yield from find_missing_runs(root, at, appeared)
     yield from find_rewritten_decisions(root, at, appeared)
     yield from find_wrong_dates(root, at, appeared)
+    yield from find_wrong_commits(root, at.commit, appeared)
     yield from tell_shallow(root)
     yield from verify_tree_files(root, at, logs)
 
@@ -78,8 +82,11 @@ def _marks_of(cell: Cell, at: Snapshot) -> tuple[str, ...]:
     return tuple(sorted({mark for record in records for mark in record.marks}))
 
 
-def audit_cell(cell: Cell, at: Snapshot, logs: Logs, *, published: bool) -> Iterator[Claim]:
-    """What the records of one cell claim. ``published``: its result is in the tree."""
+def audit_cell(
+    cell: Cell, at: Snapshot, logs: Logs, *, published: bool, checks: RecordChecks | None = None
+) -> Iterator[Claim]:
+    """What the records of one cell claim. ``published``: its result is in the tree; ``checks``: of other cells, too."""
+    checks = checks or RecordChecks(at)
     chosen = at.difference.chosen[cell]
     if not published:
         yield Claim(str(cell), "result", Proof.MISSING, _why_missing(cell, at))
@@ -101,6 +108,7 @@ def audit_cell(cell: Cell, at: Snapshot, logs: Logs, *, published: bool) -> Iter
         yield from _made_from(cell, name, record, at)
         yield from _marks(cell, name, record, at)
         if name == "performance":
+            yield from checks.verify_code(cell, name, record, good)
             yield from verify_described(cell, name, record, at)
             yield from verify_candidates(cell, record, at, logs)
     for name, record in verdicts:
@@ -108,6 +116,7 @@ def audit_cell(cell: Cell, at: Snapshot, logs: Logs, *, published: bool) -> Iter
         yield from _digests(cell, f"{name} verdict", record, logs)
         yield from _made_from(cell, f"{name} verdict", record, at)
         yield verify_verdict(cell, name, record, chosen, at, good)
+    yield from checks.verify(cell, chosen.all)
     yield from _evidence(cell, chosen, at)
 
 

@@ -1,40 +1,44 @@
 """When records and decisions say that they were made, against what else tells the time: their logs, and their commits.
 
-Clocks of two machines may differ, so that what does not fit is not proven, and contradicted by nothing.
+Clocks of two machines may differ, so that what does not fit is not proven. It is contradicted where the order is known
+from elsewhere, and clocks would have to be apart by more than a time zone.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from reconciler.diff.claims import Claim, Proof
-from reconciler.git_history import Appearances, find_commit_times
+from reconciler.git_history import Appearances, find_commit_times, find_early_commits
 from reconciler.history.commit_records import RECORDS
 from reconciler.history.logs import Good, read_record_files
+from reconciler.history.records import CLOCKS, TIME_ZONES, WHY, read_clock, read_time
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.resource.decisions import Acceptance, Amendment, Freeze
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import IMPORTED, Record
 
-_SLACK = timedelta(hours=1)  # by which clocks may differ
 _LOGGED = rb'^:::MLLOG \{"key": "%b", "value": "(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d\.\d{3})"'
 _SHORT = 60.0  # seconds: a clock that is put right during a run is not yet another run
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
 _WAITING = ("machine.job", "machine.nodes")  # facts of a run that a queue or a launcher made
-_WHY = "a clock was wrong, or it was dated anew"
 
 
 def verify_start(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:
     """A run begins after the attempt that makes it, and takes no longer: the newest counts, so that an old one may be
     dated anew. How long it waits in a queue nobody knows."""
     log = read_record_files(record, logs).get(DETAIL, b"") if IMPORTED not in record.marks else b""
-    began, ended, started = _read_logged("power_begin", log), _read_logged("power_end", log), _read(record.started)
-    if began is not None and started is not None and began + _SLACK < started:
-        detail = f"it is dated {record.started}, and its log began at {began:%Y-%m-%d %H:%M:%S} UTC: {_WHY}"
+    began, ended, started = _read_logged("power_begin", log), _read_logged("power_end", log), read_time(record.started)
+    clock = read_clock(record)
+    if clock is not None and began is not None and not set(_WAITING) & set(record.facts) and began + TIME_ZONES < clock:
+        detail = f"its log began at {began:%Y-%m-%d %H:%M:%S} UTC, before its attempt, {record.attempt}, on one machine"
+        yield Claim(str(cell), f"{name}: when it began", Proof.CONTRADICTED, f"{detail}: {WHY}")
+    if began is not None and started is not None and began + CLOCKS < started:
+        detail = f"it is dated {record.started}, and its log began at {began:%Y-%m-%d %H:%M:%S} UTC: {WHY}"
         yield Claim(str(cell), f"{name}: when it was made", Proof.MISSING, detail)
     lasted = (ended - began).total_seconds() if began is not None and ended is not None else 0.0
     if lasted > record.seconds + _SHORT:
@@ -48,16 +52,31 @@ def verify_order(cell: Cell, name: str, passed_over: Record, published: Record, 
     if passed_over.started >= published.started or {IMPORTED, *_WAITING} & {*passed_over.marks, *passed_over.facts}:
         return
     one, other = (read_record_files(record, logs).get(DETAIL, b"") for record in (passed_over, published))
-    began, ended, before = _read_logged("power_begin", one), _read_logged("power_end", one), _read(passed_over.started)
+    began, ended, before = (
+        _read_logged("power_begin", one),
+        _read_logged("power_end", one),
+        read_time(passed_over.started),
+    )
     published_ended = _read_logged("power_end", other)
     if began is None or ended is None or before is None or published_ended is None or began < published_ended:
         return
     if (ended - before).total_seconds() > passed_over.seconds + _SHORT:
         detail = (
             f"it is dated {passed_over.started}, before the published run, and its log began at "
-            f"{began:%Y-%m-%d %H:%M:%S} UTC, after that one had ended: {_WHY}"
+            f"{began:%Y-%m-%d %H:%M:%S} UTC, after that one had ended: {WHY}"
         )
         yield Claim(str(cell), f"{name}: when it was made", Proof.MISSING, detail)
+
+
+def find_wrong_commits(root: Path, commits: str, appeared: Appearances) -> Iterator[Claim]:
+    """A commit names its parents by their digests, and was made after them; the clocks of two labs may be a time zone
+    apart. ``commits``: a range or a tip; only those that brought a record or a decision are judged."""
+    brought = {commit.id for commit in appeared.values()}
+    for commit, made, before in find_early_commits(root, commits):
+        if commit in brought and made + CLOCKS < before:
+            proof = Proof.CONTRADICTED if made + TIME_ZONES < before else Proof.MISSING
+            detail = f"it is dated {made:%Y-%m-%dT%H:%M:%SZ}, and its parent {before:%Y-%m-%dT%H:%M:%SZ}: {WHY}"
+            yield Claim("submission", f"commit {commit[:12]}: when it was made", proof, detail)
 
 
 def find_wrong_dates(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:
@@ -82,11 +101,11 @@ def _find_wrong_decisions(root: Path, at: Snapshot, committed: dict[str, datetim
     }
     bases = find_commit_times(root, _list_bases(known.values()))
     for path, decision in sorted(known.items()):
-        made, base = _read(decision.made), bases.get(decision.commit)
+        made, base = read_time(decision.made), bases.get(decision.commit)
         detail = _deny(path, decision.made, committed)
-        if not detail and made is not None and base is not None and made + _SLACK < base:
+        if not detail and made is not None and base is not None and made + CLOCKS < base:
             detail = (
-                f"{path} is dated {decision.made}, before the commit it was made on ({decision.commit[:12]}): {_WHY}"
+                f"{path} is dated {decision.made}, before the commit it was made on ({decision.commit[:12]}): {WHY}"
             )
         if detail:
             where = str(decision.cell or "submission")
@@ -99,18 +118,10 @@ def _list_bases(decisions: Iterable[Acceptance | Freeze | Amendment]) -> list[st
 
 
 def _deny(path: str, stated: str, committed: dict[str, datetime]) -> str:
-    made, brought = _read(stated), committed.get(path)
-    if made is None or brought is None or made <= brought + _SLACK:
+    made, brought = read_time(stated), committed.get(path)
+    if made is None or brought is None or made <= brought + CLOCKS:
         return ""
-    return f"{path} is dated {stated}, and a commit of {brought:%Y-%m-%dT%H:%M:%SZ} brought it: {_WHY}"
-
-
-def _read(text: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return f"{path} is dated {stated}, and a commit of {brought:%Y-%m-%dT%H:%M:%SZ} brought it: {WHY}"
 
 
 def _read_logged(key: str, log: bytes) -> datetime | None:

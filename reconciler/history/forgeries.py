@@ -3,7 +3,7 @@ renders. Only what it adds or changes is read again; ``audit`` reads all of a co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from reconciler import git
@@ -11,12 +11,14 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
 from reconciler.diff.impact import Remark
 from reconciler.errors import ReconcilerError
-from reconciler.history.commit_records import RECORDS
+from reconciler.git_history import find_appearances
+from reconciler.history.commit_records import RECORDS, name_record
 from reconciler.history.logs import FOLDER, Logs, open_logs
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import Cell
 
 _RENDER = "render the tree again (`reconcile`), and commit what it wrote"
+_REDATED = "commit again with the right date, or say in the pull request which clock was wrong"
 _MEASURE = "restore the records and logs as the pass left them, or measure again; `reconcile audit` shows every claim"
 
 
@@ -24,10 +26,21 @@ def find_forgeries(root: Path, base: str, at: Snapshot, *, withheld: bool = Fals
     """``withheld``: without any measured figure."""
     changed = git.list_changed_files(root, base, at.commit)
     cells, edited = _list_touched(at, changed), _list_edited(at, changed)
-    if not cells and not edited:
+    others = {path for path in changed if path.startswith(f"{RECORDS}/")}
+    if not cells and not edited and not others:
         return ()
     with open_logs(root, at.commit) as logs:
-        return (*_find_denied(at, cells, logs, withheld=withheld), *_find_edited(root, at, edited, logs))
+        denied = _find_denied(at, cells, logs, {name_record(path) for path in others}, withheld=withheld)
+        return (*denied, *_find_redated(root, base, at), *_find_edited(root, at, edited, logs))
+
+
+def _find_redated(root: Path, base: str, at: Snapshot) -> Iterator[Remark]:
+    from reconciler.history.dates import find_wrong_commits
+
+    commits = f"{base}..{at.commit}"
+    for claim in find_wrong_commits(root, commits, find_appearances(root, commits, (RECORDS,))):
+        severity = "error" if claim.proof is Proof.CONTRADICTED else "warning"
+        yield Remark(severity, "", 0, f"{claim.what}: {claim.detail}", _REDATED)
 
 
 def _list_touched(at: Snapshot, changed: Collection[str]) -> list[Cell]:
@@ -38,7 +51,7 @@ def _list_touched(at: Snapshot, changed: Collection[str]) -> list[Cell]:
 
 def _is_touched(cell: Cell, at: Snapshot, new: Collection[str]) -> bool:
     known = at.committed.summaries
-    records = [identity for identity in at.difference.chosen[cell].all if identity in known]
+    records = _list_needed(at, at.difference.chosen[cell].all)
     logs = (a.sha256 for identity in records for a in known[identity].artifacts if a.place == "logs")
     return any(f"{RECORDS}/{i}.json" in new for i in records) or any(f"{FOLDER}/{digest}" in new for digest in logs)
 
@@ -49,27 +62,32 @@ def _list_edited(at: Snapshot, changed: Collection[str]) -> set[str]:
     return {path for path in changed if tree and path.startswith(f"{tree}/")}
 
 
-def _find_denied(at: Snapshot, cells: list[Cell], logs: Logs, *, withheld: bool) -> Iterator[Remark]:
-    if not cells:
-        return
+def _find_denied(
+    at: Snapshot, cells: list[Cell], logs: Logs, new: Collection[str], *, withheld: bool
+) -> Iterator[Remark]:
+    """``new``: records that the pull request brings, whether a cell rests on them or not."""
     from reconciler.history.audit import audit_cell
     from reconciler.history.copies import find_copies
+    from reconciler.history.records import RecordChecks
 
-    published = list_published_cells(at.difference.chosen)
-    at.records.fetch(_list_needed(at, cells))
+    published, checks = list_published_cells(at.difference.chosen), RecordChecks(at)
+    lineage = _list_needed(at, [*(i for cell in cells for i in at.difference.chosen[cell].all), *new])
+    at.records.fetch(lineage)
     for cell in cells:
-        for claim in audit_cell(cell, at, logs, published=str(cell) in published):
+        for claim in audit_cell(cell, at, logs, published=str(cell) in published, checks=checks):
             if claim.proof is Proof.CONTRADICTED:
                 yield Remark("error", "", 0, _explain(claim, withheld=withheld), _MEASURE)
+    for claim in (*checks.verify_others(lineage), *checks.verify_roles()):
+        yield Remark("error", claim.where, 0, _explain(claim, withheld=withheld), _MEASURE)
     touched = set(map(str, cells))
-    for claim in find_copies(at, logs):
+    for claim in find_copies(at, logs) if cells else ():
         if claim.where in touched:
             yield Remark("error", "", 0, _explain(claim, withheld=withheld), _MEASURE)
 
 
-def _list_needed(at: Snapshot, cells: list[Cell]) -> set[str]:
-    """Records that the cells' results rest on, and all that those were made from."""
-    ahead = [identity for cell in cells for identity in at.difference.chosen[cell].all]
+def _list_needed(at: Snapshot, identities: Iterable[str]) -> set[str]:
+    """These records, and all that they were made from."""
+    ahead = list(identities)
     found: set[str] = set()
     while ahead:
         identity = ahead.pop()

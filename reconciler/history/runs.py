@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.diff.claims import Claim, Proof
@@ -13,11 +16,16 @@ from reconciler.history.dates import verify_order
 from reconciler.history.logs import Good, Logs, read_record_files
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.log_files import DETAIL
+from reconciler.reconcile import TOOL
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import IMPORTED, REHEARSAL, Record
+from reconciler.result_formats.format import Recheck
 from reconciler.result_formats.table import find_recorded_format
 
 Files = Mapping[str, bytes]
+# What a record may say that follows from its log alone, and so may be there only where it does.
+_DERIVED = frozenset({"validity", "metric", "reasons", "margins", "suggestion", "inferred", "findings"})
+_LONGEST = 120  # characters of a value that is quoted
 _RELEASE = re.compile(rb'^:::MLLOG \{"key": "loadgen_version", "value": "([^"\\]{1,80})"', re.MULTILINE)
 
 
@@ -78,7 +86,7 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
             values,
             files,
             asked.ruling,
-            timed=timed,
+            timed=timed or (record.address.kind is Kind.COMPLIANCE_TEST and DETAIL in files),
             foreign=IMPORTED in record.marks,
             rehearsal=REHEARSAL in record.marks,
         )
@@ -88,6 +96,8 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
     except KeyError as error:  # a record may come from anybody's branch
         yield claim(f"{name}: settings", Proof.CONTRADICTED, f"the inputs that it lists lack {error}")
         return
+    if record.address.kind is Kind.COMPLIANCE_TEST:  # it may be too short for LoadGen, and nobody asks
+        again = replace(again, values={n: again.values[n] for n in again.values.keys() & record.values.keys()})
     if again.missing:
         lost = f"{', '.join(again.missing)} is not in this commit as recorded"
         yield from (claim(f"{name}: {what}", Proof.MISSING, lost) for what in ("settings", *measured))
@@ -96,6 +106,41 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
     yield claim(f"{name}: settings", proof, "; ".join(again.differing) or again.shown)
     for key in measured:
         yield claim(f"{name}: {key}", *_compare(record.values.get(key), again.values[key], again.source))
+    if timed or again.values:
+        yield claim(f"{name}: derived values", *_compare_derived(record, again, leave=measured))
+
+
+def _compare_derived(record: Record, again: Recheck, leave: Container[str] = ()) -> tuple[Proof, str]:
+    """All else that was derived of the files, whole. Another version of this program may have put it into other words,
+    and known fewer of these values."""
+    own = record.tool == TOOL
+    names = sorted(again.values.keys() | (record.values.keys() & _DERIVED))
+    known = [name for name in names if name not in leave and (name in record.values or own)]
+    for name in known:
+        if record.values.get(name) != again.values.get(name):
+            proof = Proof.CONTRADICTED if own else Proof.MISSING
+            told, found = (_find_first_other(v, w) for v, w in _pair(record.values.get(name), again.values.get(name)))
+            version = "" if own else f", as {record.tool or 'another version'} derived it"
+            return proof, f"values.{name}: recorded {told}, {again.source} says {found}{version}"
+    return Proof.PROVEN, f"{', '.join(known) or 'nothing else'}, from {again.source}"
+
+
+def _pair(one: Any, other: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    return (one, other), (other, one)
+
+
+def _find_first_other(value: Any, other: Any) -> str:
+    """The part of a value that another does not share, as text."""
+    if isinstance(value, list) and isinstance(other, list):
+        parts = [item for item in value if item not in other]
+        if parts and isinstance(parts[0], dict):
+            twin = next((o for o in other if isinstance(o, dict) and o.get("name") == parts[0].get("name")), {})
+            return _find_first_other(parts[0], twin)
+        return str(parts[0])[:_LONGEST] if parts else f"{len(value)} of them"
+    if isinstance(value, dict) and isinstance(other, dict):
+        name = f"{value['name']}: " if "name" in value else ""
+        return name + ", ".join(f"{n} {v}" for n, v in value.items() if other.get(n) != v)[:_LONGEST]
+    return "nothing" if value is None else str(value)[:_LONGEST]
 
 
 def _score(cell: Cell, record: Record, run: Record, asked: Detail, files: Files, answers: Files) -> Claim:
@@ -113,6 +158,9 @@ def _score(cell: Cell, record: Record, run: Record, asked: Detail, files: Files,
     if met is not None and met != record.values.get("accuracy_met"):
         said = "that the bars are met" if record.values.get("accuracy_met") else "that a bar is not met"
         return claim(Proof.CONTRADICTED, f"recorded {said}, {again.source} says otherwise: {detail}")
+    derived, why = _compare_derived(record, again, leave=("metric", "accuracy_met"))
+    if derived is not Proof.PROVEN:
+        return claim(derived, why)
     return claim(Proof.ATTESTED, f"{detail}, as {results.SCORED_BY}")
 
 

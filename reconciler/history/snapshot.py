@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -25,7 +25,7 @@ from reconciler.diff.difference import compare
 from reconciler.errors import Problem, SpecError
 from reconciler.files import hash_bytes, hash_listing
 from reconciler.foreign import LARGEST_RECORD
-from reconciler.git_history import find_day
+from reconciler.git_history import find_day, list_links_at
 from reconciler.history.commit_records import CommitRecords, Committed, RecordReader
 from reconciler.observed.pins import collect_recorded_pins
 from reconciler.observed.state import Observed
@@ -34,7 +34,7 @@ from reconciler.resource.decisions import NONE, Decisions
 from reconciler.resource.pins import Pin, PinKind
 from reconciler.resource.records import Record, Recorded
 from reconciler.resource.resources import Resource
-from reconciler.spec.files import LARGEST_FILE, Source, decode
+from reconciler.spec.files import LARGEST_FILE, Source, decode, refuse_link
 
 if TYPE_CHECKING:
     from reconciler.spec.declared import Declared
@@ -105,7 +105,7 @@ def read_snapshot(
 
 
 def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | None, shared: Shared) -> Snapshot:
-    there = {p: at for p, at in git.list_files_at(root, commit, specs).items() if _is_spec(p)}
+    there = _list_specs(root, commit, specs)
     files = {p: blob for p, (blob, _) in there.items()}
     large = {p: n for p, (_, n) in there.items() if n > LARGEST_FILE}
     if large:
@@ -123,6 +123,25 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
     decisions = read_decisions(root, commit, today)
     difference = compare(made.desired, recorded, Observed(), decisions=decisions)
     return Snapshot(commit, made.spec, made.desired, recorded, difference, committed, decisions)
+
+
+def _list_specs(root: Path, commit: str, specs: tuple[str, ...]) -> dict[str, tuple[str, int]]:
+    """path → (blob, bytes). A link counts as the file of the commit that it leads to. SpecError for one that leads out
+    of the repository."""
+    there = {p: at for p, at in git.list_files_at(root, commit, specs).items() if _is_spec(p)}
+    links = list_links_at(root, commit, specs)
+    contents = git.read_blobs(root, links.values())
+    for path in sorted(links.keys() & there.keys()):
+        del there[path]
+        target, seen = path, set[str]()
+        while target in links and target not in seen:
+            seen.add(target)
+            written = contents.get(links[target], b"").decode(errors="replace")
+            target = os.path.normpath(PurePosixPath(target).parent / written)
+        if target.startswith(("/", "../")) or target == ".." or ".git" in target.split("/"):
+            raise SpecError([refuse_link(path)])
+        there |= git.list_files_at(root, commit, [target]) if target not in seen else {}
+    return there
 
 
 def _declare(root: Path, files: Mapping[str, str], specs: Sequence[str]) -> Declared:

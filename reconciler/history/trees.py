@@ -12,7 +12,7 @@ from reconciler.mlperf.endpoints_accuracy import show_plain
 from reconciler.resource.kinds import Cell, name_point
 from reconciler.tree.curve.reading import find_implementation, find_submissions, is_endpoints_submission
 from reconciler.tree.formats.format import choose_cell_format
-from reconciler.tree.reading.survey import survey_tree
+from reconciler.tree.reading.survey import refuse_unknown_round, survey_tree
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
 
 _NONE = "N/A"  # accelerator_model_name of a system without one
@@ -20,11 +20,12 @@ _NONE = "N/A"  # accelerator_model_name of a system without one
 
 def read_tree_sides(path: Path) -> dict[Cell, Side]:
     """Of a tree of MLPerf Inference, or of submissions of MLPerf Endpoints. Raises ReconcilerError when there is
-    none."""
+    none, and where no round here says what its results are."""
     if is_endpoints_submission(path):
         return dict(_read_points(path))
     found = {}
     for tree in survey_tree(path):
+        refuse_unknown_round(tree)
         for submitter in tree.root.submitters:
             files = SubmitterFiles(submitter)
             for place in submitter.cells():

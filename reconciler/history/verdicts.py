@@ -28,11 +28,13 @@ from reconciler.mlperf.log_files import (
     is_truncated,
 )
 from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.reconcile import TOOL
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import ACCURACY, AUDIT, PERFORMANCE, Address, Cell, Kind
 from reconciler.resource.records import Record
 
 _RUN = "performance/run_1/"
+_LONGEST = 200  # characters of a value that is quoted
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
@@ -52,9 +54,9 @@ def verify_verdict(cell: Cell, name: str, record: Record, chosen: Chosen, at: Sn
         return claim(Proof.ATTESTED, f"{_word(record)}, as recorded: {_no_answers(str(error))}")
     except (LogError, ValueError, KeyError) as error:
         return claim(Proof.CONTRADICTED, f"its logs cannot be judged: {error}")
-    if wrong := _differing(record, again, _texts(record, logs)):
-        return claim(Proof.CONTRADICTED, wrong)
     attested = _attested(name, question)
+    if wrong := _differing(record, again, _texts(record, logs), whole=not attested and record.tool == TOOL):
+        return claim(Proof.CONTRADICTED, wrong)
     return claim(Proof.ATTESTED if attested else Proof.PROVEN, f"{_word(record)}, from its logs{attested}")
 
 
@@ -103,14 +105,19 @@ def _texts(record: Record, logs: Good) -> dict[str, str]:
     return {name: data.decode(errors="replace") for name, data in read_record_files(record, logs).items()}
 
 
-def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str]) -> str:
-    """In what the record and its verify files are not what the logs say; "" where they are."""
+def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str], *, whole: bool) -> str:
+    """In what the record and its verify files are not what the logs say; "" where they are. ``whole``: this version
+    derived all of it, from logs that are all here."""
     if bool(record.values.get("passed")) is not again.passed:
         return f"recorded {_word(record)}, the logs say {'; '.join(again.reasons) or PASS}"
     recorded = record.values.get("figures", {})
     for name, figure in again.figures.items():
         if name in recorded and recorded[name] != figure:
             return f"recorded {name}: {recorded[name]}, the logs say {figure}"
+    derived = {"figures": dict(again.figures), "reasons": list(again.reasons), "by_speed": again.by_speed}
+    for name, value in derived.items() if whole else ():
+        if (stated := record.values.get(name, type(value)())) != value:
+            return f"values.{name}: recorded {str(stated)[:_LONGEST]}, the logs say {str(value)[:_LONGEST]}"
     for file, text in again.files.items():
         if file in texts and is_passed(texts[file], file, None) is not is_passed(text, file, None):
             return f"{file} does not say what the logs say: {'; '.join(again.reasons) or PASS}"

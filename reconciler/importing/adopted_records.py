@@ -72,10 +72,11 @@ class ImportRecorder(Struct):
                 fix=f"{found.format.DECLARE}, or import {wanted.LEAVES}",
             )
 
-    def test(self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun) -> TakenRecord:
-        """Records a compliance test's folder as it is; ``found``: the run beside which it stands."""
+    def test(self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun, failure: str = "") -> TakenRecord:
+        """Records a compliance test's folder as it is. ``found``: the run that it came with; ``failure``: why it is not
+        passed."""
         address = Address(Kind.COMPLIANCE_TEST, f"{cell}/{name}")
-        return self._store(import_test(address, files, found.made, self.context))
+        return self._store(import_test(address, files, found.made, self.context, failure))
 
     def redeclare(self, cell: Cell) -> tuple[TakenRecord, ...]:
         """Says more of runs that were imported before. ReconcilerError when the cell has none."""

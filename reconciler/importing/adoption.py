@@ -133,7 +133,7 @@ def adopt_runs(declared: DeclaredTree, recorder: ImportRecorder) -> Adoption:
                     break  # the accuracy run belongs to the performance run before it
         if item.runs:
             for name, files in item.tests.items():
-                recorder.test(item.cell, name, files, item.runs[-1])
+                recorder.test(item.cell, name, files, item.runs[-1], item.failing.get(name, ""))
     systems = {item.cell.system for item in declared.cells}
     own = declared.tree.ruleset.round
     return Adoption(own, declared.text, len(declared.cells), len(systems), tuple(taken), left_out)

@@ -16,20 +16,19 @@ from reconciler.files import hash_file
 from reconciler.files import replace as write
 from reconciler.foreign import read_regular
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
-from reconciler.mlperf.loadgen.compare import find_conf_contradictions
+from reconciler.mlperf.loadgen.compare import find_conf_contradictions, find_contradictions
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.settings import select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import select_settings, write_user_conf
 from reconciler.mlperf.loadgen.verdict import judge_accuracy
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import REHEARSAL, Artifact
+from reconciler.resource.records import Artifact
 from reconciler.resource.resources import Resource
 from reconciler.result_formats import loadgen_logs
 from reconciler.result_formats.format import KeptFile, ResultFormat
 from reconciler.result_formats.loadgen_logs import (
     find_asked_elsewhere,
-    find_denials,
     judge_text,
     measure_performance,
     shorten_log,
@@ -80,7 +79,7 @@ class LoadgenRun(Struct, frozen=True):
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
         values = detail.values()
         asked = find_asked_elsewhere(values, self.mode)
-        differing = find_denials(self.log, asked, rehearsal=REHEARSAL in detail.marks)
+        differing = find_contradictions(self.log, asked)
         if differing:
             listed = "\n".join(f"  {item}" for item in differing)
             raise LogError(

@@ -14,16 +14,20 @@ from reconciler.foreign import strange_entries
 from reconciler.importing.readers import find_cell_reader
 from reconciler.importing.run_reader import TakenCell
 from reconciler.mlperf.loadgen.settings import list_settings, name_loadgen_scenario
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
+from reconciler.tree.check.compliance import check_verdicts
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.places import SubmitterPlace
-from reconciler.tree.reading.survey import Survey, survey_tree
+from reconciler.tree.reading.survey import RecognisedRound, Survey, refuse_unknown_round, survey_tree
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
+from reconciler.tree.reading.view import CellView
 
 
 class TakenTree(Struct, frozen=True):
-    """``ruleset``: that of the tree's own round. ``systems``: {name: its description's values}.
+    """``ruleset``: that of the tree's own round; ``recognised``: None where the user chose it.
+    ``systems``: {name: its description's values}.
 
     ``strange``: what of the tree is not read, and what it is."""
 
@@ -35,6 +39,7 @@ class TakenTree(Struct, frozen=True):
     problems: tuple[str, ...] = ()
     rehearsal: bool = False
     strange: Mapping[Path, str] = field(default_factory=dict)
+    recognised: RecognisedRound | None = None
 
     @property
     def folders(self) -> dict[str, Path]:
@@ -42,23 +47,28 @@ class TakenTree(Struct, frozen=True):
         return {f"{place.division}/{place.submitter}": place.path for place in self.places}
 
 
-def read_tree(path: Path, submitter: str = "") -> TakenTree:
-    """ReconcilerError when there is no tree, more than one, or several submitters and none is named."""
+def read_tree(path: Path, submitter: str = "", round_name: str = "") -> TakenTree:
+    """ReconcilerError when there is no tree, more than one, or several submitters and none is named; or no rules for
+    its round. ``round_name``: whose rules a tree of an unknown round is then read by."""
     found = survey_tree(path)
     if len(found) != 1:
         raise ReconcilerError(f"{path} holds {len(found)} trees", fix="name the root of one")
-    names = sorted({place.submitter for place in found[0].root.submitters})
+    tree = found[0]
+    if round_name and not tree.ruleset.is_known:
+        tree = replace(tree, ruleset=load_ruleset(round_name), recognised=None)
+    names = sorted({place.submitter for place in tree.root.submitters})
     if not submitter and len(names) > 1:
         raise ReconcilerError(
             f"{path} is of {len(names)} submitters: {', '.join(names)}", fix="choose: --submitter NAME"
         )
     chosen = submitter or (names[0] if names else "")
-    places = tuple(place for place in found[0].root.submitters if place.submitter == chosen)
+    places = tuple(place for place in tree.root.submitters if place.submitter == chosen)
     if not places:
         raise ReconcilerError(f"{path} has no submitter {chosen!r}", fix=f"there are {', '.join(names)}")
-    root = found[0].root
+    refuse_unknown_round(tree)
+    root = tree.root
     inside = path if root.whole else root.path
-    return _take(found[0], places, {e: what for place in places for e, what in strange_entries(place.path, inside)})
+    return _take(tree, places, {e: what for place in places for e, what in strange_entries(place.path, inside)})
 
 
 def _take(tree: Survey, places: tuple[SubmitterPlace, ...], strange: Mapping[Path, str]) -> TakenTree:
@@ -81,7 +91,16 @@ def _take(tree: Survey, places: tuple[SubmitterPlace, ...], strange: Mapping[Pat
             for benchmark in place.benchmarks(name):
                 cells += _cells(tree, files, system, benchmark, strange)
     cells_ = _with_sources(cells)
-    return TakenTree(places[0].submitter, tree.ruleset, places, systems, cells_, tuple(problems), strange=strange)
+    return TakenTree(
+        places[0].submitter,
+        tree.ruleset,
+        places,
+        systems,
+        cells_,
+        tuple(problems),
+        strange=strange,
+        recognised=tree.recognised,
+    )
 
 
 def _cells(
@@ -95,7 +114,18 @@ def _cells(
             yield TakenCell(place.cell, official, {}, {}, problems=(f"{found} is {strange[found]}",))
         else:
             view = tree.view(files.place, place, system, official)
-            yield replace(_cell(view.files, official, tree.ruleset), rehearsal=view.rehearsal)
+            taken = _cell(view.files, official, tree.ruleset)
+            yield replace(taken, rehearsal=view.rehearsal, failing=_find_failing(view))
+
+
+def _find_failing(view: CellView) -> dict[str, str]:
+    """Compliance test → why its own verify files do not pass, of those that the round requires."""
+    found: dict[str, str] = {}
+    for complaint in check_verdicts(view):
+        for test in view.tests:
+            if complaint.place.file.startswith(f"{view.files.compliance_folder.shown}/{test}/"):
+                found.setdefault(test, f"{complaint.found}; wanted {complaint.wanted}")
+    return found
 
 
 def _touched(folder: Path, strange: Mapping[Path, str]) -> list[Path]:

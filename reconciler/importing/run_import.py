@@ -76,13 +76,16 @@ def make_placeholder(resource: Resource, detail: Detail, run: Made, context: Imp
     return Import(replace(record, marks=tuple(m for m in record.marks if not m.startswith(UNKNOWN))))
 
 
-def import_test(address: Address, files: Mapping[str, Path], run: Made, context: ImportContext) -> Import:
-    """A compliance test's folder as it came: shown in the tree, judged by nobody here."""
+def import_test(
+    address: Address, files: Mapping[str, Path], run: Made, context: ImportContext, failure: str = ""
+) -> Import:
+    """A compliance test's folder as it came, shown in the tree. ``failure``: why its own verify files do not pass."""
     kept = tuple(KeptFile(path, name, in_git=True) for name, path in sorted(files.items()))
     artifacts = tuple(map(describe_artifact, kept))
     key = digest([[a.name, a.sha256] for a in artifacts])
     resource = Resource(address, key, cell=address.cell)
-    record = make_record(resource, Detail(()), run, {}, context, values={}, source=key)
+    values: RecordValues = {"passed": False, "reasons": [failure]} if failure else {}
+    record = make_record(resource, Detail(()), run, {}, context, values=values, source=key)
     return Import(replace(record, artifacts=artifacts), kept)
 
 

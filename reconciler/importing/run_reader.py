@@ -60,7 +60,7 @@ class TakenCell(Struct, frozen=True):
     ``harness``: what a spec must say of what made the runs. ``problems``: what could not be taken of it, and why.
     ``needed``: it is declared though none of its runs could be taken, since others would not stand without it.
     ``source``: the cell whose logs these are. ``power``: files of a power measurement by their path below performance/.
-    ``rehearsal``: its tree says that it is one."""
+    ``failing``: compliance test → why it is not passed. ``rehearsal``: its tree says that it is one."""
 
     cell: Cell
     official: str
@@ -72,6 +72,7 @@ class TakenCell(Struct, frozen=True):
     problems: tuple[str, ...] = ()
     harness: Mapping[str, str] = field(default_factory=dict)
     power: Mapping[str, Path] = field(default_factory=dict)
+    failing: Mapping[str, str] = field(default_factory=dict)
     rehearsal: bool = False
     needed: bool = False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, ValidationError, convert, field
 
@@ -73,7 +73,8 @@ class SupportFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class BenchmarkFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``code``: its name among the built-in ones; ``names``: what a spec may call it → what rounds call that.
     ``backends``: what computes it where the spec names nothing, on a "cpu" or on "nvidia". ``rehearsal``: None where it
-    cannot be rehearsed. ``until``: the last round whose benchmark it is, where later ones mean another by its name."""
+    cannot be rehearsed. ``until``: the last round whose benchmark it is, where later ones mean another by its name.
+    ``computed``: its kind of model, which not every backend computes."""
 
     code: str
     title: str
@@ -86,6 +87,7 @@ class BenchmarkFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     rehearsal: RehearsalFacts | None = None
     support: SupportFacts = SupportFacts()
     until: str = ""
+    computed: Literal["network", "program", "pipeline", "tokens"] = "network"
 
     def official(self, name: str) -> str:
         """What rounds call it where a spec calls it ``name``; by another name it is the first of them."""

@@ -187,7 +187,8 @@ def read_measured(summary: ResultDocument, key: str) -> Decimal | None:
         stated = parse_number(summary.get("qps"))
         return compute_rate(summary, "qps") if stated is None else stated
     if key == "result_completed_tokens_per_second":
-        return parse_number(summary.get("tps"))
+        stated = parse_number(summary.get("tps"))
+        return compute_rate(summary, "tps") if stated is None else stated
     if key == "result_mean_latency_ns":
         return parse_number(summary.within("latency", "avg"))
     if key.startswith("result_") and key.endswith("_percentile_latency_ns"):

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 # Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds and all that the round takes
-# from it: before 6.0.10, v6.0's lacks wan-2.2-t2v-a14b, and equal issue for gpt-oss-120b-interactive.
-RELEASES: Mapping[str, str] = {"v4.1": "5.0.5", "v5.0": "5.0.18", "v5.1": "5.1.2", "v6.0": "6.0.10", "v6.1": "6.0.17"}
+# from it: before 6.0.10, v6.0's lacks wan-2.2-t2v-a14b, and equal issue for gpt-oss-120b-interactive. Up to 5.0.5 an
+# audit.config is read as if it were a second user.conf, which logs an ERROR and samples no answers.
+RELEASES: Mapping[str, str] = {"v4.1": "5.0.7", "v5.0": "5.0.18", "v5.1": "5.1.2", "v6.0": "6.0.10", "v6.1": "6.0.17"}
 # Rounds whose seeds were in a file, mlperf.conf, beside LoadGen: no release has them.
 UNAVAILABLE = frozenset({"v0.7", "v1.0", "v2.1", "v3.0", "v3.1", "v4.0"})
 

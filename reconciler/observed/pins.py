@@ -29,23 +29,23 @@ _NAME = {"model": "source", "dataset": "source", "benchmark": "benchmark.code"}
 def observe_pins(
     needed: Iterable[Pin],
     recorded: Recorded,
-    root: Path,
+    paths: RepositoryPaths,
     stamps: DigestCache,
     distributions: Mapping[str, Mapping[str, str] | None],
     elsewhere: Collection[str],
 ) -> Pins:
-    """``root``: the repository, to which locations are relative. ``distributions``: system → what is installed where
-    its commands run, None where that is not known. ``elsewhere``: systems that this machine is not; their versions come
-    from records alone."""
+    """``paths``: of the repository, to which locations are relative. ``distributions``: system → what is installed
+    where its commands run, None where that is not known. ``elsewhere``: systems that this machine is not; their
+    versions come from records alone."""
     values: dict[Pin, str | None] = {}
     origins: dict[Pin, str] = {}
     versions = functools.cache(lambda: _last_versions(recorded))
-    placed = functools.cache(lambda: find_placed_below(RepositoryPaths(root).attempts))
+    placed = functools.cache(lambda: find_placed_below(paths.attempts))
     code = functools.cache(lambda path: hash_code(path, stamps, placed()))  # many cells share a command
     for pin in needed:
         if pin.kind is PinKind.SOURCE:
             digest = code if pin.name.startswith(_HARNESS) else stamps.source
-            values[pin], origins[pin] = _source(pin, recorded, root, digest)
+            values[pin], origins[pin] = _source(pin, recorded, paths.root, digest)
         else:
             there = None if pin.owner in elsewhere else distributions.get(pin.owner)
             here = None if there is None else find_backend_version(pin.name, there)

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from reconciler.resource.records import Judgement
+
 
 class ArtifactPresence(StrEnum):
     MISSING = "missing"
@@ -25,7 +27,8 @@ class Observed(Struct, frozen=True):
 
     ``systems``: declared systems that this machine is not. ``rendered``: cell (or "submission") → fingerprint of
     what the tree was last rendered from. ``tree``: files of the rendered tree that are missing, edited or unknown,
-    by cell; ``tree_present`` is false in a fresh clone.
+    by cell; ``tree_present`` is false in a fresh clone. ``judgements``: record id → what its kept logs show, of records
+    with anything to say.
     """
 
     artifacts: Mapping[tuple[str, str], ArtifactPresence] = field(default_factory=dict)
@@ -33,3 +36,4 @@ class Observed(Struct, frozen=True):
     rendered: Mapping[str, str] = field(default_factory=dict)
     tree: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     tree_present: bool = False
+    judgements: Mapping[str, Judgement] = field(default_factory=dict)

@@ -103,6 +103,8 @@ class Pass(Struct):
         if result.damaged:
             self.recorder.repair_records(result)
             result = self.planner.look()  # what a restored record says need not be done again
+        if self.worker.take_up_refused(result):
+            result = self.planner.look()
         with self.worker.services as services:
             for _ in range(_LOOKS):
                 did = self.worker.execute(result, saved)

@@ -32,6 +32,7 @@ from reconciler.parcels.carrier import StoreCarrier, list_depots
 from reconciler.plan.plan import Plan, Step
 from reconciler.planning import Options, PlanResult
 from reconciler.reconcile.recorder import Recorder
+from reconciler.reconcile.refused_runs import take_up_refused
 from reconciler.record.index import load_record
 from reconciler.record.repair import repair_artifact
 from reconciler.record.store import find_readable
@@ -43,15 +44,14 @@ TOOL = f"mlperf-reconciler {__version__}"
 
 
 class Tries(Struct):
-    """Of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted`` and ``clocked``:
-    those that a queue or the machine's clock ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that
+    """Of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted``:
+    those that a queue ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that
     child processes took, ``waited`` that it waited for machines and servers."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
     interrupted: dict[str, int] = field(default_factory=dict)
-    clocked: dict[str, int] = field(default_factory=dict)
     lost: set[Address] = field(default_factory=set)
     child_seconds: float = 0.0
     waited: float = 0.0
@@ -88,6 +88,14 @@ class Worker(Struct, dict=True):
         for finished in harvest(self.paths.attempts, lambda text: self.report(Message(text)), spared):
             self.recorder.store(finished)
             self.report(Message(f"{finished.record.address}: took over the result that an earlier pass left"))
+            taken += 1
+        return taken
+
+    def take_up_refused(self, result: PlanResult) -> int:
+        """Runs that an older version refused, judged by the rules of today."""
+        taken = 0
+        for address in take_up_refused(self.paths, result, self.recorder.store):
+            self.report(Message(f"{address}: took up the run that an older version refused, from its kept logs"))
             taken += 1
         return taken
 
@@ -168,7 +176,6 @@ class Worker(Struct, dict=True):
             self.tries.failures,
             self.tries.made,
             self.tries.interrupted,
-            self.tries.clocked,
             busy=self.options.busy,
             services=self.services,
         )

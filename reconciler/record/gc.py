@@ -51,7 +51,7 @@ def collect(
     """``elsewhere``: the bytes of every record in local refs. ``spared``: folders of attempts that a queue may still
     carry out. ``trials``: trials go, with what only they name; else they are kept like results. Run it under the pass
     lock. Raises RecordError for a damaged record."""
-    beside = TrialPaths(paths.root)
+    beside = TrialPaths(paths.root, paths.apart)
     tried = list(beside.records.glob("*/*.json"))
     try:
         here = [_read(path) for path in paths.records.glob("*/*.json")]

@@ -63,6 +63,7 @@ def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None)
             "efficiency": render_measured(standing.efficiency),
             "validity": standing.validity or None,
             "marks": list(standing.marks),
+            "notes": list(standing.notes),
             "conditions": convert_plain_value(standing.conditions),
         }
         for standing in standings

@@ -42,6 +42,7 @@ class Explanation(Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
     acceptances: tuple[tuple[str, Acceptance, AcceptanceStatus], ...] = ()
     moved_sources: tuple[MovedSource, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def in_sync(self) -> bool:
@@ -79,6 +80,7 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
         lines += [f"{paint('accepted', Tone.DOUBT)} {show_acceptance(item, stand)}", f"    {path}"]
         lines += [f"    {show_accepted_input(*changed)}  {changed[-1].origin}" for changed in item.inputs]
     lines += map(str, explanation.moved_sources)
+    lines += [f"{paint('note', Tone.DOUBT)} {note}" for note in explanation.notes]
     if explanation.in_sync:
         lines += [f"In sync: {show_count(len(explanation.parts), 'resource')}, none is made again. What was compared:"]
         for part in explanation.parts:
@@ -153,6 +155,7 @@ def render_explanation_part(explanation: Explanation, commits: Mapping[Origin, s
             for path, item, stand in explanation.acceptances
         ],
         "moved_sources": convert_plain_value(explanation.moved_sources),
+        "notes": list(explanation.notes),
         "resources": [_part(part, commits) for part in explanation.parts],
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import DIFFERS, SYMBOL, Action, Drift
+from reconciler.diff.change import DIFFERS, FAILED, INVALID, SYMBOL, Action, Drift
 from reconciler.plan.plan import Plan, Step
 from reconciler.quantities import join_listing, show_count, show_duration
 from reconciler.render.causes import choose_action_word, describe_cause, describe_origin, describe_sharing, label
@@ -280,5 +280,5 @@ def _drifts(drifts: Iterable[Drift]) -> Iterator[str]:
         else:
             kinds = Counter(label(drift.address) for drift in found)
             named = join_listing([f"{number} x {kind}" for kind, number in kinds.items()])
-            noun = "facts" if presence == DIFFERS else "artifacts"
+            noun = {DIFFERS: "facts", FAILED: "repeats", INVALID: "repeats"}.get(presence, "artifacts")
             yield f"{len(found)} {noun} {presence} ({named}); {repair}"

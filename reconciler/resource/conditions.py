@@ -40,7 +40,8 @@ def find_worst(conditions: Iterable[Condition]) -> ConditionStatus:
 
 
 class CellStatus(Struct, frozen=True):
-    """A cell at a glance. ``metric``, ``accuracy``, ``efficiency``: (value, unit). ``marks``: rehearsal, synthetic."""
+    """A cell at a glance. ``metric``, ``accuracy``, ``efficiency``: (value, unit). ``marks``: rehearsal, synthetic.
+    ``notes``: doubts about its kept logs, which change nothing."""
 
     cell: Cell
     conditions: tuple[Condition, ...]
@@ -49,6 +50,7 @@ class CellStatus(Struct, frozen=True):
     validity: str = ""
     marks: tuple[str, ...] = ()
     efficiency: tuple[str, str] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def ready(self) -> ConditionStatus:

@@ -57,6 +57,7 @@ def make_key(kind: Kind, inputs: Iterable[Input]) -> str:
     return digest_inputs(kind, {item.name: item.value for item in inputs if item.value is not None})
 
 
-def digest_inputs(kind: Kind, values: Mapping[str, object]) -> str:
-    """The same of names and values, none of which is None."""
-    return digest({"kind": str(kind), "revision": REVISIONS[kind], "inputs": values})
+def digest_inputs(kind: Kind, values: Mapping[str, object], revision: int | None = None) -> str:
+    """The same of names and values, none of which is None. ``revision``: of an earlier version of this program."""
+    made = REVISIONS[kind] if revision is None else revision
+    return digest({"kind": str(kind), "revision": made, "inputs": values})

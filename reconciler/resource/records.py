@@ -100,6 +100,26 @@ class Record(Struct, frozen=True):
         return {name: fact.value for name, fact in self.facts.items() if fact.role is Role.EVIDENCE}
 
 
+class LogFinding(Struct, frozen=True, array_like=True):
+    """One thing that is wrong with kept files of a record: ``rule`` is the id of what found it, ``line`` the 1-based
+    line of ``file``, 0 for none. ``premise``: as of an ``Inconsistency``; not empty, it is a doubt."""
+
+    rule: str
+    text: str
+    file: str
+    line: int = 0
+    premise: str = ""
+
+
+class Judgement(Struct, frozen=True, array_like=True):
+    """What the rules of today say of a record's kept files: ``findings`` keep its cell from being ready, ``notes``
+    change nothing. ``unknown``: why they could not be read, and so were not judged."""
+
+    findings: tuple[LogFinding, ...] = ()
+    notes: tuple[LogFinding, ...] = ()
+    unknown: str = ""
+
+
 class Summary(Struct, frozen=True, array_like=True):
     """What comparing, choosing and summing up need of a record, so that a warm pass opens no record file.
 

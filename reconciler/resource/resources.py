@@ -12,7 +12,8 @@ class Resource(Struct, frozen=True):
     ``Detail`` (see ``desired.state``).
 
     ``upstream`` are the addresses it is made from. ``attempts`` bounds how often an INVALID or transient outcome is
-    tried again.
+    tried again. ``brought``: of a result, the compliance tests that the round requires and that come with runs made
+    elsewhere, which makes them no resources.
     """
 
     address: Address
@@ -20,6 +21,7 @@ class Resource(Struct, frozen=True):
     upstream: tuple[Address, ...] = ()
     cell: Cell | None = None
     attempts: int = 1
+    brought: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:

@@ -17,7 +17,8 @@ from reconciler.mlperf.loadgen.settings import ENDPOINTS_SEEDS, list_endpoints_s
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
-from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
+from reconciler.resource.records import LogFinding
+from reconciler.result_formats.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.storage_errors import refuse_storage_error
 
 NAME = "endpoints"
@@ -32,6 +33,7 @@ TIES_ACCURACY = False
 SCORED_BY = "the harness scored it"
 AUDIT = "audit"  # folder of the tests that the harness ran behind the performance run
 SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), configuration=CONFIG, tests=AUDIT)
+JUDGED: tuple[str, ...] = ()
 
 
 class Left(Struct, frozen=True):
@@ -163,6 +165,15 @@ def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> Ver
         return Verdict(score_results(read_left(run), rules))
     except ValueError as error:
         return Verdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
+
+
+def find_missing(_: Kept) -> str:
+    return ""
+
+
+def judge_kept(_: Kept) -> Iterator[LogFinding]:
+    """None: a run whose results are not as asked fails, whoever is to blame."""
+    yield from ()
 
 
 def list_kept(run: RunFiles) -> Iterator[KeptFile]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from reconciler.mlperf.rules.context import RuleContext
+from reconciler.resource.records import LogFinding
 
 RecordValues = dict[str, Any]  # what a record says of its outcome: JSON, whose names differ from kind to kind
 
@@ -22,7 +23,8 @@ class KeptFile(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What an attempt came to. ``problem`` not empty: it failed, whatever its child said."""
+    """What an attempt came to. ``problem`` not empty: it failed, whatever its child said. Only files that cannot be
+    read, that end early, or that are plainly another run's make it fail: all else is judged from what is kept."""
 
     values: RecordValues
     problem: str = ""
@@ -52,6 +54,20 @@ class RunFiles(Struct, frozen=True):
     @property
     def mode(self) -> str:
         return str(self.inputs["mode"])
+
+
+class Kept(Struct, frozen=True):
+    """A recorded run or score to be judged: its identity ``inputs``, ``values`` and ``seconds``, and those of its
+    ``files`` that are here, by their names as artifacts; of a score those of its accuracy run, too. ``metrics``: of the
+    bars of a score; None of a run."""
+
+    inputs: Mapping[str, object]
+    values: Mapping[str, Any]
+    seconds: float
+    files: Mapping[str, Path]
+    rehearsal: bool = False
+    imported: bool = False
+    metrics: tuple[str, ...] | None = None
 
 
 class Recheck(Struct, frozen=True):
@@ -90,7 +106,8 @@ class ResultFormat(Protocol):
     ``SCORES_ITSELF``: an accuracy run states its score; ``TESTS_ITSELF``: a performance run brings the compliance
     tests. ``READS_CONF``: a run reads a user.conf; ``NAMES_MODEL``: it states its model, which a spec must name.
     ``TIES_ACCURACY``: an accuracy run belongs to the performance run before it.
-    ``SCORED_BY``: who wrote a score's text. ``SHOWN``: its files in the tree."""
+    ``SCORED_BY``: who wrote a score's text. ``SHOWN``: its files in the tree; ``JUDGED``: files that ``judge_kept``
+    reads."""
 
     NAME: str
     LEAVES: str
@@ -103,6 +120,7 @@ class ResultFormat(Protocol):
     TIES_ACCURACY: bool
     SCORED_BY: str
     SHOWN: ShownFiles
+    JUDGED: tuple[str, ...]
 
     def is_shown(self, has: Callable[[str], bool]) -> bool:
         """Whether a scenario folder of a tree shows results of this format. ``has``: whether it has a path below it."""
@@ -115,6 +133,13 @@ class ResultFormat(Protocol):
 
     def judge_score(self, output: Path, run: Path, rules: RuleContext, said: RecordValues) -> Verdict:
         """``output``: what a scorer left; ``run``: the files of the accuracy run."""
+
+    def find_missing(self, kept: Kept) -> str:
+        """What the run or score cannot be judged without, by name; "" where all is here."""
+
+    def judge_kept(self, kept: Kept) -> Iterator[LogFinding]:
+        """What is wrong with the kept files of a run or a score that ended: pure, and again whenever rules change.
+        Raises LogError or ValueError for files that cannot be read."""
 
     def list_kept(self, run: RunFiles) -> Iterator[KeptFile]:
         """What the tree and a later judgement need of a run that did not fail, in a fixed order."""

@@ -15,13 +15,20 @@ from reconciler.files import replace as write
 from reconciler.foreign import describe_strange, read_regular
 from reconciler.mlperf.accuracy import check_bars, find_impossible, parse_accuracy
 from reconciler.mlperf.compliance.judging import find_test
-from reconciler.mlperf.loadgen.answers import count_answered, find_wrong_answers
+from reconciler.mlperf.loadgen.answers import find_wrong_answers
 from reconciler.mlperf.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.efficiency import compute_efficiency
-from reconciler.mlperf.loadgen.inconsistency import Inconsistency
+from reconciler.mlperf.loadgen.inconsistency import CLOCK_KEPT
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.loadgen.settings import SEEDS, find_setting, list_ruled, list_settings, select_conf_settings
+from reconciler.mlperf.loadgen.settings import (
+    LOADGEN_MODE,
+    SEEDS,
+    find_setting,
+    list_ruled,
+    list_settings,
+    select_conf_settings,
+)
 from reconciler.mlperf.loadgen.user_conf import audit_settings
 from reconciler.mlperf.loadgen.verdict import judge_accuracy, judge_performance
 from reconciler.mlperf.log_files import (
@@ -38,12 +45,14 @@ from reconciler.mlperf.rules.values import AccuracyLogRule
 from reconciler.quantities import parse_decimal
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
-from reconciler.result_formats.clocks import judge_dates, judge_speeds
-from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
-from reconciler.result_formats.log_set import find_excess_time, find_foreign_files
+from reconciler.resource.records import LogFinding
+from reconciler.resource.settings import COMMAND
+from reconciler.result_formats.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
+from reconciler.result_formats.log_set import find_broken_files, find_excess_time, find_other_summary
 from reconciler.storage_errors import refuse_storage_error
 
 NAME = "loadgen"
+USER_CONF = "user.conf"
 LEAVES = "LoadGen's logs"
 DECLARE = "take `harness: {results: …}` out"
 LOGS = "mlperf_log_*"
@@ -56,11 +65,12 @@ SCORED_BY = "the scorer wrote it"
 SHOWN = ShownFiles(
     performance=(SUMMARY, DETAIL),
     accuracy=(SUMMARY, DETAIL),
-    user_conf="user.conf",
+    user_conf=USER_CONF,
     answers=ACCURACY_LOG,
     answers_shown=TRUNCATED,
     score=ACCURACY_TEXT,
 )
+JUDGED: tuple[str, ...] = (DETAIL, SUMMARY, USER_CONF, ACCURACY_LOG, TRUNCATED, ACCURACY_TEXT)
 _SAMPLED = "audit.accuracy_log_sampling_target"
 
 
@@ -88,28 +98,19 @@ def judge_run(run: RunFiles) -> Verdict:
         refuse_storage_error(error, run.output / DETAIL)
         problem = f"the run left no readable {DETAIL}: {error}{_ending(run.said)}"
         return Verdict({}, problem, "backend", "see the child's log")
-    own = find_own_contradictions(log, rehearsal=run.rehearsal)
-    late = list(find_excess_time(log, run.seconds)) if run.by_command else []
-    others = [
+    differing = [
         *map(str, find_contradictions(log, collect_asked(run.inputs, run.mode))),
-        *_conf_contradictions(run, log),
         # Only a run that ended has left all of its files.
-        *(find_foreign_files(run.output, log, answers=_logs_answers(run)) if log.complete else ()),
+        *(find_broken_files(run.output, log, answers=_logs_answers(run)) if log.complete else ()),
     ]
-    differing = [*others, *map(str, own), *late]
-    if differing and not others and all(item.dated for item in own):
-        return judge_dates(log, differing, float(run.said.get(CLOCK_SET, 0)))
     if differing:
         ended = _ending(run.said) if run.by_command else ""
         problem = f"LoadGen did not run what was asked for: {'; '.join(differing)}{ended}"
         checked = "what the command does" if run.by_command else "LoadGen's version and the round"
         fix = f"the logs are kept; check {checked}, then run again"
         return Verdict({"contradictions": differing}, problem, "contradiction", fix)
-    if log.complete and (apart := judge_speeds(log)):
-        return apart
     if run.mode == ACCURACY:
-        problem = "; ".join(judge_accuracy(log).reasons)
-        return Verdict(run.said, problem, "backend" if problem else "", "see the child's log" if problem else "")
+        return Verdict(run.said)
     measured = measure_performance(log, run.rules)
     if not run.rules.performance_checked:
         # A test that ends after a fixed number of queries may be too short for LoadGen, and nobody asks.
@@ -126,15 +127,68 @@ def _add_efficiency(said: RecordValues, log: DetailLog, measured: RecordValues) 
     return {"power": {**power, "efficiency": found}} if found else {}
 
 
-def find_denials(log: DetailLog, asked: Asked, *, rehearsal: bool) -> list[str]:
-    """Where a log is not of the run that was asked for, and where it contradicts itself."""
-    own = find_own_contradictions(log, rehearsal=rehearsal)
-    return [*map(str, find_contradictions(log, asked)), *map(str, own)]
+def find_missing(kept: Kept) -> str:
+    needed = DETAIL if kept.metrics is None else ACCURACY_TEXT
+    return "" if needed in kept.files else needed
 
 
-def find_own_contradictions(log: DetailLog, *, rehearsal: bool) -> tuple[Inconsistency, ...]:
+def judge_kept(kept: Kept) -> Iterator[LogFinding]:
+    log = parse_detail(read_regular(kept.files[DETAIL]), DETAIL) if DETAIL in kept.files else None
+    if kept.metrics is not None:
+        text = read_regular(kept.files[ACCURACY_TEXT]).decode()
+        report = parse_accuracy(text, kept.metrics)
+        for item in find_impossible(text, report, _count_samples(log)):
+            yield LogFinding("accuracy.impossible", f"accuracy.txt cannot be: {item}", ACCURACY_TEXT)
+        return
+    assert log is not None
+    yield from _judge_log(log, rehearsal=kept.rehearsal)
+    if SUMMARY in kept.files:
+        yield from find_other_summary(kept.files[SUMMARY], log)
+    if USER_CONF in kept.files and _may_differ(kept):
+        yield from _judge_conf(read_regular(kept.files[USER_CONF]), kept.inputs, log)
+    yield from _judge_answers(kept, log)
+    if COMMAND in kept.inputs and not kept.imported:
+        yield from find_excess_time(log, kept.seconds)
+    if moved := kept.values.get(CLOCK_SET):
+        way = "forward" if moved > 0 else "back"
+        text = f"the machine's clock was set {way} by {abs(moved):.6g} s during the run"
+        yield LogFinding("run.clock", text, DETAIL, 0, CLOCK_KEPT)
+
+
+def _judge_log(log: DetailLog, *, rehearsal: bool) -> Iterator[LogFinding]:
     # The dataset of a rehearsal may be smaller than the one for which a round sets the counts of samples.
-    return find_inconsistencies(log, judge_library=not rehearsal)
+    for item in find_inconsistencies(log, judge_library=not rehearsal):
+        yield LogFinding(item.rule, str(item), DETAIL, item.line, item.premise)
+    if log.mode == LOADGEN_MODE[ACCURACY]:  # of a performance run the verdict says it
+        for number, text in judge_accuracy(log).errors:
+            yield LogFinding("log.errors", f"ERROR in line {number}: {text}", DETAIL, number)
+
+
+def _may_differ(kept: Kept) -> bool:
+    """Whether a command may have written its user.conf, or changed the given one. What a test sets wins over it."""
+    given = COMMAND in kept.inputs and kept.inputs.get("mode") == PERFORMANCE and "test" not in kept.inputs
+    return kept.inputs.get("harness.user_conf") == "harvested" or (given and not kept.imported)
+
+
+def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> Iterator[LogFinding]:
+    """A user.conf that a command wrote itself must be the one its run was made with."""
+    key, scenario = str(inputs.get("model_key", "*")), str(inputs["scenario"])
+    for text in find_conf_contradictions(data, log, key, scenario):
+        yield LogFinding("user-conf.differs", f"user.conf: {text}", USER_CONF)
+
+
+def _judge_answers(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
+    """Of the log of answers as it is here: whole, or its two ends."""
+    whole, short = kept.files.get(ACCURACY_LOG), kept.files.get(TRUNCATED)
+    if whole is not None:
+        with whole.open("rb") as stream:
+            found = list(find_wrong_answers(stream, log))
+    elif short is not None:
+        lines, complete = split_answers(read_regular(short))
+        found = list(find_wrong_answers(lines, log, whole=complete))
+    else:
+        found = []
+    yield from (LogFinding("answers.differ", text, ACCURACY_LOG) for text in found)
 
 
 def _logs_answers(run: RunFiles) -> bool:
@@ -148,15 +202,6 @@ def _ending(said: RecordValues) -> str:
     if not isinstance(status, int) or not status:
         return ""
     return f" (the command ended with {f'signal {-status}' if status < 0 else f'status {status}'})"
-
-
-def _conf_contradictions(run: RunFiles, log: DetailLog) -> list[str]:
-    """A user.conf that a command wrote itself must be the one its run was made with."""
-    if not run.own_conf:
-        return []
-    key, scenario = str(run.inputs.get("model_key", "*")), str(run.inputs["scenario"])
-    found = find_conf_contradictions(read_regular(run.user_conf), log, key, scenario)
-    return [f"user.conf: {item}" for item in found]
 
 
 def collect_asked(values: Mapping[str, object], mode: str) -> Asked:
@@ -206,40 +251,27 @@ def _derive_inferred(log: DetailLog, metrics: Iterable[InferredMetric]) -> Recor
     }
 
 
-def judge_score(output: Path, run: Path, rules: RuleContext, said: RecordValues) -> Verdict:
+def judge_score(output: Path, _: Path, rules: RuleContext, said: RecordValues) -> Verdict:
     try:
         text = read_regular(output / ACCURACY_TEXT).decode()
     except (OSError, ValueError) as error:
         refuse_storage_error(error, output / ACCURACY_TEXT)
         return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
-    return judge_text(text, rules, said, _count_answered(run / ACCURACY_LOG))
+    return judge_text(text, rules, said)
 
 
-def _count_answered(log: Path) -> int:
-    """Of the accuracy run that is scored; 0 where its whole log is not here."""
-    if not log.is_file():
-        return 0
-    with log.open("rb") as stream:
-        return count_answered(stream)
-
-
-def _count_asked(run: Mapping[str, bytes]) -> int:
-    """How many samples the log of a recorded accuracy run says that it asked for; 0 where it does not say so."""
-    log = parse_detail(run[DETAIL], DETAIL) if DETAIL in run else None
+def _count_samples(log: DetailLog | None) -> int:
+    """How many samples the log of an accuracy run says that it asked for; 0 where it does not say so."""
     asked = log.get("effective_accuracy_sample_count") if log is not None else None
     return asked if isinstance(asked, int) else 0
 
 
-def judge_text(text: str, rules: RuleContext, own: RecordValues, samples: int = 0) -> Verdict:
-    """accuracy.txt against the round's bars. ``own``: values that the record has anyway; ``samples``: how many the
-    scored run answered, 0 where that is not known."""
+def judge_text(text: str, rules: RuleContext, own: RecordValues) -> Verdict:
+    """accuracy.txt against the round's bars. ``own``: values that the record has anyway."""
     try:
         report = parse_accuracy(text, [bar.metric for bar in rules.bars])
     except ValueError as error:
         return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
-    if wrong := [str(item) for item in find_impossible(text, report, samples)]:
-        fix = "no scorer can have found that: see what wrote the file"
-        return Verdict({"contradictions": wrong}, f"accuracy.txt cannot be: {'; '.join(wrong)}", "contradiction", fix)
     checks = check_bars(report, list(rules.bars))
     silent = [check.bar.metric for check in checks if check.measured is None]
     if silent:
@@ -268,7 +300,7 @@ def _text(value: Decimal | None) -> str | None:
 
 def list_kept(run: RunFiles) -> Iterator[KeptFile]:
     """The answers last, of an accuracy run and of a test that samples any."""
-    yield KeptFile(run.user_conf, "user.conf", in_git=True)
+    yield KeptFile(run.user_conf, USER_CONF, in_git=True)
     for name in (SUMMARY, DETAIL):
         yield KeptFile(run.output / name, name, in_git=True)
 
@@ -318,6 +350,12 @@ def recheck_run(
     )
 
 
+def find_denials(log: DetailLog, asked: Asked, *, rehearsal: bool) -> list[str]:
+    """Where a log is not of the run that was asked for, and where it contradicts itself beyond doubt."""
+    own = (item.text for item in _judge_log(log, rehearsal=rehearsal) if not item.premise)
+    return [*map(str, find_contradictions(log, asked)), *own]
+
+
 def _find_wrong_answers(files: Mapping[str, bytes], log: DetailLog) -> Iterator[str]:
     """Of the log of answers as it is in git: whole, or its two ends."""
     kept = files.get(ACCURACY_LOG, files.get(TRUNCATED))
@@ -329,5 +367,10 @@ def _find_wrong_answers(files: Mapping[str, bytes], log: DetailLog) -> Iterator[
 def recheck_score(files: Mapping[str, bytes], run: Mapping[str, bytes], rules: RuleContext) -> Recheck:
     if ACCURACY_TEXT not in files:
         return Recheck(ACCURACY_TEXT, missing=(ACCURACY_TEXT,))
-    again = judge_text(files[ACCURACY_TEXT].decode(errors="replace"), rules, {}, _count_asked(run))
+    text = files[ACCURACY_TEXT].decode(errors="replace")
+    again = judge_text(text, rules, {})
+    log = parse_detail(run[DETAIL], DETAIL) if DETAIL in run else None
+    report = parse_accuracy(text, [bar.metric for bar in rules.bars]) if not again.problem else None
+    if report and (wrong := [str(item) for item in find_impossible(text, report, _count_samples(log))]):
+        return Recheck(ACCURACY_TEXT, problem=f"accuracy.txt cannot be: {'; '.join(wrong)}")
     return Recheck(ACCURACY_TEXT, values=again.values, problem=again.problem)

@@ -39,7 +39,8 @@ def check_benchmark_settings(settings: Block) -> Iterator[Problem]:
     facts = find_benchmark_facts(str(code[0].value.value))
     if facts is not None:
         yield from _check(settings, "dataset", facts.dataset, {})
-        yield from _check(settings, "model", facts.model, _OF_MODELS)
+        usual = _OF_MODELS if facts.computed == "network" else {"precision": ("fp32",)}
+        yield from _check(settings, "model", facts.model, usual)
 
 
 def _check(settings: Block, kind: str, facts: SourceFacts, usual: Mapping[str, Any]) -> Iterator[Problem]:

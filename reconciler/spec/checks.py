@@ -7,8 +7,9 @@ from typing import Any
 
 from harness.catalog import BACKENDS, BackendFacts, Option
 from reconciler.errors import Problem
-from reconciler.mlperf.benchmark_facts import find_benchmark_facts
+from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.quantities import is_whole
+from reconciler.resource.settings import COMMAND
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.quantities import show_quantity
@@ -36,7 +37,7 @@ def check_cell(settings: Block) -> Iterator[Problem]:
         fix = f"write 'run: {{options: {{model: NAME}}}}'; {listing} of the server lists the names"
         yield make_problem(settings["run.options.url"][0], "a server's address does not say which model it serves", fix)
     yield from _check_weights(settings, backend, facts)
-    yield from _check_samples(settings, backend, facts)
+    yield from _check_model(settings, backend, facts)
     for name, layers in settings.items():
         if ".options." not in name:
             continue
@@ -58,18 +59,37 @@ def _check_weights(settings: Block, backend: str, facts: BackendFacts) -> Iterat
         yield make_problem(asked, why, f"choose backend {' or '.join(able)}" if able else 'write "int4"')
 
 
-def _check_samples(settings: Block, backend: str, facts: BackendFacts) -> Iterator[Problem]:
-    """What generates answers is asked with the samples that it takes: token ids, sounds, or messages with pictures."""
+def can_compute(facts: BackendFacts, benchmark: BenchmarkFacts) -> bool:
+    """Whether a backend reads such a model, and takes what it is asked with: token ids, sounds, messages."""
+    asked = benchmark.model.inputs
+    taken = not facts.takes or not asked or not set(facts.takes).isdisjoint(asked)
+    return facts.computes(benchmark.computed) and taken
+
+
+def _check_model(settings: Block, backend: str, facts: BackendFacts) -> Iterator[Problem]:
+    """A built-in benchmark that this backend cannot compute. What a command makes of it is its own affair."""
     code = settings.get("benchmark.code")
-    known = find_benchmark_facts(str(code[0].value.value)) if code is not None and facts.takes else None
-    if known is None or not known.model.inputs or not set(facts.takes).isdisjoint(known.model.inputs):
+    known = find_benchmark_facts(str(code[0].value.value)) if code is not None else None
+    if known is None or "benchmark.path" in settings or COMMAND in settings or can_compute(facts, known):
         return
-    asked = next(iter(known.model.inputs))
-    able = [name for name, other in BACKENDS.items() if asked in other.takes]
-    fix = f"choose backend {' or '.join(able)}" if able else "choose another backend"
-    yield make_problem(
-        settings["engine.backend"][0], f"backend {backend} takes no {asked}, which {known.code} asks with", fix
-    )
+    able = [name for name, other in BACKENDS.items() if not _computes_nothing(other) and can_compute(other, known)]
+    message = f"backend {backend} cannot compute {known.code}, {_KINDS[known.computed]}"
+    if facts.computes(known.computed):
+        message = f"backend {backend} takes no {next(iter(known.model.inputs))}, which {known.code} asks with"
+    fix = f"choose backend {' or '.join(able)}, or run it through `harness: {{command: …}}`"
+    yield make_problem(settings["engine.backend"][0], message, fix)
+
+
+_KINDS = {
+    "network": "a network in ONNX",
+    "program": "a program for PyTorch",
+    "pipeline": "a pipeline of diffusers",
+    "tokens": "which answers with tokens",
+}
+
+
+def _computes_nothing(facts: BackendFacts) -> bool:
+    return facts.synthetic or not (facts.distributions or facts.builds_engine)
 
 
 def make_problem(setting: LayeredSetting, message: str, fix: str) -> Problem:

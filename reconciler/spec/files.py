@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from reconciler.foreign import StrangeFileError, read_regular, walk_files
 from reconciler.spec.names import find_nearest
 
 LARGEST_FILE = 8 * 2**20
+_SPEC_LINE = re.compile(r"""^[\s{]*["']?(apiVersion|kind|metadata|spec)["']?\s*:""", re.MULTILINE | re.IGNORECASE)
 _ENDINGS = (".yaml", ".yml")
 # Control characters, what has no width, and what turns the direction of writing around.
 _UNPRINTABLE = re.compile(
@@ -40,12 +42,15 @@ def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[
     chosen: dict[Path, tuple[Path, bool]] = {}  # resolved: as it is spelled, and whether it was named itself
     for path in paths:
         try:
-            found, missing = _expand(path, root)
+            found, missing = ([path], []) if leads_out(path, root) else _expand(path, root)
         except (OSError, RuntimeError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             found, missing = [], [Problem(str(path), 1, 1, "", f"the path cannot be read: {why}", "check the path")]
         problems += missing
         for file in found:
+            if leads_out(file, root):
+                problems.append(refuse_link(make_written_name(file, root)))
+                continue
             resolved = _resolve(file)
             spelled, named = chosen.get(resolved, (file, False))
             chosen[resolved] = spelled, named or file is path
@@ -75,6 +80,32 @@ def make_relative_name(path: Path, root: Path) -> str:
         return path.resolve().relative_to(root.resolve()).as_posix()
     except (ValueError, OSError, RuntimeError):
         return path.as_posix()
+
+
+def make_written_name(path: Path, root: Path) -> str:
+    """The path as it is written, relative to the repository where it is below it: links in it are not followed."""
+    written = Path(os.path.normpath(Path.cwd() / path))
+    tops = (Path(os.path.normpath(Path.cwd() / root)), _resolve(root))
+    return next((written.relative_to(top).as_posix() for top in tops if written.is_relative_to(top)), path.as_posix())
+
+
+def leads_out(path: Path, root: Path) -> bool:
+    """Whether a path in the repository leads to a file outside, or to one of git's own: whoever sends a branch chooses
+    where its links lead, and what a reader is shown of a spec is to be of that branch."""
+    if Path(make_written_name(path, root)).is_absolute() or ".." in Path(make_written_name(path, root)).parts:
+        return False  # outside as it is written: whoever asks has chosen it
+    top, found = _resolve(root), _resolve(path)
+    return not found.is_relative_to(top) or ".git" in found.relative_to(top).parts
+
+
+def refuse_link(name: str) -> Problem:
+    fix = "copy what it leads to into the repository, or remove the link"
+    return Problem(name, 1, 1, "", "the link leads out of the repository, and is not followed", fix)
+
+
+def is_spec_text(text: str) -> bool:
+    """Whether a file calls itself a spec, or has the parts of one: of any other no line is quoted."""
+    return _SPEC_LINE.search(text) is not None
 
 
 def compute_blob_id(data: bytes) -> str:

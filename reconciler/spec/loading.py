@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,12 +11,14 @@ from msgspec.structs import replace
 from reconciler.errors import Problem, SpecError
 from reconciler.spec.declaration import Declaring
 from reconciler.spec.declared import Declared, Reading, SpecFile
-from reconciler.spec.files import Source, read_sources
+from reconciler.spec.files import Source, is_spec_text, read_sources
 from reconciler.spec.locations import Variables, find_misplaced, find_users
 from reconciler.spec.merging import applies_only_when_named, check_header, merge
 from reconciler.spec.nodes import MapNode, parse
 from reconciler.spec.slips import find_slips
 from reconciler.spec.validation import is_setting, validate
+
+_WORD = re.compile(r"\w{3,}")
 
 
 def load(paths: Sequence[Path], root: Path, environment: Mapping[str, str]) -> Declared:
@@ -101,6 +104,10 @@ def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list
     problems: list[Problem] = []
     for source in sources:
         tree, wrong = parse(source.text, source.name)
+        if not is_spec_text(source.text):
+            taken.append(source)
+            problems += _refuse_other_file(source, wrong)
+            continue
         if _is_left_out(source, tree):
             continue
         taken.append(source)
@@ -112,6 +119,16 @@ def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list
         fix = f"name one, such as {sources[0].name}"
         problems.append(Problem(sources[0].name, 1, 1, "", "every spec here applies only when it is named", fix))
     return taken, trees, problems
+
+
+def _refuse_other_file(source: Source, wrong: Sequence[Problem]) -> list[Problem]:
+    """Problems of a file that is no spec, none of which holds a word of it: it may be anything."""
+    words = frozenset(_WORD.findall(source.text))
+    said = (f"{problem.message} {problem.fix} {problem.path}" for problem in wrong)
+    if wrong and not any(words.intersection(_WORD.findall(text)) for text in said):
+        return list(wrong)
+    fix = "a spec begins with 'apiVersion: mlperf-reconciler/v1'; keep other files elsewhere"
+    return [Problem(source.name, 1, 1, "", "this is no spec: it has no apiVersion", fix)]
 
 
 def _declare(

@@ -10,6 +10,7 @@ from msgspec import Struct
 from harness.catalog import BACKENDS
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
+from reconciler.spec.checks import can_compute
 from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import Proposal
 from reconciler.spec.starter import render_description, render_hardware
@@ -116,21 +117,17 @@ def _benchmark(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
         yield "  #   ready: {url: '{url}/health'}}}"
 
 
+_ON_CPU = ("onnxruntime", "pytorch", "diffusers", "openvino-genai", "openai")
+_ON_NVIDIA = ("tensorrt", "pytorch-cuda", "diffusers", "openai")
+
+
 def _choose_backend(wanted: Wanted, facts: BenchmarkFacts | None) -> str | None:
-    """Of the project's own backends; None where a command has to run the benchmark."""
+    """The first of the project's own that can compute it; None where a command has to run the benchmark."""
     if facts is None or not facts.support.runs:
         return None
-    rehearsed = facts.rehearsal.benchmark if facts.rehearsal is not None else {}
-    usual = BACKENDS.get(str(rehearsed.get("engine", {}).get("backend", "")))
-    generates = usual is not None and usual.generates
     accelerator = str(wanted.read.hardware.get("accelerator", ""))
-    if generates:
-        asked = set(facts.model.inputs)
-        usable = ("openai",) if accelerator else ("openvino-genai", "openai")
-        return next((name for name in usable if not asked.isdisjoint(BACKENDS[name].takes)), None)
-    if not accelerator:
-        return "onnxruntime"
-    return "tensorrt" if "NVIDIA" in accelerator else None
+    usable = _ON_CPU if not accelerator else _ON_NVIDIA if "NVIDIA" in accelerator else ("openai",)
+    return next((name for name in usable if can_compute(BACKENDS[name], facts)), None)
 
 
 def _choose_precision(wanted: Wanted, rules: BenchmarkRules, backend: str) -> tuple[str, str]:

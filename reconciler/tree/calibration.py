@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler.quantities import join_listing
-from reconciler.resource.canonical import canonicalise
 
 _AS_IS = "The published weights are used as they are: nothing is quantized or calibrated."
 _TOLD = ("document", "comparison", "scores")  # of what was made: told in full, or of no concern here
@@ -34,20 +34,12 @@ def render_calibration(found: Iterable[Calibration]) -> bytes:
 
 
 def join_alike(found: Iterable[Calibration]) -> list[Calibration]:
-    """Cells whose models were made alike share a section."""
-    groups: dict[str, list[Calibration]] = {}
+    """Cells of a benchmark of whose models the document says the same share a section."""
+    groups: dict[tuple[str, ...], list[Calibration]] = {}
     for item in found:
-        same = canonicalise([item.benchmark, item.precision, dict(item.settings), dict(item.made), item.source])
-        groups.setdefault(str(same), []).append(item)
+        groups.setdefault((item.benchmark, *_render(item)), []).append(item)
     return [
-        Calibration(
-            tuple(sorted(cell for item in group for cell in item.cells)),
-            group[0].benchmark,
-            group[0].precision,
-            group[0].settings,
-            group[0].made,
-            group[0].source,
-        )
+        replace(group[0], cells=tuple(sorted(cell for item in group for cell in item.cells)))
         for group in groups.values()
     ]
 

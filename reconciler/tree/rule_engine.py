@@ -14,22 +14,27 @@ from reconciler.tree.reading.closed import ClosedFolderError, note_closed_folder
 V = TypeVar("V")
 Table = Iterable[tuple[Rule, Callable[[V], Iterator[Complaint]]]]
 
+_ANY_ROUND = frozenset({"LoadGen", "ours"})  # who demands what no round's checker or policy need ask for
 INTERNAL = Rule("internal.rule", "one of our rules could not be applied", ("ours",))
 
 
 class About(Struct, frozen=True):
-    """Whom findings are about, and the spec line of it where there is a spec."""
+    """Whom findings are about, and the spec line of it where there is a spec. ``known``: whether the rules of its
+    round are here."""
 
     submitter: str
     cell: str
     origin: str = ""
+    known: bool = True
 
 
 def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]:
     """Every complaint of every rule. A rule that fails on what someone's tree holds is a finding as well: the other
     rules must still be heard, and nobody may take the silence for a pass. A rule that meets a closed folder ends there:
-    whoever collects such folders reports them."""
+    whoever collects such folders reports them. Of a round that is unknown only what holds in any round is applied."""
     for rule, function in table:
+        if not about.known and _ANY_ROUND.isdisjoint(rule.sources):
+            continue
         try:
             for complaint in function(view):
                 yield TreeFinding(rule, about.submitter, about.cell, complaint, about.origin)

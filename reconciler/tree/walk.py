@@ -27,6 +27,7 @@ class LevelRules(Struct, frozen=True):
     """The rules of each level of a tree. ``cell`` applies those of a scenario folder, which depend on its harness."""
 
     cell: Callable[[CellView, About], Iterator[TreeFinding]]
+    survey: Table[Survey] = ()
     root: Table[RootPlace] = ()
     submitter: Table[SubmitterFiles] = ()
     system: Table[SystemView] = ()
@@ -50,19 +51,22 @@ class TreeWalk(Struct):
 
     def _tree(self, item: Survey) -> Iterator[TreeFinding]:
         """From its root to its cells."""
+        about = About("", "", known=item.ruleset.is_known)
+        yield from apply_rules(self.rules.survey, item, about)
         if item.root.whole:
-            yield from apply_rules(self.rules.root, item.root, About("", ""))
+            yield from apply_rules(self.rules.root, item.root, about)
         for place in item.root.submitters:
             yield from self._submitter(item, place)
 
     def _submitter(self, item: Survey, place: SubmitterPlace) -> Iterator[TreeFinding]:
         files = SubmitterFiles(place, item.ruleset)
         if not place.only:
-            yield from apply_rules(self.rules.submitter, files, About(place.submitter, place.division))
+            about = About(place.submitter, place.division, known=item.ruleset.is_known)
+            yield from apply_rules(self.rules.submitter, files, about)
         for name in list_if_open(place.systems):
             system = files.system(name)
             view = SystemView(place, system, item.ruleset)
-            yield from apply_rules(self.rules.system, view, self._about(place, f"{place.division}/{name}"))
+            yield from apply_rules(self.rules.system, view, self._about(item, place, f"{place.division}/{name}"))
             for benchmark in list_if_open(place.benchmarks, name):
                 yield from self._benchmark(item, files, system, benchmark)
 
@@ -71,7 +75,7 @@ class TreeWalk(Struct):
     ) -> Iterator[TreeFinding]:
         official = item.official(files, benchmark)
         group = BenchmarkView(files.place, system, benchmark, official, item.ruleset)
-        about = self._about(files.place, f"{files.place.division}/{system.name}/{benchmark}")
+        about = self._about(item, files.place, f"{files.place.division}/{system.name}/{benchmark}")
         if not files.place.only[2:]:
             yield from apply_rules(self.rules.benchmark, group, about)
         for place in list_if_open(files.place.scenario_folders, system.name, benchmark):
@@ -79,10 +83,10 @@ class TreeWalk(Struct):
             if self.progress is not None:
                 self.progress(self._done, self._total, str(view.cell))
             with pass_over_closed():
-                yield from self.rules.cell(view, self._about(files.place, str(view.cell)))
+                yield from self.rules.cell(view, self._about(item, files.place, str(view.cell)))
                 self.remember(view)
             view.forget()
             self._done += 1
 
-    def _about(self, place: SubmitterPlace, cell: str) -> About:
-        return About(place.submitter, cell, self.origin(cell))
+    def _about(self, item: Survey, place: SubmitterPlace, cell: str) -> About:
+        return About(place.submitter, cell, self.origin(cell), item.ruleset.is_known)

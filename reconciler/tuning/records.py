@@ -56,12 +56,12 @@ def list_trials(paths: RepositoryPaths, cell: Cell) -> tuple[TrialRun, ...]:
 
 
 def list_summaries(paths: RepositoryPaths, address: Address) -> tuple[Summary, ...]:
-    found = load(TrialPaths(paths.root)).recorded.by_address.get(address, ())
+    found = load(TrialPaths(paths.root, paths.apart)).recorded.by_address.get(address, ())
     return tuple(summary for summary in found if TRIAL in summary.marks)
 
 
 def _read(paths: RepositoryPaths, address: Address) -> Iterator[TrialRun]:
-    there = TrialPaths(paths.root)
+    there = TrialPaths(paths.root, paths.apart)
     for summary in list_summaries(paths, address):
         if summary.ended is Ended.DONE:
             yield TrialRun(summary.id, load_record(there, summary.id))
@@ -90,7 +90,7 @@ def _read_completed(paths: RepositoryPaths, run: TrialRun) -> float | None:
     if detail is None:
         return None
     try:
-        log = parse_detail(find_readable(TrialPaths(paths.root), detail).read_bytes(), DETAIL)
+        log = parse_detail(find_readable(TrialPaths(paths.root, paths.apart), detail).read_bytes(), DETAIL)
     except (OSError, ReconcilerError):
         return None
     value = log.get("result_completed_samples_per_sec")

@@ -139,7 +139,7 @@ class Search(Struct):
 
     def _collect_inputs(self, settings: Settings) -> dict[str, object]:
         """What a trial of these settings is made from. Raises SpecError where a setting is none."""
-        there = TrialPaths(self.paths.root)
+        there = TrialPaths(self.paths.root, self.paths.apart)
         options = replace(self.options, trial=Trial(self.goal.cell, settings, self.goal.quick))
         detail = PlanCache.of(there).desired(options).detail(RunAddress(self.goal.cell, PERFORMANCE).address)
         return {item.name: canonicalise(item.value) for item in detail.inputs if item.value is not None}

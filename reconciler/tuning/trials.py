@@ -37,7 +37,7 @@ def make_trial(paths: RepositoryPaths, options: Options, trial: Trial, report: C
     assert trial.cell is not None
     address = RunAddress(trial.cell, PERFORMANCE).address
     _prepare(paths, options, trial, report)
-    there = TrialPaths(paths.root)
+    there = TrialPaths(paths.root, paths.apart)
     adopt_upstream(paths, there)
     chosen = replace(
         options,

@@ -30,7 +30,6 @@ from tests.architecture.source import ROOT
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _CHECKED_TYPES = (click.Choice, click.IntRange, click.FloatRange)
-_SECTIONS = re.MULTILINE | re.DOTALL
 _each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 
 
@@ -50,6 +49,10 @@ def test_the_commands_install_pinned_versions_and_end_as_they_should() -> None:
     assert "--constraint .ci/constraints.txt" in tests
     assert quick.endswith("&& .venv/bin/reconcile\n")
     assert tests.endswith("&& .venv/bin/pytest\n")
+
+
+def test_the_readme_is_an_introduction() -> None:
+    assert len(read(README).splitlines()) <= 200
 
 
 def test_specs_are_valid(tmp_path: Path) -> None:
@@ -109,19 +112,14 @@ def test_commands_in_the_text_exist(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [DOCS / "architecture.md", DOCS / "contributing.md"], ids=lambda path: path.stem)
 def test_files_that_are_named_exist(path: Path) -> None:
-    """`a/b.py` between backticks; NAME and vX.Y stand for what is yet to be written. Tables of files of repositories
-    and trees begin each row with one of those."""
-    text = re.sub(r"^### Files of .*?(?=^##)", _drop_first_cells, without_blocks(read(path)), flags=_SECTIONS)
-    named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:toml|py))`", text))
+    """`a/b.py` between backticks; NAME and vX.Y stand for files that are yet to be written."""
+    named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:toml|py))`", without_blocks(read(path))))
+    assert named
     for name in sorted(named):
         places = (ROOT, ROOT / "reconciler", ROOT / "harness")
         known = name if "NAME" not in name else str(Path(name).parent)
         found = any((place / known).exists() for place in places) or any(ROOT.glob(f"reconciler/*/{known}"))
         assert found or any(ROOT.glob(f"harness/*/{known}")), name
-
-
-def _drop_first_cells(found: re.Match[str]) -> str:
-    return re.sub(r"^\|[^|]*\|", "|", found[0], flags=re.MULTILINE)
 
 
 def _simple_commands(line: str) -> list[list[str]]:

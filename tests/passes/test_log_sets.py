@@ -1,4 +1,5 @@
-"""A command that leaves the log of its run beside files of no run, or of another: refused by name, and kept."""
+"""A command that edits what its run left: files that cannot be of one whole run are refused by name, and kept; else the
+run is recorded, with a finding or a note."""
 
 from __future__ import annotations
 
@@ -7,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.diff.conditions import summarise_cells
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.planning import PlanResult
+from reconciler.resource.conditions import CellStatus, ConditionStatus
 from reconciler.resource.records import Ended
 from tests.passes.repository import SPEC, Repository
 from tests.passes.standin import with_command
@@ -30,33 +34,41 @@ def lie(key, value):
 
 
 """
-OF_A_PERFORMANCE_RUN = {
+BROKEN = {
     "summary.unlink()": "summary: expected that of the run, but there is no mlperf_log_summary.txt",
     "summary.write_text('')": "summary: expected that of the run, mlperf_log_summary.txt is empty",
     "summary.write_text(summary.read_text()[:300])": "summary: expected that of the run, mlperf_log_summary.txt is cut",
-    "change(summary, r'per second: .*', 'per second: 99999999')": "summary: Samples per second: mlperf_log_summary.txt",
-    "change(summary, 'Result is : VALID', 'Result is : INVALID')": "summary: Result is: mlperf_log_summary.txt says",
-    "change(detail, r'(power_begin\", \"value\": \"\\S*-)2', r'\\g<1>3')": "start: expected a run at or after",
-    "change(detail, r'(power_end\", \"value\": \"\\S*-)2', r'\\g<1>3')": "duration: expected a run within the ",
-    "change(detail, r'(power_end\", \"value\": \")', r'\\g<1>at ')": "power_end is not a time",
+    "change(detail, r'(power_begin\", \"value\": \"\\S*-)2', r'\\g<1>1')": "start: expected a run at or after",
     "detail.write_text('')": "mlperf_log_detail.txt:1: it is empty: LoadGen wrote nothing (the command ended",
-}
-LIES = {
     "lie('effective_performance_issue_same', 'true')": "performance_issue_same: expected 0, LoadGen logged True",
-    "lie('result_samples_per_second', '99999999')": "result_samples_per_second: 99999999 (line ",
-    "lie('power_end', '\"01-01-2020 00:00:00.000\"')": "power_begin: ",
-    "lie('qsl_reported_total_count', '1')": "loaded_qsl_set: sample 15 (line ",
-    "lie('requested_performance_sample_count_override', '7')": "effective_performance_sample_count: ",
     "shutil.copyfile(detail, folder / 'second_mlperf_log_detail.txt')": "log sets: expected one, the command left 2: ",
 }
-OF_AN_ACCURACY_RUN = {
+# What its log shows all the same, by the rule that finds it.
+CONTRADICTED = {
+    "change(summary, r'per second: .*', 'per second: 99999999')": "summary.differs",
+    "change(summary, 'Result is : VALID', 'Result is : INVALID')": "summary.differs",
+    "change(detail, r'(power_end\", \"value\": \")', r'\\g<1>at ')": "log.notation",
+    "lie('result_samples_per_second', '99999999')": "log.rates",
+    "lie('qsl_reported_total_count', '1')": "log.loaded-samples",
+    "lie('requested_performance_sample_count_override', '7')": "log.sample-counts",
+    "change(Path(conf), r'min_duration = .*', 'min_duration = 77')": "user-conf.differs",
+}
+DOUBTED = {
+    "change(detail, r'(power_begin\", \"value\": \"\\S*-)2', r'\\g<1>3')": {"log.dates"},
+    "change(detail, r'(power_end\", \"value\": \"\\S*-)2', r'\\g<1>3')": {"log.dates", "run.duration"},
+    "lie('power_end', '\"01-01-2020 00:00:00.000\"')": {"log.dates"},
+}
+BROKEN_ANSWERS = {
     "answers.unlink()": "answers: expected those of the run, but there is no mlperf_log_accuracy.json",
     "answers.write_text('')": "answers: expected those of the run, mlperf_log_accuracy.json is empty",
     "answers.write_text(answers.read_text()[:200])": "answers: expected those of the run, mlperf_log_accuracy.json",
     "summary.unlink()": "summary: expected that of the run, but there is no mlperf_log_summary.txt",
     "lie('effective_accuracy_sample_count', '1')": "accuracy_sample_count: expected all 16 samples, LoadGen logged 1",
-    "change(answers, r'(?s)\\n[^\\n]*,\\n', r'\\n')": "answers: expected those to 16 samples, mlperf_log_acc",
-    "answers.write_text(re.sub(r'(qsl_idx. : )\\d+', r'\\g<1>3', answers.read_text()))": "answers 15 times a sample",
+}
+CONTRADICTED_ANSWERS = {
+    "change(answers, r'(?s)\\n[^\\n]*,\\n', r'\\n')": "answers.differ",
+    "answers.write_text(re.sub(r'(qsl_idx. : )\\d+', r'\\g<1>3', answers.read_text()))": "answers.differ",
+    "change(detail, '\"is_error\": false', '\"is_error\": true')": "log.errors",
 }
 
 
@@ -94,23 +106,68 @@ def test_what_a_command_does_to_one_run_leaves_the_other_alone(made: Repository,
     assert (found[PERFORMANCE].status, found[ACCURACY].status) == (Status.FAILED, Status.DONE)
 
 
-@pytest.mark.parametrize("statement", [*OF_A_PERFORMANCE_RUN, *LIES])
+@pytest.mark.parametrize("statement", BROKEN)
 def test_a_performance_run_is_one_whole_set(made: Repository, tmp_path: Path, statement: str) -> None:
     repository = does_then(made, tmp_path / "copy", statement, PERFORMANCE)
     found = outcomes(repository)
-    assert {**OF_A_PERFORMANCE_RUN, **LIES}[statement] in found[PERFORMANCE].message
+    assert BROKEN[statement] in found[PERFORMANCE].message
     assert found[PERFORMANCE].status is Status.FAILED
     (record,) = repository.records_of(PERFORMANCE).values()
     assert record.ended is Ended.FAILED
     assert any("mlperf_log_" in artifact.name for artifact in record.artifacts)
 
 
-@pytest.mark.parametrize("statement", OF_AN_ACCURACY_RUN)
+@pytest.mark.parametrize("statement", BROKEN_ANSWERS)
 def test_an_accuracy_run_has_its_answers(made: Repository, tmp_path: Path, statement: str) -> None:
     repository = does_then(made, tmp_path / "copy", statement, ACCURACY)
     found = outcomes(repository)
-    assert OF_AN_ACCURACY_RUN[statement] in found[ACCURACY].message
+    assert BROKEN_ANSWERS[statement] in found[ACCURACY].message
     assert found[ACCURACY].status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("address", "statement", "rule"),
+    [
+        *((PERFORMANCE, statement, rule) for statement, rule in CONTRADICTED.items()),
+        *((ACCURACY, statement, rule) for statement, rule in CONTRADICTED_ANSWERS.items()),
+    ],
+)
+def test_a_run_that_its_log_contradicts_is_recorded_and_its_cell_is_not_ready(
+    made: Repository, tmp_path: Path, address: str, statement: str, rule: str
+) -> None:
+    mode = address.rpartition("/")[2]
+    repository = does_then(made, tmp_path / "copy", f"if mode == {mode!r}: {statement}", address)
+    report = repository.reconcile()
+    assert {outcome.status for outcome in report.outcomes} == {Status.DONE}
+    (record,) = repository.records_of(address).values()
+    assert (record.ended, record.problem) == (Ended.DONE, "")
+    found = [f for f in report.after.difference.findings if f.kind == "LogContradicted"]
+    assert (address, rule) in {(f.where, f.message.partition(":")[0]) for f in found}
+    assert ready(report.after) is ConditionStatus.FALSE
+    assert "open/box/tiny/Offline" not in report.after.observed.rendered
+    again = repository.reconcile()  # nothing is repeated, and the finding stays
+    assert again.outcomes == ()
+    assert again.after.difference.findings == report.after.difference.findings
+
+
+@pytest.mark.parametrize("statement", DOUBTED)
+def test_a_run_whose_clock_was_set_is_ready_and_says_so(made: Repository, tmp_path: Path, statement: str) -> None:
+    repository = does_then(made, tmp_path / "copy", statement, PERFORMANCE)
+    report = repository.reconcile()
+    (record,) = repository.records_of(PERFORMANCE).values()
+    assert record.ended is Ended.DONE
+    assert report.after.difference.findings == ()
+    (cell,) = standings(report.after)
+    assert cell.ready is ConditionStatus.TRUE
+    assert {note.split(": ")[1] for note in cell.notes} == DOUBTED[statement]
+
+
+def standings(seen: PlanResult) -> tuple[CellStatus, ...]:
+    return summarise_cells(seen.desired, seen.recorded, seen.observed, seen.difference)
+
+
+def ready(seen: PlanResult) -> ConditionStatus:
+    return next(standing.ready for standing in standings(seen) if str(standing.cell) == "open/box/tiny/Offline")
 
 
 def test_a_command_that_removes_more_than_its_own_folder_fails_alone(made: Repository, tmp_path: Path) -> None:

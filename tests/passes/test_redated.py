@@ -39,6 +39,7 @@ def test_a_run_that_was_dated_after_its_log_and_its_commit_is_not_proven(clone: 
     assert of(found, Proof.MISSING) == {
         "performance: a run that was removed",
         "performance: when it was made",
+        "Run performance: started",
         "Run performance: when it was made",
     }
     assert "and its log began at 20" in found[CELL, "performance: when it was made"][1]

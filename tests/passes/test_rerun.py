@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.diff.change import Reason
-from reconciler.errors import ReconcilerError
-from reconciler.execute.outcome import Status
+from reconciler.cli.shared.run_pass import choose_pass_code
+from reconciler.diff.change import FAILED, Reason
+from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, ReconcilerError
+from reconciler.execute.outcome import Outcome, Status
+from reconciler.reconcile import PassReport
 from tests.passes.repository import Repository, make_passed
+from tests.passes.standin import with_command
 from tests.shared import need
 
 need("mlperf_loadgen")
@@ -62,3 +65,46 @@ def test_what_fits_nothing_is_refused(made: Repository, tmp_path: Path, words: t
         words[0] != "scenario=Nope"
     )
     assert set(copied.records()) == before
+
+
+def test_a_repeat_that_failed_leaves_the_earlier_result_and_is_told(tmp_path: Path) -> None:
+    """The command is the same, and so is the key: nothing is due again, though the pass says that it failed."""
+    repository = with_command(tmp_path / "repository")
+    broken = tmp_path / "broken"
+    script = (repository.root / "ours/run.py").read_text(encoding="utf-8")
+    repository.write(
+        "ours/run.py", f"import os\nif os.path.exists({str(broken)!r}):\n    raise SystemExit(9)\n{script}"
+    )
+    repository.settle()
+    before = repository.look()
+    assert (before.plan.in_sync, before.plan.drifts) == (True, ())
+    broken.touch()
+    report = repository.reconcile(rerun=("scenario=Offline",))
+    assert {outcome.status for outcome in report.outcomes} == {Status.FAILED}
+    assert choose_pass_code(report) == ERROR
+    after = repository.look()
+    assert after.plan.in_sync
+    assert {(str(drift.address), drift.presence) for drift in after.plan.drifts} == {(run, FAILED) for run in RUNS}
+    assert after.difference.chosen == before.difference.chosen
+    broken.unlink()
+    repository.reconcile(rerun=("scenario=Offline",))
+    assert repository.look().plan.drifts == ()
+
+
+@pytest.mark.parametrize(
+    ("ended", "code"),
+    [
+        ([Status.DONE], IN_SYNC),
+        ([Status.RETRY, Status.DONE], IN_SYNC),
+        ([Status.RETRY], NOT_IN_SYNC),
+        ([Status.BLOCKED], NOT_IN_SYNC),
+        ([Status.RETRY, Status.FAILED], ERROR),
+    ],
+)
+def test_a_pass_that_did_not_make_what_it_was_asked_to_repeat_is_not_in_sync(
+    made: Repository, ended: list[Status], code: int
+) -> None:
+    after = made.look()
+    step = made.look(rerun=(f"cell={CELL}",)).plan.steps[0]
+    outcomes = tuple(Outcome(step, status) for status in ended)
+    assert choose_pass_code(PassReport(after, outcomes, after.tree, 0.0, 0.0, 0)) == code

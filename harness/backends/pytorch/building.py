@@ -17,6 +17,8 @@ from torch.utils import _pytree as pytree
 
 from harness.backends import BackendEngine, BuildPlan, Tensor
 from harness.backends.pytorch.packages import find_version, list_missing_operators, name_package
+from harness.backends.pytorch.packed import build_packed
+from harness.backends.pytorch.packed_lowering import is_packed
 from harness.errors import HarnessError
 
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -26,8 +28,16 @@ _CHECK = "check the program with torch.export.load(…).module()"
 
 def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
     """``kind``: of device, "cpu" or "cuda". Raises HarnessError with what PyTorch says of the program."""
-    _require_compiler()
     program = _read_program(plan.model, kind)
+    if is_packed(program):
+        return build_packed(name, kind, plan, program)
+    if plan.precision not in _DTYPES:
+        raise HarnessError(
+            f"{plan.model.name} takes padded samples, and precision {plan.precision} is for packed ones",
+            "input",
+            f"use one of {', '.join(_DTYPES)}",
+        )
+    _require_compiler()
     sizes = parse_sizes(str(plan.options.get("batch_sizes", "")), plan.batch_size)
     half = bool(plan.options.get("half_inputs", False))
     samples = _describe_inputs(program, plan, half_inputs=half)
@@ -137,7 +147,7 @@ def _read_program(path: Path, kind: str) -> Any:
             "input",
             "write it with torch.export.save() of this version of PyTorch",
         ) from error
-    return program if kind == "cpu" else move_to_device_pass(program, kind)
+    return program if kind == "cpu" or is_packed(program) else move_to_device_pass(program, kind)
 
 
 Sample = tuple[int | Any, tuple[int | Any, ...], torch.dtype]

@@ -10,6 +10,7 @@ import torch
 from harness.backends import BackendEngine, LoadPlan, Outputs
 from harness.backends.pytorch.building import build_engine
 from harness.backends.pytorch.packages import CompiledModel, describe_library, find_version, name_package, read_host
+from harness.backends.pytorch.packed import PackedCpuSession
 from harness.backends.streams import StreamSession
 from harness.errors import HarnessError
 from harness.qsl import Rows, count_rows
@@ -20,8 +21,12 @@ facts = describe_library
 build = partial(build_engine, NAME, "cpu")
 
 
-def load(plan: LoadPlan) -> PyTorchSession:
-    return PyTorchSession(plan, plan.require_engine("PyTorch"))
+def load(plan: LoadPlan) -> PyTorchSession | PackedCpuSession:
+    folder = plan.require_engine("PyTorch")
+    engine = read_engine(folder, NAME)
+    if engine.settings.get("packed"):
+        return PackedCpuSession(plan, engine, folder)
+    return PyTorchSession(plan, folder)
 
 
 def read_engine(folder: Path, name: str) -> BackendEngine:

@@ -17,10 +17,11 @@ from harness.backends.pytorch.building import build_engine
 from harness.backends.pytorch.collated import CollatedCudaSession
 from harness.backends.pytorch.cpu import read_engine
 from harness.backends.pytorch.packages import Blob, CompiledModel, describe_library, find_version, name_package
+from harness.backends.pytorch.packed import PackedCudaSession
 from harness.contract import Fact
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream, copy
 from harness.cuda.nvml import device_evidence
-from harness.cuda.pipeline import CudaSession
+from harness.cuda.pipeline import CudaSession, chosen
 from harness.errors import HarnessError
 from harness.machine import find_distribution_version
 
@@ -43,7 +44,7 @@ def build(plan: BuildPlan) -> BackendEngine:
     return build_engine(NAME, "cuda", plan)
 
 
-def load(plan: LoadPlan) -> CudaSession | CollatedCudaSession:
+def load(plan: LoadPlan) -> CudaSession | CollatedCudaSession | PackedCudaSession:
     folder = plan.require_engine("PyTorch")
     if not torch.cuda.is_available():
         raise HarnessError("PyTorch finds no NVIDIA GPU here", "missing", "install a CUDA build of PyTorch")
@@ -56,6 +57,11 @@ def load(plan: LoadPlan) -> CudaSession | CollatedCudaSession:
             "input",
             "lower run.batch_size, or build with a larger engine.batch_size",
         )
+    if engine.settings.get("packed"):
+        devices = chosen(int(plan.options.get("devices", 1)))
+        session = PackedCudaSession(plan, engine, folder, devices)
+        session.notes = {**session.notes, "devices": [Device(device).bus for device in devices]}
+        return session
     return CudaSession(plan, partial(LoadedProgram, engine, folder))
 
 

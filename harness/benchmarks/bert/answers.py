@@ -7,9 +7,11 @@ import numpy as np
 from harness.backends import Outputs
 from harness.benchmarks.bert.windows import LENGTH
 from harness.errors import HarnessError
+from harness.packing import Packing
 
 OUTPUTS = {"output_start_logits": ((LENGTH,), "float32"), "output_end_logits": ((LENGTH,), "float32")}
 RESPONSE_DTYPE = "float32"
+PACKING = Packing("input_mask", ("input_ids", "segment_ids"), LENGTH, fill=-10000.0)  # as the reference hides padding
 
 
 def postprocess(outputs: Outputs) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A small SQuAD of made-up words, and a network of the reference's signature that finds answers in it.
+"""A small SQuAD of made-up words, and a small network of the reference's kind that finds answers in it.
 
 The answers are the network's own in fp32. It never points at signs, which an answer's score does not count.
 """
@@ -13,10 +13,17 @@ from typing import Any
 import numpy as np
 
 from harness.benchmarks.bert.answers import postprocess
+from harness.benchmarks.bert.network import Size, draw_weights, write_network
 from harness.benchmarks.bert.spans import answer_all
-from harness.benchmarks.bert.squad import INPUTS, QUESTIONS, VOCABULARY, build_dataset, load_samples, load_texts
-from harness.benchmarks.bert.windows import LENGTH
-from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
+from harness.benchmarks.bert.squad import (
+    CALIBRATION,
+    QUESTIONS,
+    VOCABULARY,
+    build_dataset,
+    load_samples,
+    load_texts,
+)
+from harness.benchmarks.made_network import NetworkSession
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 
@@ -30,7 +37,8 @@ _MARKS = {
 }  # where the published vocabulary has them
 _SYLLABLES = [a + b for a in "bcdfglmnprstv" for b in ("a", "e", "i", "o", "u", "ar", "en", "is")]
 _SIGNS = (".", ",", "?", "(", ")", "-", "'")
-_SIZES = {"small": (1, 32, 2), "full": (24, 1024, 16)}  # layers, width, heads
+_CALIBRATED = 16  # windows
+_SIZES = {"small": Size(1, 64, 128), "full": Size(24, 1024, 4096)}
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
@@ -39,10 +47,12 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     vocabulary = [_MARKS.get(number, f"[unused{number}]") for number in range(104)]
     vocabulary += [*_SIGNS, *_SYLLABLES, *(f"##{syllable}" for syllable in _SYLLABLES)]
     (data / VOCABULARY).write_text("".join(f"{word}\n" for word in vocabulary), encoding="utf-8")
-    write_network(models / MODEL, rng, vocabulary, _SIZES[size])
+    avoided = [word in _SIGNS or word.startswith("[") for word in vocabulary]
+    write_network(models / MODEL, draw_weights(rng, avoided, _SIZES[size]))
     document = _write_questions(rng, count)
     (data / QUESTIONS).write_text(json.dumps(document), encoding="utf-8")
     (data / REHEARSAL).write_text("{}", encoding="utf-8")
+    (data / CALIBRATION).write_text("".join(f"{row}\n" for row in range(min(count, _CALIBRATED))), encoding="ascii")
     answers = _answer(data, models / MODEL, counter)
     asked = (qa for article in document["data"] for paragraph in article["paragraphs"] for qa in paragraph["qas"])
     for qa, answer in zip(asked, answers, strict=True):
@@ -71,30 +81,6 @@ def _make_text(rng: np.random.Generator, words: int) -> str:
         word = word.capitalize() if rng.random() < 0.2 else word
         found.append(word + (str(rng.choice([".", ",", " -", "'s"])) if rng.random() < 0.15 else ""))
     return " ".join(found)
-
-
-def write_network(path: Path, rng: np.random.Generator, vocabulary: list[str], size: tuple[int, int, int]) -> None:
-    """input_ids, input_mask and segment_ids int64 [N, 384] -> output_start_logits and output_end_logits float32."""
-    layers, width, heads = size
-    net = MadeNetwork(rng)
-    mask = net.node("Cast", ["input_mask"], to=1)
-    # What is not looked at: padding, for attention [N, 1, 1, 384].
-    away = net.node("Mul", [net.node("Sub", [net.constant(1.0), mask]), net.constant(-1e4)])
-    hidden = net.node("Unsqueeze", [away, net.constant([1, 2], "int64")])
-    words = net.node("Gather", [net.weight((len(vocabulary), width), 1), "input_ids"])
-    segments = net.node("Gather", [net.weight((2, width), 1), "segment_ids"])
-    top = net.node("Add", [net.node("Add", [words, segments]), net.weight((1, LENGTH, width), 0.5)])
-    for _ in range(layers):
-        top = net.attention(top, hidden, width, heads)
-        top = net.residual(top, net.feed_forward(top, width, 4 * width))
-    signs = net.constant([-40.0 if word in _SIGNS else 0.0 for word in vocabulary])
-    unlikely = net.node("Add", [net.node("Gather", [signs, "input_ids"]), away])
-    for name in ("output_start_logits", "output_end_logits"):
-        scores = net.node("Squeeze", [net.dense(top, width, 1), net.constant([2], "int64")])
-        net.node("Add", [scores, unlikely], name)
-    inputs: Tensors = {name: ("int64", ["N", LENGTH]) for name in INPUTS}
-    outputs: Tensors = {f"output_{which}_logits": ("float32", ["N", LENGTH]) for which in ("start", "end")}
-    net.save(path, "bert_rehearsal", inputs, outputs)
 
 
 def _answer(data: Path, model: Path, counter: Counter) -> list[str]:

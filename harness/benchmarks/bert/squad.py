@@ -24,6 +24,7 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 
 QUESTIONS, VOCABULARY = "dev-v1.1.json", "vocab.txt"
+CALIBRATION = "calibration.txt"  # numbers of windows
 MD5 = {QUESTIONS: "3e85deb501d4e538b6bc56f786231552", VOCABULARY: "64800d5d8528ce344256daf115d4965e"}
 COUNT = 10_833  # windows
 DTYPES = ("int64", "int32")
@@ -79,6 +80,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         np.save(output / f"{name}.npy", array)
     (output / TEXTS).write_text(json.dumps(texts), encoding="utf-8")
     (output / VOCABULARY).write_bytes(vocabulary.read_bytes())
+    if is_rehearsal(source) and (source / CALIBRATION).is_file():
+        (output / CALIBRATION).write_bytes((source / CALIBRATION).read_bytes())
 
 
 def load_samples(dataset: Path) -> Mapping[str, np.ndarray]:
@@ -86,9 +89,11 @@ def load_samples(dataset: Path) -> Mapping[str, np.ndarray]:
 
 
 def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
-    """The windows of the official list (calibration/SQuAD-v1.1 of mlcommons/inference), as far as they are there."""
-    samples = load_samples(dataset)
-    rows = [int(row) for row in read_list("bert", "calibration.txt") if int(row) < len(samples[INPUTS[0]])]
+    """The windows of the official list (calibration/SQuAD-v1.1 of mlcommons/inference), as far as they are there; of
+    generated questions, which are fewer, those of their own list."""
+    samples, own = load_samples(dataset), dataset / CALIBRATION
+    listed = own.read_text(encoding="ascii").split() if own.is_file() else read_list("bert", CALIBRATION)
+    rows = [int(row) for row in listed if int(row) < len(samples[INPUTS[0]])]
     return {name: array[rows] for name, array in samples.items()} if rows else {}
 
 

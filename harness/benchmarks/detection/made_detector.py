@@ -22,7 +22,7 @@ from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
 from harness.contract import Counter
 
 _SIZES = ((375, 500), (500, 375), (480, 640), (427, 640))  # height, width
-_FEW = 8  # images by which the network is balanced
+FEW = 8  # images by which the network is balanced, or calibrated
 _OBJECTS = 10  # of an image, about
 _CHANNELS = 16
 _STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride of the first
@@ -49,6 +49,7 @@ def write_detection_rehearsal(
     layout: CocoLayout,
     preprocess: Preprocess,
     names: Sequence[str],
+    calibration: Sequence[str],
     *,
     data: Path,
     models: Path,
@@ -56,13 +57,13 @@ def write_detection_rehearsal(
     full: bool,
     counter: Counter,
 ) -> None:
-    """``names``: of the image files."""
+    """``names``: of the image files; ``calibration``: of a few that calibrate a model, of the official list."""
     rng = np.random.default_rng(seed)
     folder = data / layout.images
     folder.mkdir(parents=True)
     for number, name in enumerate(names):
         (folder / name).write_bytes(encode_image(draw_image(rng, *_SIZES[number % len(_SIZES)])))
-    few = [preprocess(folder / name)[None] for name in names[:_FEW]]
+    few = [preprocess(folder / name)[None] for name in names[:FEW]]
     write_network(models / detector.file, detector, rng, few, full=full)
     session = NetworkSession(models / detector.file)
     images: list[dict[str, Any]] = []
@@ -74,6 +75,9 @@ def write_detection_rehearsal(
             item = {"id": len(annotations) + 1, "image_id": number + 1, "category_id": category, "iscrowd": 0}
             annotations.append({**item, "bbox": box, "area": box[2] * box[3]})
         counter.bump(1)
+    for number, name in enumerate(calibration):
+        (data / layout.calibration).mkdir(parents=True, exist_ok=True)
+        (data / layout.calibration / name).write_bytes(encode_image(draw_image(rng, *_SIZES[number % len(_SIZES)])))
     categories = [{"id": identity, "name": f"class {identity}"} for identity in detector.categories]
     whole = {"info": {}, "licenses": [], "categories": categories, "images": images, "annotations": annotations}
     path = data / layout.annotations

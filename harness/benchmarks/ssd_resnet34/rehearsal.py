@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.benchmarks.detection.made_detector import Detector, write_detection_rehearsal
+from harness.benchmarks.detection.made_detector import FEW, Detector, write_detection_rehearsal
+from harness.benchmarks.sources import read_list
 from harness.benchmarks.ssd_resnet34.coco2017 import LAYOUT, SIDE, preprocess
 from harness.contract import Counter
 
@@ -23,5 +24,6 @@ DETECTOR = Detector(
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
     names = [f"{number:012d}.jpg" for number in range(1, count + 1)]
+    calibration = read_list("ssd_resnet34", "calibration.txt")[:FEW]
     given = {"data": data, "models": models, "seed": seed, "full": size == "full", "counter": counter}
-    write_detection_rehearsal(DETECTOR, LAYOUT, preprocess, names, **given)  # type: ignore[arg-type]
+    write_detection_rehearsal(DETECTOR, LAYOUT, preprocess, names, calibration, **given)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from reconciler.cli.shared.repository import WORK, find_root
+from reconciler.cli.shared.repository import find_paths, find_root
 
 _PACKAGES = ("mlperf-reconciler", "click", "rich", "pydantic", "ruamel.yaml", "jsonschema", "GitPython")
 
@@ -37,7 +37,7 @@ def _find_work() -> Path:
     root = find_root(Path.cwd())
     if root is None:
         raise FileNotFoundError
-    return root / WORK
+    return find_paths(root).work
 
 
 def _lines(arguments: Sequence[str], error: BaseException) -> list[str]:

@@ -21,7 +21,7 @@ _PAUSE = 0.5  # seconds between two looks
 
 def follow(paths: RepositoryPaths, cell: Cell, *, trials: bool) -> None:
     """Until no pass is under way, and no job of the cell is in a queue. Ctrl-C ends it at any time."""
-    trial_paths = TrialPaths(paths.root)
+    trial_paths = TrialPaths(paths.root, paths.apart)
     folders = (trial_paths.attempts,) if trials else (paths.attempts, trial_paths.attempts)
     list_jobs = watch_jobs(paths)
 

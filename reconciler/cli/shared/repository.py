@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
+from reconciler.cli.shared.output import say
 from reconciler.errors import RepositoryError
-from reconciler.files import RepositoryPaths
-from reconciler.foreign import find_in_index
+from reconciler.files import WORK, RepositoryPaths
+from reconciler.foreign import find_in_index, find_place_in_git
 from reconciler.plan.select import join_parts
 from reconciler.resource.kinds import ALL_DIVISIONS
 
-WORK = ".reconcile"
+_APART = "reconcile"  # the folder in that of git
 _SIGNS = ("specs", ".git", "state")
 
 
@@ -32,12 +33,30 @@ def find_repository(specs: Sequence[str] = ()) -> RepositoryPaths:
             f"no repository here: {Path.cwd()} and the folders above it hold no specs/, state/ or .git",
             fix="`reconcile init` makes one here; `-C DIR` works on another",
         )
-    if tracked := find_in_index(root, WORK):
-        raise RepositoryError(
-            f"{tracked} is in git: {WORK}/ is what this machine alone writes and believes, and came with a commit here",
-            fix=f"git rm -r --cached {WORK} && rm -r {WORK}; then commit that, or leave the branch",
-        )
-    return RepositoryPaths(root)
+    paths = find_paths(root)
+    if paths.apart is not None:
+        _warn_of_tracked_work(paths)
+    return paths
+
+
+def find_paths(root: Path) -> RepositoryPaths:
+    """Of a repository. What a commit may have brought is not to be believed: where git lists anything of the working
+    folder, one in git's own folder takes its place."""
+    tracked = find_in_index(root, WORK)
+    return RepositoryPaths(root, find_place_in_git(root, _APART) if tracked else None)
+
+
+def _warn_of_tracked_work(paths: RepositoryPaths) -> None:
+    """Once in a command."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.find_root().meta.setdefault(__name__, paths) is not paths:
+        return
+    say(
+        f"warning: {find_in_index(paths.root, WORK)} is in git, so that nothing of {WORK}/ is read: it is what one "
+        f"machine alone writes and believes. {paths.work} is used instead\n"
+        f"fix: git rm -r --cached {WORK}, and commit that; also rm -r {WORK} if it came with a commit of others",
+        err=True,
+    )
 
 
 def sort_words(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

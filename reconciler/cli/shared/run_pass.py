@@ -13,7 +13,7 @@ import click
 
 from reconciler.cli.shared.output import choose_paint, is_quiet, say, say_at_once, say_json, use_colour
 from reconciler.cli.shared.plan_options import choose_exit_code, list_cells
-from reconciler.errors import ERROR, INTERRUPTED
+from reconciler.errors import ERROR, INTERRUPTED, NOT_IN_SYNC
 from reconciler.execute.outcome import Event, Outcome, Status
 from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Plan
@@ -68,9 +68,17 @@ def prepare_quick_pass(
 
 
 def choose_pass_code(pass_report: PassReport) -> int:
-    """ERROR where a step failed, else whether everything selected is in sync."""
-    failed = any(outcome.status is Status.FAILED for outcome in pass_report.outcomes)
-    return ERROR if failed else choose_exit_code(pass_report.after.plan)
+    """ERROR where a step failed, else whether everything selected is in sync. What was asked for (`--rerun`) and came
+    to nothing in the end is not, though an earlier outcome counts and nothing is due."""
+    if any(outcome.status is Status.FAILED for outcome in pass_report.outcomes):
+        return ERROR
+    last = {outcome.step.change.address: outcome for outcome in pass_report.outcomes}
+    made = all(outcome.status is Status.DONE and not _is_invalid(outcome) for outcome in last.values())
+    return choose_exit_code(pass_report.after.plan) if made else NOT_IN_SYNC
+
+
+def _is_invalid(outcome: Outcome) -> bool:
+    return outcome.record is not None and outcome.record.values.get("validity") == "INVALID"
 
 
 def carry_out(

@@ -30,7 +30,7 @@ _OPEN = frozenset(
     }
 )
 
-_TROUBLES = frozenset({"broken", "clock", "refused", "trouble", "unwatched"})  # said by a quiet watch, too
+_TROUBLES = frozenset({"broken", "refused", "trouble", "unwatched"})  # said by a quiet watch, too
 
 
 class WatchOutput:

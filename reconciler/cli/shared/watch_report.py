@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reconciler.cli.shared.watch_output import WatchOutput
-from reconciler.controller.backoff import WAITS, Wait
+from reconciler.controller.backoff import Wait
 from reconciler.controller.settings import WatchSettings
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.execute.outcome import Event
-from reconciler.execute.plan_executor import RETRIES
 from reconciler.plan.plan import Step
 from reconciler.planning import PlanResult
 from reconciler.quantities import show_duration
@@ -20,19 +19,16 @@ from reconciler.reconcile import PassReport
 from reconciler.render.plan import LIMIT, render_plan_text, summarise_plan
 from reconciler.render.progress import count_outcomes, name_step
 from reconciler.resource.embargo import explain_refusal, make_embargo
-from reconciler.result_formats.clocks import CLOCK
 
 _SPEC = "the spec"
 
 
 class WatchReport:
-    """``told``: the plan that was told last; ``wrong``: what was said to be wrong and is not over; ``clocked``: key of
-    a step → how many of its last runs the machine's clock ended."""
+    """``told``: the plan that was told last; ``wrong``: what was said to be wrong and is not over."""
 
     def __init__(self, output: WatchOutput, settings: WatchSettings) -> None:
         self._output, self._settings = output, settings
         self._told = self._wrong = ""
-        self._clocked: dict[str, int] = {}
 
     def say(self, event: str, text: str, **facts: Any) -> None:
         self._output.say(event, text, **facts)
@@ -41,20 +37,7 @@ class WatchReport:
         self._output.step(event)
 
     def report_next_try(self, step: Step, wait: Wait) -> None:
-        if wait.kind != CLOCK or wait.tries == 1:  # it ended otherwise, or well the time before
-            self._clocked.pop(step.change.key, None)
-        if wait.kind == CLOCK:
-            self._report_clock(step)
         self._output.line(f"{step.change.address}: next try in {show_duration(wait.seconds)}")
-
-    def _report_clock(self, step: Step) -> None:
-        """Once in a row of them: after as many runs as a pass makes."""
-        clocked = self._clocked[step.change.key] = self._clocked.get(step.change.key, 0) + 1
-        if clocked == RETRIES + 1:
-            every = show_duration(WAITS[CLOCK][1])
-            text = f"{name_step(step)}: the clock of its machine was set, or ran at another speed, in {clocked} runs"
-            fix = f"let its time synchronisation settle, or slew the clock; meanwhile a pass tries again each {every}"
-            self.say("clock", f"{text} in a row\nfix: {fix}", address=str(step.change.address), tries=clocked)
 
     def report_unwatched(self, problem: str) -> None:
         every = show_duration(self._settings.resync)

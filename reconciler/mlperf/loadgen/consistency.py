@@ -1,8 +1,9 @@
-"""Whether a detail log agrees with itself: LoadGen derives counts, rates, flags and its verdict from numbers that it
-logs as well, so that a line which was changed by hand contradicts others.
+"""The rules by which a detail log agrees with itself: LoadGen derives counts, rates, flags and its verdict from numbers
+that it logs as well, so that a line which was changed by hand contradicts others.
 
-Each check derives a value again the way LoadGen does (``results.cc``, ``early_stopping.cc``) and leaves room for what
-LoadGen rounds: doubles have six significant digits, clocks milliseconds. What it logs of every run must be there.
+Each check derives a value again the way LoadGen does, and its docstring names the function that does (at v5.1.1): that
+is what makes it an invariant. It leaves room for what LoadGen rounds: doubles have six significant digits, clocks
+milliseconds. Dates, time zones, and how long files take to write are of the machine, and give doubts at most.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
+from msgspec.structs import replace
+
 from reconciler.errors import LogError
 from reconciler.mlperf.loadgen.derivations import (
     find_wrong_derivations,
@@ -23,13 +26,15 @@ from reconciler.mlperf.loadgen.derivations import (
 from reconciler.mlperf.loadgen.early_stopping import compute_allowed_over, is_allowed_over
 from reconciler.mlperf.loadgen.inconsistency import (
     CLOCK,
+    CLOCK_KEPT,
     DRIFT,
     ENDING,
     SECOND,
-    Check,
     Inconsistency,
-    elapsed_seconds,
+    LogRule,
+    is_wrapped,
     read_integer,
+    read_longest_seconds,
     read_number,
     show_value,
 )
@@ -44,12 +49,7 @@ from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMAN
 from reconciler.mlperf.loadgen.token_latencies import find_wrong_tokens
 from reconciler.quantities import show_count
 
-_STARTING, _CLOSING = 5, 60  # seconds between LoadGen's clocks at the end of a run; an accuracy run writes its log then
-# The same before release 4, which wrote the line after all that: 15 s for DLRM, 77 s for 3D-UNet's answers.
-# So do tests that sample answers, in any release: it writes them first, of BraTS 7.7 GB, in 33 s on a busy machine.
-_SORTING = 120
-_QUARTER, _ZONES = 900, 26 * 3600  # seconds by which local time may differ from UTC
-_SPARE = 7  # samples that MultiStream loads twice, so that the last query is whole
+_ZONES = 26 * 3600  # seconds by which local times may differ from UTC, and days from each other
 _MODES = {name: mode for mode, name in LOADGEN_MODE.items()}
 _PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 _FLAGS = ("result_perf_constraints_met", "result_min_duration_met", "result_min_queries_met", "early_stopping_met")
@@ -81,12 +81,14 @@ def find_inconsistencies(log: DetailLog, *, judge_library: bool = True) -> tuple
 def _find_inconsistencies(log: DetailLog) -> tuple[Inconsistency, ...]:
     if not log.complete or log.mode not in LOADGEN_MODE.values():
         return ()
-    checks = _ANY if log.mode == LOADGEN_MODE[ACCURACY] else (*_ANY, *_PERFORMANCE)
-    return tuple(item for check in checks for item in check(log))
+    rules = _ANY if log.mode == LOADGEN_MODE[ACCURACY] else (*_ANY, *_PERFORMANCE)
+    return tuple(replace(item, rule=rule.id) for rule in rules for item in rule.check(log))
 
 
 def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
-    """The first line of a key is read, and the next one is what LoadGen wrote."""
+    """Each is logged once: by ``LogRequestedTestSettings`` and ``LogEffectiveSettings`` (test_settings_internal.cc),
+    ``LogLoadgenVersion`` (version.cc), ``StartTest`` and ``IssueQueries`` (loadgen.cc), and by
+    ``PerformanceSummary::LogDetail`` (results.cc). Readers take the first line, and LoadGen wrote the second."""
     once = _ONCE + (_ONCE_TIMED if log.mode == LOADGEN_MODE[PERFORMANCE] else ())
     for entry in log.index.repeated(once):
         first = log.index[entry.key]
@@ -96,7 +98,8 @@ def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
-    """LoadGen takes a setting as it was requested, but for those that it derives."""
+    """LoadGen takes a setting as it was requested, but for those that it derives (the initialisers of
+    ``TestSettingsInternal``, test_settings_internal.cc:27)."""
     for key, requested in log.index.list_pairs("effective_", "requested_"):
         if key.removeprefix("effective_") in _DERIVED:
             continue
@@ -105,59 +108,46 @@ def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
             yield Inconsistency(key, show_value(entry), f"{show_value(asked)} was requested", entry.line, asked.line)
 
 
-def _clocks(log: DetailLog) -> Iterator[Inconsistency]:
+def _dates(log: DetailLog) -> Iterator[Inconsistency]:
+    """Dates are the machine's word, and another clock than LoadGen's wrote some of them: doubts, but for a date that is
+    none (``CurrentDateTimeISO8601`` in utils.cc, which ``StartTest`` in loadgen.cc logs at v5.1.1)."""
+    dated = _parse_date(str(log.get("test_datetime")).rstrip("Z"))
+    if dated is None and "test_datetime" in log.index and log.release >= _FIRST_KNOWN:
+        stated = str(log.get("test_datetime"))
+        yield Inconsistency("test_datetime", stated, "LoadGen writes a date", log.number("test_datetime"))
     try:
         began, ended = log.started, log.ended
     except LogError:
         return
+    begin, end = log.number("power_begin"), log.number("power_end")
     if began is not None and ended is not None and began > ended:
-        derived = f"power_end is {log.get('power_end')}"
-        lines = log.number("power_begin"), log.number("power_end")
-        yield Inconsistency("power_begin", str(log.get("power_begin")), derived, *lines, dated=True)
+        yield _doubt("power_begin", str(log.get("power_begin")), f"power_end is {log.get('power_end')}", begin, end)
     built = _parse_date(log.get("loadgen_build_date_utc"))
     if built is not None and began is not None and (built - began.replace(tzinfo=None)).days >= 1:
-        lines = log.number("power_begin"), log.number("loadgen_build_date_utc")
         derived = f"LoadGen was built on {built:%Y-%m-%d}"
-        yield Inconsistency("power_begin", str(log.get("power_begin")), derived, *lines, dated=True)
-
-
-def _logger_clock(log: DetailLog) -> Iterator[Inconsistency]:
-    """LoadGen's logger counts milliseconds from ``test_datetime``, which is local time, to each line: dates that were
-    changed do not fit the count. Of 6,447 published runs none was off by more than these."""
-    counted, dated = log.index.ended_at, _parse_date(str(log.get("test_datetime")).rstrip("Z"))
-    if dated is None and "test_datetime" in log.index and log.release >= _FIRST_KNOWN:
-        yield Inconsistency(
-            "test_datetime", str(log.get("test_datetime")), "LoadGen writes a date", log.number("test_datetime")
-        )
-    try:
-        began, ended = log.started, log.ended
-    except LogError:
-        return
+        other = log.number("loadgen_build_date_utc")
+        yield _doubt("power_begin", str(log.get("power_begin")), derived, begin, other)
+    counted, stated = log.index.ended_at, str(log.get("power_end"))
     if counted is None or began is None or ended is None:
         return
-    stated, line, seconds = str(log.get("power_end")), log.number("power_end"), counted / 1000
-    lasted = Decimal(str((ended - began).total_seconds()))
+    lasted, seconds = Decimal(str((ended - began).total_seconds())), counted / 1000
     if lasted > seconds + ENDING:
         derived = f"LoadGen's logger had run for {seconds:.6g} s, and not for {lasted:.6g} s"
-        yield Inconsistency("power_end", stated, derived, line, log.number("power_begin"), dated=True)
-    if dated is None:
-        return
-    apart = Decimal(str((ended.replace(tzinfo=None) - dated).total_seconds())) - seconds
-    off = apart - _QUARTER * round(apart / _QUARTER)
-    late = _CLOSING if log.mode == LOADGEN_MODE[ACCURACY] else _STARTING
-    early = _SORTING if log.release < _FIRST_KNOWN or _samples_answers(log) else late
-    if not -early <= off <= late or abs(apart) > _ZONES:
-        derived = f"test_datetime is {log.get('test_datetime')}, and LoadGen's logger had run for {seconds:.6g} s"
-        yield Inconsistency("power_end", stated, derived, line, log.number("test_datetime"), dated=True)
+        yield _doubt("power_end", stated, derived, end, begin)
+    if dated is not None:
+        apart = Decimal(str((ended.replace(tzinfo=None) - dated).total_seconds())) - seconds
+        if abs(apart) > _ZONES:
+            derived = f"test_datetime is {log.get('test_datetime')}, and LoadGen's logger had run for {seconds:.6g} s"
+            yield _doubt("power_end", stated, derived, end, log.number("test_datetime"))
 
 
-def _samples_answers(log: DetailLog) -> bool:
-    """Whether a timed run logs answers, which LoadGen writes between its end and the line that says when that was."""
-    return any(read_number(log, f"effective_accuracy_log_{name}") for name in ("sampling_target", "probability"))
+def _doubt(key: str, stated: str, derived: str, line: int, other: int) -> Inconsistency:
+    return Inconsistency(key, stated, derived, line, other, CLOCK_KEPT)
 
 
 def _samples(log: DetailLog) -> Iterator[Inconsistency]:
-    """What was loaded is of the library, and as many samples as LoadGen says that it uses."""
+    """What was loaded is of the library, and as many samples as LoadGen says that it uses (``GenerateLoadableSets`` and
+    ``LoadSamplesToRam``, loadgen.cc:604). MultiStream loads some twice, so that the last query is whole."""
     line = log.number(LOADED)
     total, mode = read_integer(log, "qsl_reported_total_count"), _MODES[log.mode]
     key = f"effective_{mode}_sample_count"
@@ -168,14 +158,16 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     wrong = loaded.greatest if loaded.greatest is not None and loaded.greatest >= total else loaded.negative
     if wrong is not None:
         yield Inconsistency(LOADED, f"sample {wrong}", f"the library has {show_count(total, 'sample')}", line)
-    spare = _SPARE * len(log.all_of(LOADED)) if log.scenario == "MultiStream" else 0
+    padding = (read_integer(log, "effective_samples_per_query") or 8) - 1 if log.scenario == "MultiStream" else 0
+    spare = padding * len(log.all_of(LOADED)) if padding else 0
     if not min(used, total) <= loaded.different <= min(used, total) + spare:
         derived = f"{loaded.different} different samples were loaded"
         yield Inconsistency(key, str(used), derived, log.number(key), line)
 
 
 def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
-    """LoadGen uses as many samples as the library reports, or as a setting overrides (``TestSettingsInternal``)."""
+    """LoadGen uses as many samples as the library reports, or as a setting overrides (``TestSettingsInternal``,
+    test_settings_internal.cc)."""
     for mode, reported in ((PERFORMANCE, "qsl_reported_performance_count"), (ACCURACY, "qsl_reported_total_count")):
         key, override = f"effective_{mode}_sample_count", f"requested_{mode}_sample_count_override"
         used, asked = read_integer(log, key), read_integer(log, override)
@@ -186,7 +178,8 @@ def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
-    """A count of samples beyond what the library of a run that ended says that it has. LoadGen does not mind."""
+    """A count of samples beyond what the library of a run that ended says that it has. LoadGen does not mind
+    (``GenerateLoadableSets`` takes those that there are); the rules do, which set the count by the dataset's size."""
     if not log.complete or log.mode not in _MODES:
         return
     total, key = read_integer(log, "qsl_reported_total_count"), f"effective_{_MODES[log.mode]}_sample_count"
@@ -197,13 +190,15 @@ def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _errors(log: DetailLog) -> Iterator[Inconsistency]:
+    """``PerformanceSummary::LogDetail`` (results.cc:852) logs how many errors there were; others may come behind it."""
     stated, line = read_integer(log, "num_errors"), log.number("num_errors")
-    if stated is not None and stated != len(log.errors):
-        yield Inconsistency("num_errors", str(stated), f"the log has {show_count(len(log.errors), 'ERROR line')}", line)
+    counted = sum(1 for entry in log.errors if entry.line < line)
+    if stated is not None and not counted <= stated <= len(log.errors):
+        yield Inconsistency("num_errors", str(stated), f"the log has {show_count(counted, 'ERROR line')}", line)
 
 
 def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
-    """VALID is all of the conditions, and no reason why not."""
+    """VALID is all of the conditions, and no reason why not (``PerformanceSummary::LogDetail``, results.cc:671)."""
     line = log.number("result_validity")
     failed = next((key for key in _FLAGS if log.get(key) is False), "")
     if log.validity == "VALID" and failed:
@@ -217,7 +212,8 @@ def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
-    """The flags, from the numbers that they stand for."""
+    """The flags, from the numbers that they stand for (``MinDurationMet``, ``MinQueriesMet`` and ``MinSamplesMet``,
+    results.cc; ``GenerateQueries``, loadgen.cc)."""
     queries, least = read_integer(log, "result_query_count"), read_integer(log, "effective_min_query_count")
     if queries is not None and least is not None and log.get("result_min_queries_met") is True and queries < least:
         yield _condition(log, "result_min_queries_met", f"{queries} of {least} queries were issued")
@@ -233,27 +229,30 @@ def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
         short = issued is not None and wanted is not None and issued < wanted
         if short and log.get("result_min_queries_met") is True and not log.get("effective_performance_issue_unique"):
             yield _condition(log, "result_min_queries_met", f"{issued} of {wanted} samples were issued")
-    lasted, minimum = _last_issue(log), read_number(log, "effective_min_duration_ms")
+    lasted, minimum = _find_last_issue(log), read_number(log, "effective_min_duration_ms")
     if lasted is not None and minimum is not None and log.get("result_min_duration_met") is True:
         needed = minimum / 1000
         if lasted + CLOCK + needed * DRIFT < needed:
             derived = f"the run lasted {lasted:.6g} s of {needed:.6g} s"
-            yield _condition(log, "result_min_duration_met", derived, dated=log.scenario != "Offline")
+            yield _condition(log, "result_min_duration_met", derived)
 
 
-def _condition(log: DetailLog, key: str, derived: str, *, dated: bool = False) -> Inconsistency:
-    return Inconsistency(key, "true", derived, log.number(key), dated=dated)
+def _condition(log: DetailLog, key: str, derived: str) -> Inconsistency:
+    return Inconsistency(key, "true", derived, log.number(key))
 
 
-def _last_issue(log: DetailLog) -> Decimal | None:
-    """An upper bound of when the last query was issued, in seconds: what LoadGen compares with the minimum duration."""
+def _find_last_issue(log: DetailLog) -> Decimal | None:
+    """An upper bound of when the last query was issued, in seconds: what LoadGen compares with the minimum duration. A
+    run ends with a completion behind it."""
     if log.scenario == "Offline":
         slowest = read_number(log, "result_max_latency_ns")
         return None if slowest is None else slowest / SECOND
-    return elapsed_seconds(log)
+    return read_longest_seconds(log)
 
 
 def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
+    """The flag, from LoadGen's own words and from the counts (``PerformanceSummary::EarlyStopping``, results.cc;
+    ``MinPassingQueriesFinder``, early_stopping.cc)."""
     entry = log.line("early_stopping_result")
     text = str(entry.value) if entry is not None else ""
     met = log.line("early_stopping_met")
@@ -276,7 +275,8 @@ def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
-    """The streams' metric is an estimate that the text of early stopping states as well."""
+    """The streams' metric is an estimate that the text of early stopping states as well
+    (``PerformanceSummary::EarlyStopping``, results.cc)."""
     entry = log.line("early_stopping_result")
     if entry is None or log.scenario not in ("SingleStream", "MultiStream") or log.get("requested_use_token_latencies"):
         return
@@ -289,7 +289,8 @@ def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
-    """Percentiles do not fall, and all latencies are between the least and the greatest."""
+    """Percentiles do not fall, and all latencies are between the least and the greatest
+    (``PerformanceSummary::ProcessLatencies``, results.cc:22: all are read from one sorted list)."""
     for part, ranked in (
         ("latency_ns", "_percentile_latency_ns"),
         ("query_latency_ns", "_percentile_per_query_latency_ns"),
@@ -308,7 +309,8 @@ def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
             and not known[0][1] <= mean <= known[-1][1]
         ):
             derived = f"latencies are from {known[0][1]:f} to {known[-1][1]:f}"
-            yield Inconsistency(f"result_mean_{part}", f"{mean:f}", derived, log.number(f"result_mean_{part}"))
+            line, premise = log.number(f"result_mean_{part}"), CLOCK_KEPT if is_wrapped(log, mean) else ""
+            yield Inconsistency(f"result_mean_{part}", f"{mean:f}", derived, line, premise=premise)
     for key, rank, kind in _RANKED.get(log.scenario, ()):
         estimate, seen = read_number(log, key), read_number(log, f"result_{rank}_percentile_{kind}")
         slowest = read_number(log, f"result_max_{kind.removeprefix('per_')}")
@@ -333,28 +335,28 @@ def _parse_date(value: Any) -> datetime | None:
         return None
 
 
-_ANY: tuple[Check, ...] = (
-    _repeated_keys,
-    find_lacking_keys,
-    find_wrong_notation,
-    _requested_settings,
-    _clocks,
-    _logger_clock,
-    _sample_counts,
-    _samples,
-    find_foreign_lines,
-    find_wrong_release,
-    find_wrong_version,
+_ANY = (
+    LogRule("log.repeated-keys", _repeated_keys),
+    LogRule("log.missing-keys", find_lacking_keys),
+    LogRule("log.notation", find_wrong_notation),
+    LogRule("log.requested-settings", _requested_settings),
+    LogRule("log.dates", _dates),
+    LogRule("log.sample-counts", _sample_counts),
+    LogRule("log.loaded-samples", _samples),
+    LogRule("log.one-run", find_foreign_lines),
+    LogRule("log.release", find_wrong_release),
+    LogRule("log.version", find_wrong_version),
 )
-_PERFORMANCE: tuple[Check, ...] = (
-    _errors,
-    _verdict,
-    _conditions,
-    _early_stopping,
-    _estimates,
-    _latencies,
-    find_wrong_derivations,
-    find_wrong_ranks,
-    find_wrong_rates,
-    find_wrong_tokens,
+_PERFORMANCE = (
+    LogRule("log.error-count", _errors),
+    LogRule("log.verdict", _verdict),
+    LogRule("log.conditions", _conditions),
+    LogRule("log.early-stopping", _early_stopping),
+    LogRule("log.estimates", _estimates),
+    LogRule("log.latencies", _latencies),
+    LogRule("log.derived-settings", find_wrong_derivations),
+    LogRule("log.ranks", find_wrong_ranks),
+    LogRule("log.rates", find_wrong_rates),
+    LogRule("log.tokens", find_wrong_tokens),
 )
+_SMALL_LIBRARY = "log.small-library"

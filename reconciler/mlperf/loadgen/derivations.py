@@ -1,5 +1,4 @@
-"""Settings and counts that LoadGen takes over under another name, and what it says of itself. In 6,471 published logs
-none differs."""
+"""Settings and counts that LoadGen takes over under another name, and its own version."""
 
 from __future__ import annotations
 
@@ -8,7 +7,14 @@ from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 
-from reconciler.mlperf.loadgen.inconsistency import SECOND, Inconsistency, read_number, show_value
+from reconciler.mlperf.loadgen.inconsistency import (
+    CLOCK_KEPT,
+    SECOND,
+    Inconsistency,
+    is_wrapped,
+    read_number,
+    show_value,
+)
 from reconciler.mlperf.loadgen.log import DetailLog
 
 _PERCENTILE = "effective_target_latency_percentile"
@@ -42,7 +48,7 @@ _SOURCES, _NUMBERED, _LINE_ENDS = "loadgen_file_sha1", "/VERSION.txt", (b"\n", b
 
 
 def find_wrong_derivations(log: DetailLog) -> Iterator[Inconsistency]:
-    """Of a performance run."""
+    """Of a performance run (``TestSettingsInternal``, test_settings_internal.cc; ``GenerateQueries``, loadgen.cc)."""
     for key, source in _TAKEN.get(log.scenario, ()):
         taken, asked = read_number(log, key), read_number(log, source)
         if taken is not None and asked is not None and taken != asked:
@@ -56,12 +62,15 @@ def find_wrong_derivations(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _find_wrong_rate(log: DetailLog) -> Iterator[Inconsistency]:
-    """The rate with LoadGen's own time is that of all queries but the last, up to whose issue the others were answered.
-    The last one may have taken the longest."""
+    """The rate with LoadGen's own time is that of all queries but the last, up to whose issue the others were answered
+    (``qps_w_lg`` of ``LogDetail``, results.cc; ``IssueQueriesInternal``, issue_query_controller.cc). The last one may
+    have taken the longest."""
     gross, mean = "result_qps_with_loadgen_overhead", "result_mean_latency_ns"
     rate, count = read_number(log, gross), read_number(log, "result_query_count")
     average, slowest = read_number(log, mean), read_number(log, "result_max_latency_ns")
     if rate is None or count is None or average is None or slowest is None or count * average <= slowest:
+        return
+    if is_wrapped(log, average):
         return
     most = (count - 1) * SECOND / (count * average - slowest)
     if rate > most * _OVERHEAD:
@@ -70,7 +79,9 @@ def _find_wrong_rate(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def find_wrong_release(log: DetailLog) -> Iterator[Inconsistency]:
-    """LoadGen is built from the commit that it names twice, and no earlier than the commit was made."""
+    """LoadGen is built from the commit that it names twice: both are of one git in one run of its build
+    (``generate_loadgen_version_definitions_git``, version_generator.py). When its commit was made and when it was
+    built, two machines say: a doubt."""
     version, message = log.line("loadgen_version"), log.line("loadgen_git_log_message")
     if version is not None and message is not None:
         commit, head = str(version.value).partition("@")[2].strip(), str(message.value).strip()[:40]
@@ -86,12 +97,12 @@ def find_wrong_release(log: DetailLog) -> Iterator[Inconsistency]:
         return
     if (dates[0] - dates[1]).days >= 1:
         derived = f"it was built on {dates[1]:%Y-%m-%d}"
-        yield Inconsistency("loadgen_git_commit_date", show_value(made), derived, made.line, built.line)
+        yield Inconsistency("loadgen_git_commit_date", show_value(made), derived, made.line, built.line, CLOCK_KEPT)
 
 
 def find_wrong_version(log: DetailLog) -> Iterator[Inconsistency]:
-    """LoadGen's number stands in its VERSION.txt, whose SHA-1 is logged with those of the other sources: that of the
-    number and one line end, in all 3,200 published logs that list the file."""
+    """LoadGen's number is that of its VERSION.txt, whose SHA-1 is logged with those of the other sources
+    (``generate_loadgen_version_definitions_sha1``, version_generator.py): that of the number and one line end."""
     version, sources = log.line("loadgen_version"), log.line(_SOURCES)
     digest = sources.value.get(_NUMBERED) if sources is not None and isinstance(sources.value, dict) else None
     if version is None or sources is None or not isinstance(digest, str) or not isinstance(version.value, str):

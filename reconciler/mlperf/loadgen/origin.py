@@ -1,6 +1,5 @@
 """Whether the lines of a log come from one run: one process writes all of it, and LoadGen's logger takes the time of
-its results once, after the run. Of 6,471 published logs none is otherwise, so that a line of another log, or one that
-was made up, shows even where its value fits.
+its results once, after the run. So a line of another log, or one that was made up, shows even where its value fits.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ _WORDS = {"time": "ms of LoadGen's logger", "namespace": "as namespace", "file":
 
 
 def find_foreign_lines(log: DetailLog) -> Iterator[Inconsistency]:
+    """``RunPerformanceMode`` (loadgen.cc:928 at v5.1.1) logs all results in one entry, which ``LogDetail`` stamps once
+    with a time; ``TlsLogger`` (logging.cc:1131) takes the process's number once."""
     if not log.index.one_process:
         yield from _find_other_process(log)
     first, stamps = None, (b"", b"")

@@ -2,8 +2,7 @@
 
 A percentile p of n latencies is the one at place n * p, cut to a whole number, of the sorted ones. So a percentile
 above the limit says how many queries were over it at least, one below how many at most; and an estimate of early
-stopping, which is at a place that follows from the number of queries alone, stands between percentiles. Of 4,099
-published performance logs none is otherwise.
+stopping, which is at a place that follows from the number of queries alone, stands between percentiles.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ _STREAMS = {"SingleStream": "percentile_latency_ns", "MultiStream": "percentile_
 
 
 def find_wrong_ranks(log: DetailLog) -> Iterator[Inconsistency]:
+    """``PerformanceSummary::ProcessLatencies`` and ``EarlyStopping`` (results.cc:15 and :145 at v5.1.1)."""
     queries = read_integer(log, "result_query_count")
     if not queries or not 0 < queries <= _MOST:
         return

@@ -11,8 +11,9 @@ from reconciler.mlperf.loadgen.inconsistency import (
     ENDING,
     SECOND,
     Inconsistency,
-    elapsed_seconds,
+    read_longest_seconds,
     read_number,
+    read_run_seconds,
     show_value,
 )
 from reconciler.mlperf.loadgen.log import DetailLog
@@ -32,6 +33,8 @@ def _rounding(log: DetailLog) -> Decimal:
 
 
 def find_wrong_rates(log: DetailLog) -> Iterator[Inconsistency]:
+    """``PerformanceSummary::LogDetail`` (results.cc:747 at v5.1.1) and ``IssueQueriesInternal``
+    (issue_query_controller.cc), which issues the queries of streams one after the other."""
     if log.scenario == "Offline":
         yield from _offline_rate(log)
         yield from _offline_size(log)
@@ -129,15 +132,17 @@ def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
-    elapsed = elapsed_seconds(log)
+    """The run ends with the last completion (``GetMaxCompletionTime``, loadgen.cc:553 at v5.1.1): no time of queries
+    that come one after the other is longer."""
+    elapsed = read_longest_seconds(log)
     if elapsed is not None and seconds > elapsed + CLOCK + elapsed * DRIFT:
         why = f"that is {seconds:.6g} s of queries, and the run lasted {elapsed:.6g} s"
-        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"), dated=True)
+        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"))
 
 
 def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
-    """All was done after ``seconds``: the run ended then."""
-    elapsed = elapsed_seconds(log)
+    """All was done after ``seconds``: the run ended then, by the same clock."""
+    elapsed = read_run_seconds(log)
     if elapsed is not None and elapsed > seconds + ENDING + elapsed * DRIFT:
         why = f"the last answer came after {seconds:.6g} s at most, and the run lasted {elapsed:.6g} s"
-        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"), dated=True)
+        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"))

@@ -34,7 +34,7 @@ _MEASURED = (
 
 
 def list_token_keys(log: DetailLog) -> tuple[str, ...]:
-    """Keys of every run that measures tokens, in each of 706 published logs."""
+    """Keys of every run that measures tokens."""
     if log.get("requested_use_token_latencies") is not True:
         return ()
     rate = _RATES.get(log.scenario)
@@ -45,7 +45,7 @@ def list_token_keys(log: DetailLog) -> tuple[str, ...]:
 
 
 def find_wrong_tokens(log: DetailLog) -> Iterator[Inconsistency]:
-    """Of a run that measures them."""
+    """Of a run that measures them (``ProcessTokenLatencies`` and ``PerformanceSummary::LogDetail``, results.cc)."""
     if log.get("requested_use_token_latencies") is not True:
         return
     yield from _token_order(log, _FIRST, "result_first_token_{}_percentile_latency_ns")

@@ -6,6 +6,7 @@ here knows a round or a benchmark by name: both are data.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import cached_property
@@ -198,7 +199,8 @@ class Ruleset(Struct, frozen=True):
     ``scenarios`` and ``general`` hold what is ruled for all benchmarks, ``sections`` the other parts of the round's
     file as they are stated. ``aliases``: other names of benchmarks that a tree may use, by the official one.
     ``earlier``: benchmarks that rounds before this one had.
-    ``power_fields`` are those of power submissions; no checker enforces them.
+    ``power_fields`` are those of power submissions; no checker enforces them. ``is_known``: whether the rules of the
+    round are here; of one that is not, nothing is ruled and no demand binds.
     """
 
     round: str
@@ -217,6 +219,7 @@ class Ruleset(Struct, frozen=True):
     network: Section[NetworkRules] = field(default_factory=NetworkRules)
     power_fields: Section[tuple[str, ...]] = ()
     endpoints: Section[EndpointsRules] = field(default_factory=EndpointsRules)
+    is_known: bool = True
 
     @property
     def cell_documents(self) -> tuple[str, ...]:
@@ -253,11 +256,29 @@ class Ruleset(Struct, frozen=True):
         return self.general[name].value if name in self.general else None
 
     def seeds(self) -> dict[str, int]:
-        return {name: self.general[name].value for name in SEED_FIELDS}
+        """The three seeds that every log of the round must show; none of a round that is unknown."""
+        return {name: self.general[name].value for name in SEED_FIELDS} if self.is_known else {}
 
     def binds(self, division: str, demand: str) -> bool:
         """Whether a demand binds a division; demands that the round does not exempt bind all."""
-        return self.divisions.get(division, {}).get(demand, True)
+        return self.is_known and self.divisions.get(division, {}).get(demand, True)
+
+
+def make_unknown_ruleset(name: str, layout: str, inferences: tuple[Inference, ...]) -> Ruleset:
+    """A round whose rules are not here. ``inferences``: those of any round. Logs were truncated alike in every round
+    that is known."""
+    return Ruleset(
+        round=name,
+        layout=layout,
+        benchmarks={},
+        general={},
+        divisions={},
+        system_fields=(),
+        measurements_fields=(),
+        accuracy_log=AccuracyLogRule(limit=sys.maxsize, whole_below=4096, keep=4096),
+        inferences=inferences,
+        is_known=False,
+    )
 
 
 def normalise_category(category: str) -> str:

@@ -126,9 +126,9 @@ class EndpointsRules(Struct, frozen=True):
 
     def metric(self, benchmark: str, scenario: str, own: Metric) -> Metric:
         """``own``: the benchmark's metric by LoadGen, whose unit and divisor hold where nothing else is said."""
-        table = self.metrics.get(scenario, {})
-        key = self.benchmark_metrics.get(benchmark, {}).get(scenario) or table.get("key") or own.key
-        unit = own.unit if key == own.key else table.get("unit") or own.unit
+        table, special = self.metrics.get(scenario, {}), self.benchmark_metrics.get(benchmark, {}).get(scenario)
+        key = special or table.get("key") or own.key
+        unit = own.unit if special or key == own.key else table.get("unit") or own.unit
         return replace(own, key=key, unit=unit)
 
 

@@ -17,7 +17,10 @@ _MILLISECOND = 1_000_000
 
 
 def soften(judged: CellView | SubmitterFiles, demand: str) -> Severity | None:
-    """How severe a complaint is: as its rule says where the round's demand binds, a warning where it does not."""
+    """How severe a complaint is: as its rule says where the round's demand binds, a warning where it does not. A note
+    where the round is unknown."""
+    if judged.ruleset is not None and not judged.ruleset.is_known:
+        return Severity.NOTE
     return None if judged.binds(demand) else Severity.WARNING
 
 

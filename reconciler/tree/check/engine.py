@@ -7,7 +7,7 @@ from pathlib import Path
 
 from reconciler.collector import pause_collector
 from reconciler.tree.check.presence import BENCHMARK_RULES
-from reconciler.tree.check.structure import ROOT_RULES, SUBMITTER_RULES
+from reconciler.tree.check.structure import ROOT_RULES, SUBMITTER_RULES, SURVEY_RULES
 from reconciler.tree.check.systems import SYSTEM_RULES
 from reconciler.tree.closed_folders import report_closed_folders
 from reconciler.tree.curve.reading import is_endpoints_submission
@@ -26,7 +26,7 @@ ALL_RULES: tuple[Rule, ...] = tuple(
     dict.fromkeys(
         rule
         for table in (
-            *(ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES),
+            *(SURVEY_RULES, ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES),
             *loadgen_cells.CHECK_TABLES,
             *endpoints_cells.CHECK_TABLES,
         )
@@ -46,7 +46,7 @@ def check_tree(
     """Every finding about the tree at (below, around) a path, also of MLPerf Endpoints. ReconcilerError when there is
     no tree.
 
-    ``round_name`` "": the round whose seeds the logs carry. ``original`` finds untruncated accuracy logs by their hash.
+    ``round_name`` "": the round that is recognised. ``original`` finds untruncated accuracy logs by their hash.
     """
     with collect_closed_folders() as closed:
         if is_endpoints_submission(path):
@@ -61,7 +61,7 @@ def _check(
 ) -> TreeReport:
     facts: list[Facts] = []
     walk = TreeWalk(
-        LevelRules(check_cell, ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES),
+        LevelRules(check_cell, SURVEY_RULES, ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES),
         lambda view: facts.append(read_facts(view)),
         origin,
         progress,

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
+from reconciler.mlperf.rules.rounds import list_rounds
 from reconciler.process import Child, build_child_environment
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.tree.check.demands import NEW, OLD
@@ -91,6 +92,11 @@ def run_official(
             f"{checkout} has none of {', '.join(checker.file for checker in CHECKERS)} in {_FOLDER}",
             fix="name a checkout of the official inference repository",
         )
+    if not report.rounds or report.rounds[0] not in list_rounds():
+        raise ReconcilerError(
+            f"{tree}: the official checkers are started for a round, and its is unknown here",
+            fix="name it: --round ROUND",
+        )
     output.mkdir(parents=True, exist_ok=True)
     runs, findings = [], list(report.findings)
     for checker in CHECKERS:
@@ -107,8 +113,7 @@ def _run(
     stem = checker.rule.id.partition(".")[2]
     log = output / f"{stem}_checker_log.txt"
     log.unlink(missing_ok=True)
-    rounds = report.rounds[0] if report.rounds else ""
-    command = [sys.executable, *checker.arguments, "--input", str(tree), "--version", rounds]
+    command = [sys.executable, *checker.arguments, "--input", str(tree), "--version", report.rounds[0]]
     command += ["--csv", str(output / f"{stem}_summary.csv")]
     with Child(command, folder=folder, log=log, environment=build_child_environment()) as child:
         status = _wait(child, seconds)

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.foreign import DEEPEST
+from reconciler.mlperf.rules.rounds import list_rounds
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
@@ -24,6 +25,7 @@ from reconciler.tree.reading.files import (
     read_file,
 )
 from reconciler.tree.reading.places import LEGACY, RootPlace
+from reconciler.tree.reading.survey import Survey
 from reconciler.tree.reading.system import SubmitterFiles
 
 _LARGE = 50 << 20  # bytes (submission rules: size of files)
@@ -34,6 +36,18 @@ _DOCUMENT = re.compile(r"(?i).*\.(md|pdf|rst)|(readme|licen[cs]e|copying|notice)
 # A repository's address, and on its line a commit, or a release as /releases/, /tree/ and @ name it.
 _PUBLIC = re.compile(r"https?://\S+.*?(?:\b[0-9a-f]{7,40}\b|/(?:releases|tree|tag|commit)/\S|@\S|\bv?\d+\.\d+)")
 _CALIBRATION = ("calibration.md", "documentation/calibration.md", "Documentation/calibration.md")
+
+
+def check_round(tree: Survey) -> Complaints:
+    """Without them nothing of a round can be asked: no bar, scenario, seed, duration or compliance test."""
+    if tree.recognised is not None and not tree.recognised.is_known:
+        yield Complaint(
+            Place(tree.root.shown or "."),
+            f"no rules for round {tree.recognised.name} here, recognised by {tree.recognised.evidence}",
+            f"one of {', '.join(list_rounds())}",
+            cause="only what holds in any round was looked at",
+            fix="--round ROUND judges by the rules of a round that you choose",
+        )
 
 
 def check_root_entries(root: RootPlace) -> Complaints:
@@ -225,6 +239,9 @@ def _walk(folder: Path, shown: str, depth: int = 1) -> Iterator[_WalkedEntry]:
 
 
 _STRUCTURE = f"{OLD}: directory structure"
+SURVEY_RULES: tuple[tuple[Rule, Callable[[Survey], Complaints]], ...] = (
+    (Rule("tree.round", "the rules of the round are here", (OURS,), Severity.WARNING), check_round),
+)
 ROOT_RULES: tuple[tuple[Rule, Callable[[RootPlace], Complaints]], ...] = (
     (Rule("tree.root", "nothing but divisions and documents in the root", (_STRUCTURE,)), check_root_entries),
     (Rule("tree.division", "nothing but submitters in a division", (_STRUCTURE,)), check_division_files),

@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
+from itertools import combinations, islice
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from reconciler.errors import ReconcilerError
+from reconciler.mlperf.endpoints import SEEDS
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset, states_itself
 from reconciler.mlperf.rules.ruled_value import SEED_FIELDS
-from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.mlperf.rules.ruleset import Ruleset, make_unknown_ruleset
+from reconciler.quantities import is_whole, show_count
 from reconciler.tree.reading.cell import CellFiles
+from reconciler.tree.reading.files import decode_text, list_files, read_file
 from reconciler.tree.reading.names import find_official_name
-from reconciler.tree.reading.places import LEGACY, CellPlace, RootPlace, SubmitterPlace, find_roots
+from reconciler.tree.reading.places import CellPlace, RootPlace, SubmitterPlace, find_roots
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
 from reconciler.tree.reading.values import read_value
 from reconciler.tree.reading.view import CellView, FindOriginal
 
-_ASKED = 25  # logs that are read to learn the round
+UNKNOWN = "unknown"  # the name of a round that nothing names
+_ASKED = 25  # cells whose logs are read to learn the round
+_TITLE = re.compile(r"\bMLPerf\W{0,6}Inference\W+(v\d+\.\d+)\b")
+_FOLDER = re.compile(r"(?:.*[_\-])?(v\d+\.\d+)")
+_VERSION = re.compile(r"(\d+\.\d+)")
+_HEAD = 4096  # characters of a README in which its title is
+_UNNUMBERED = ("0.", "1.0")  # LoadGen's versions before each round had its own
+Seeds = tuple[int, ...]  # of qsl, sample index and schedule; the last two alone of the endpoints harness
 Progress = Callable[[int, int, str], None]  # cells done, cells in all, the one that is next
 
 
+class RecognisedRound(Struct, frozen=True):
+    """``name``: the round that the evidence is for, UNKNOWN where there is none. ``evidence``: what was found, as
+    texts that complete "by …"."""
+
+    name: str
+    evidence: str
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its rules are here."""
+        return self.name in list_rounds()
+
+
 class Survey(Struct, frozen=True, dict=True):
-    """One tree. ``measured``: its logs carry the seeds of the round; otherwise the round was given or guessed."""
+    """One tree. ``recognised``: None where the round was given."""
 
     root: RootPlace
     ruleset: Ruleset
-    measured: bool
+    recognised: RecognisedRound | None
     original: FindOriginal | None = None
 
     @cached_property
@@ -45,41 +72,105 @@ class Survey(Struct, frozen=True, dict=True):
 
 
 def survey_tree(path: Path, round_name: str = "", original: FindOriginal | None = None) -> tuple[Survey, ...]:
-    """Every tree at a path, each with its round: the one given, else the one whose seeds its logs carry, else the
-    newest of its layout. ReconcilerError when there is no tree, or no such round."""
+    """Every tree at a path, each with its round: the one given, else the one that is recognised, whose ruleset is
+    empty where its rules are not here. ReconcilerError when there is no tree, or no such round."""
     return tuple(_survey(root, round_name, original) for root in find_roots(path))
 
 
 def _survey(root: RootPlace, round_name: str, original: FindOriginal | None) -> Survey:
     if round_name:
-        return Survey(root, load_ruleset(round_name), False, original)
-    measured = _measured(root)
-    return Survey(root, load_ruleset(measured or _of_layout(root)), bool(measured), original)
+        return Survey(root, load_ruleset(round_name), None, original)
+    recognised = recognise_round(root)
+    if recognised.is_known:
+        return Survey(root, load_ruleset(recognised.name), recognised, original)
+    layout = root.submitters[0].layout if root.submitters else ""
+    inferences = dict.fromkeys(rule for name in list_rounds() for rule in load_ruleset(name).inferences)
+    return Survey(root, make_unknown_ruleset(recognised.name, layout, tuple(inferences)), recognised, original)
 
 
-def _measured(root: RootPlace) -> str:
-    """The round whose seeds most of some logs carry; "" when none carries any that are known."""
-    votes: Counter[str] = Counter()
-    for index, (submitter, place) in enumerate(_spread(root)):
-        if index == _ASKED:
-            break
-        log = CellFiles(submitter, place).performance.detail.value
-        seeds = tuple(read_value(log, f"effective_{name}") for name in SEED_FIELDS) if log else ()
-        if seeds and all(isinstance(seed, int) for seed in seeds) and (name := _find_round(seeds)):
-            votes[name] += 1
-    return votes.most_common(1)[0][0] if votes else ""
+def refuse_unknown_round(tree: Survey) -> None:
+    """ReconcilerError where the rules of a tree's round are not here."""
+    if tree.recognised is not None and not tree.recognised.is_known:
+        raise ReconcilerError(
+            f"{tree.root.path}: no rules for round {tree.recognised.name} here (by {tree.recognised.evidence})",
+            fix=f"--round chooses one whose rules are here: {', '.join(list_rounds())}",
+        )
+
+
+def recognise_round(root: RootPlace) -> RecognisedRound:
+    """The round of a tree that anyone made. The seeds in its logs decide, whatever else says otherwise: each round has
+    its own. Where no log carries any, its README, the names of its folders and LoadGen's version do, in this order."""
+    votes: Counter[str | Seeds] = Counter()
+    versions: Counter[str] = Counter()
+    asked = tuple(islice(_spread(root), _ASKED))
+    for submitter, place in asked:
+        found = list(_read_seeds(CellFiles(submitter, place), versions))
+        if found:
+            votes[next(filter(None, map(_find_round, found)), found[0])] += 1
+    winner = max(votes, key=lambda vote: (votes[vote], isinstance(vote, str)), default=None)
+    share = f"{votes[winner]} of {show_count(len(asked), 'result')}" if winner else ""
+    if isinstance(winner, str):
+        return RecognisedRound(winner, f"the seeds of {share}")
+    stated = _read_name(root, versions)
+    if winner is None:
+        return stated
+    seeds = f"the seeds of {share}, which no known round has: {', '.join(map(str, winner))}"
+    if stated.name == UNKNOWN:
+        return RecognisedRound(UNKNOWN, seeds)
+    if stated.is_known:  # its name and its logs contradict each other
+        return RecognisedRound(UNKNOWN, f"{seeds}, while {stated.evidence} says {stated.name}")
+    return RecognisedRound(stated.name, f"{stated.evidence} and {seeds}")
+
+
+def _read_seeds(files: CellFiles, versions: Counter[str]) -> Iterator[Seeds]:
+    """Those of each run of a cell, as far as it has three. Zeros are none: LoadGen's where no configuration was read.
+    ``versions`` counts LoadGen's."""
+    for run in (files.performance, files.accuracy):
+        log = run.detail.value
+        if log is None:
+            continue
+        versions[log.version] += 1
+        seeds = tuple(read_value(log, f"effective_{name}") for name in SEED_FIELDS)
+        if all(is_whole(seed) and seed for seed in seeds):
+            yield seeds
+    config = files.config.value
+    if config is not None:
+        stated = tuple(config.within("settings", "runtime", name) for name in SEEDS.values())
+        if all(is_whole(seed) and seed for seed in stated):
+            yield stated
 
 
 @cache  # each round takes milliseconds to read
-def _find_round(seeds: tuple[int, ...]) -> str:
-    """The newest round with these seeds, which no round leaves to the one that it extends; "" for none."""
-    rounds = (name for name in reversed(list_rounds()) if states_itself(name, seeds))
-    return next((name for name in rounds if tuple(load_ruleset(name).seeds().values()) == seeds), "")
+def _find_round(seeds: Seeds) -> str:
+    """The newest round that has these seeds, or all but one of three; "" for none."""
+    least = min(2, len(seeds))
+    for name in reversed(list_rounds()):
+        stating = any(states_itself(name, some) for some in combinations(seeds, least))
+        if stating and len(set(seeds) & set(load_ruleset(name).seeds().values())) >= least:
+            return name
+    return ""
+
+
+def _read_name(root: RootPlace, versions: Counter[str]) -> RecognisedRound:
+    """The round that the tree calls itself, or that has the version of the LoadGen that most runs were made with."""
+    for file in list_files(root.path):
+        if file.upper().startswith("README"):
+            text = read_file(root.path / file, file, decode_text).value or ""
+            if title := _TITLE.search(text[:_HEAD]):
+                return RecognisedRound(title[1], f"the title in {file}")
+    for folder in (root.path.resolve(), *root.path.resolve().parents):
+        if named := _FOLDER.fullmatch(folder.name):
+            return RecognisedRound(named[1], f"the folder {folder.name}")
+    version = next((name for name, _ in versions.most_common(1)), "")
+    if (release := _VERSION.match(version)) and not version.startswith(_UNNUMBERED):
+        return RecognisedRound(f"v{release[1]}", f"LoadGen {release[1]}")
+    return RecognisedRound(UNKNOWN, "no seeds, no title and no version in its files")
 
 
 def _spread(root: RootPlace) -> Iterator[tuple[SubmitterPlace, CellPlace]]:
-    """Cells in turn from each submitter, so that no single one decides."""
-    iterators = [(submitter, submitter.cells()) for submitter in root.submitters]
+    """Cells in turn from each submitter, so that no single one decides; also those that the user's path leaves out."""
+    whole = [replace(submitter, only=()) for submitter in root.submitters]
+    iterators = [(submitter, submitter.cells()) for submitter in whole]
     while iterators:
         left = []
         for submitter, cells in iterators:
@@ -88,11 +179,3 @@ def _spread(root: RootPlace) -> Iterator[tuple[SubmitterPlace, CellPlace]]:
                 yield submitter, place
                 left.append((submitter, cells))
         iterators = left
-
-
-def _of_layout(root: RootPlace) -> str:
-    """The newest round, for a legacy layout the newest that has it."""
-    legacy = any(submitter.layout == LEGACY for submitter in root.submitters)
-    rounds = list_rounds()
-    fitting = [name for name in rounds if (load_ruleset(name).layout == LEGACY) is legacy]
-    return (fitting or list(rounds))[-1]

@@ -31,6 +31,7 @@ from reconciler.tree.verify.runs import list_runs
 from reconciler.tree.verify.sources import SOURCES, LoadGenBuild, find_build, verify_sources
 from reconciler.tree.verify.systems import (
     BENCHMARK_CONTRADICTIONS,
+    ROUND_QUESTIONS,
     SYSTEM_CONTRADICTIONS,
 )
 from reconciler.tree.walk import LevelRules, TreeWalk
@@ -42,7 +43,7 @@ ALL_RULES: tuple[Rule, ...] = tuple(
             *(
                 rule
                 for table in (
-                    *(SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS),
+                    *(ROUND_QUESTIONS, SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS),
                     *loadgen_cells.VERIFY_TABLES,
                     *endpoints_cells.VERIFY_TABLES,
                 )
@@ -64,7 +65,7 @@ def verify_tree(
     """Every contradiction in the tree at (below, around) a path, also of MLPerf Endpoints. ReconcilerError when there
     is no tree.
 
-    ``round_name`` "": the round whose seeds the logs carry.
+    ``round_name`` "": the round that is recognised.
     """
     with collect_closed_folders() as closed:
         if is_endpoints_submission(path):
@@ -76,7 +77,7 @@ def verify_tree(
 
 def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress: Progress | None) -> TreeReport:
     memory = _Memory()
-    rules = LevelRules(verify_cell, system=SYSTEM_CONTRADICTIONS, benchmark=BENCHMARK_CONTRADICTIONS)
+    rules = LevelRules(verify_cell, ROUND_QUESTIONS, system=SYSTEM_CONTRADICTIONS, benchmark=BENCHMARK_CONTRADICTIONS)
     walk = TreeWalk(rules, memory.add, progress=progress)
     with pause_collector():
         found = walk.find(surveys)

@@ -14,7 +14,7 @@ from reconciler.tree.verify.conf import read_conf
 
 def find_log_gaps(view: CellView) -> Iterator[Gap]:
     """One for each file that a comparison needs and that is of no use; ``reason`` is the same text for all alike."""
-    if not view.official:
+    if not view.official and view.ruleset.is_known:
         place = Place(view.files.results.shown)
         yield _of(view, place, f"{view.ruleset.round} has no such benchmark, whose rules could be applied")
     for run in (view.files.performance, view.files.accuracy):

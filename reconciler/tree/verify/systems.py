@@ -9,6 +9,7 @@ from reconciler.resource.records import REHEARSAL
 from reconciler.tree.check import systems
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.check.presence import BenchmarkView
+from reconciler.tree.check.structure import check_round
 from reconciler.tree.check.systems import SystemView
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import Read
@@ -103,6 +104,9 @@ def ask_repeated(read: Read[ResultDocument]) -> Complaints:
         )
 
 
+ROUND_QUESTIONS = (
+    (Rule("tree.round", "which round is it, whose rules are not here?", (OURS,), Severity.NOTE), check_round),
+)
 SYSTEM_CONTRADICTIONS = (
     (Rule("system.description", "every system is described", (OURS,)), verify_described),
     (Rule("system.names", "division and submitter are the folders'", ("submission checker", OURS)), verify_names),

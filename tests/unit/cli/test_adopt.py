@@ -71,6 +71,29 @@ def test_nothing_is_left_to_run(tree: Path, empty: Path, reconcile: Reconcile) -
     assert reconcile("validate")[0] == 0
 
 
+def test_committing_everything_leaves_the_working_folder_out(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
+    assert list((empty / ".reconcile/objects").rglob("*"))
+    git(empty, "add", "--all")
+    git(empty, "commit", "--quiet", "--message", "Adopt a tree")
+    names = git(empty, "ls-files").splitlines()
+    assert "specs/tester.yaml" in names
+    assert not any(name.startswith(".reconcile") for name in names)
+    code, out, err = reconcile("plan")
+    assert (code, err) == (0, ""), out
+
+
+def test_a_working_folder_that_was_committed_stops_nothing(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
+    (empty / ".reconcile/.gitignore").unlink()
+    git(empty, "add", "--all")
+    git(empty, "commit", "--quiet", "--message", "Adopt a tree, and all that this machine made of it")
+    for command in ("plan", "status", "reconcile", "check"):
+        code, out, err = reconcile(*([] if command == "reconcile" else [command]))
+        assert (code, err.count("is in git")) == (2 if command == "check" else 0, 1), out + err
+    assert git(empty, "status", "--porcelain") == ""
+
+
 def test_the_legacy_layout(tree: Path, empty: Path, reconcile: Reconcile) -> None:
     code, out, err = reconcile("adopt", str(legacy(tree)), "--rehearsal", "--json")
     assert code == 0, out + err

@@ -184,7 +184,7 @@ def test_large_files_of_a_commit_are_not_read(recorded: Path, reconcile: Reconci
 
 @pytest.mark.parametrize("version", ["2", "3", "4"])
 @pytest.mark.parametrize("below", ["", "teams/acme/"])
-def test_what_only_this_machine_writes_is_refused_from_git(
+def test_what_only_this_machine_writes_is_not_read_from_git(
     recorded: Path, reconcile: Reconcile, version: str, below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cache or a finished attempt that came with a branch would be believed."""
@@ -207,9 +207,16 @@ def test_what_only_this_machine_writes_is_refused_from_git(
     if version == "3":
         (root / "later").write_text("x")
         git(root, "add", "--intent-to-add", "later")  # only then entries have more flags
+    (root / ".reconcile/index/records.msgpack").write_bytes(b"not ours")
+    planted = {path: path.read_bytes() for path in (root / ".reconcile").rglob("*") if path.is_file()}
     for command in ("plan", "status", "gc"):
         code, _, err = reconcile(command)
-        assert (code, f"{below}.reconcile/attempts/x/result.json is in git" in err) == (1, True), err
+        assert (code, err.count(f"{below}.reconcile/attempts/x/result.json is in git")) == (0, 1), err
+    assert {path: path.read_bytes() for path in (root / ".reconcile").rglob("*") if path.is_file()} == planted
+    assert list((root.parents[1] if below else root).glob(f".git/reconcile/{below}index/*"))
+    git(root, "rm", "--quiet", "-r", "--cached", ".reconcile")
+    code, _, err = reconcile("plan")
+    assert (code, "is in git" in err) == (0, False), err
 
 
 def test_pr_names_files_of_the_machine_in_a_branch(recorded: Path, reconcile: Reconcile) -> None:

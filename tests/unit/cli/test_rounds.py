@@ -13,7 +13,7 @@ def test_rounds_lists_them_oldest_first(reconcile: Reconcile) -> None:
     code, out, err = reconcile("rounds")
     assert (code, err) == (0, "")
     assert [line.split()[0] for line in out.splitlines()] == [
-        *("v0.7", "v1.0", "v2.1", "v3.0", "v3.1", "v4.0"),
+        *("v0.7", "v1.0", "v1.1", "v2.0", "v2.1", "v3.0", "v3.1", "v4.0"),
         *("v4.1", "v5.0", "v5.1", "v6.0", "v6.1"),
     ]
     report = json.loads(reconcile("rounds", "--json")[1])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -82,7 +84,7 @@ def test_standard_input(declared: Path, reconcile: Reconcile, monkeypatch: pytes
     assert "set here and in specs/one.yaml" in reconcile("validate", "specs", "-")[2]
 
 
-@pytest.mark.parametrize("what", ["nowhere.yaml", "linked.yaml", "/nonexistent/folder", "../specs"])
+@pytest.mark.parametrize("what", ["nowhere.yaml", "linked.yaml", "../specs"])
 def test_a_link_that_cannot_be_followed_is_named(declared: Path, reconcile: Reconcile, what: str) -> None:
     (declared / "specs/linked.yaml").symlink_to(what)
     for command in ("validate", "plan"):
@@ -91,7 +93,6 @@ def test_a_link_that_cannot_be_followed_is_named(declared: Path, reconcile: Reco
     expected = {
         "nowhere.yaml": "the link leads to nowhere.yaml, which is not there",
         "linked.yaml": "the link leads in a circle",
-        "/nonexistent/folder": "the link leads to /nonexistent/folder, which is not there",
         "../specs": "a link to a folder, which is not followed",
     }
     assert expected[what] in err
@@ -110,6 +111,12 @@ def test_a_valid_spec_that_lacks_what_a_submission_needs_says_so(declared: Path,
     edit(declared, "  rehearsal: true\n", "")
     edit(declared, "min_duration: 0, ", "")
     edit(declared, "    open:", "    closed:")
+    for command in ("validate", "plan"):
+        code, _, err = reconcile(command)
+        assert (code, "min_query_count is 512 samples" in err) == (1, True), "fewer than the round asks for"
+        assert re.search(r"specs/one\.yaml:\d+:\d+: .*24576", err)
+    assert "min_query_count is 512 samples" in reconcile("doctor")[1]
+    edit(declared, ", min_query_count: 512", "")
     code, out, err = reconcile("validate")
     assert (code, err, out.startswith("Valid: specs/one.yaml")) == (2, "", True)
     assert "specs/one.yaml:9:5: spec.systems.box.description: the description of box lacks" in out
@@ -132,3 +139,61 @@ def test_code_that_is_not_there_is_named_and_stops_nothing(declared: Path, recon
     (declared / "ours").mkdir()
     code, out, _ = reconcile("validate")
     assert (code, "'ours'" in out, "'/nonexistent/run.conf'" in out) == (0, False, True)
+
+
+SECRET = "hunter2-0123456789"
+
+
+@pytest.mark.parametrize("how", ["absolute", "relative", "chain", "folder", "of git"])
+def test_a_link_out_of_the_repository_is_refused_and_nothing_of_its_file_is_shown(
+    declared: Path, reconcile: Reconcile, tmp_path_factory: pytest.TempPathFactory, how: str
+) -> None:
+    """In every command that reads specs: whoever sends a branch chooses where its links lead."""
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "secret.yaml").write_text(f"root: {SECRET}\n  {SECRET}: [\n")
+    link = declared / "specs/linked.yaml"
+    if how == "absolute":
+        link.symlink_to(outside / "secret.yaml")
+    elif how == "relative":
+        link.symlink_to(os.path.relpath(outside / "secret.yaml", link.parent))
+    elif how == "chain":
+        (declared / "within.yaml").symlink_to(outside / "secret.yaml")
+        link.symlink_to("../within.yaml")
+    elif how == "of git":
+        (declared / ".git").mkdir(exist_ok=True)
+        (declared / ".git/secret.yaml").write_text(f"root: {SECRET}\n  {SECRET}: [\n")
+        link.symlink_to("../.git/secret.yaml")
+    else:
+        shutil.rmtree(declared / "specs")
+        (declared / "specs").symlink_to(outside)
+    cell = "open/box/tiny/Offline"
+    for words in (
+        ["validate"],
+        ["plan"],
+        ["status"],
+        ["fmt"],
+        ["fmt", "--check"],
+        ["why", cell],
+        [],
+    ):
+        code, out, err = reconcile(*words)
+        assert (code, SECRET in out + err) == (1, False), words
+        assert "the link leads out of the repository" in err, words
+
+
+def test_links_within_the_repository_are_followed(declared: Path, reconcile: Reconcile) -> None:
+    (declared / "kept").mkdir()
+    (declared / "specs/one.yaml").rename(declared / "kept/one.yaml")
+    (declared / "specs/one.yaml").symlink_to("../kept/one.yaml")
+    assert reconcile("validate")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "text", [f"root:{SECRET}:0:0\nx: [{SECRET}\n", f"{SECRET}: &a *b\n", f'"{SECRET}\n', f"- {SECRET}\n", SECRET]
+)
+def test_nothing_of_a_file_that_is_no_spec_is_quoted(declared: Path, reconcile: Reconcile, text: str) -> None:
+    (declared / "specs/other.yaml").write_text(text)
+    for command in ("validate", "plan"):
+        code, out, err = reconcile(command)
+        assert (code, SECRET in out + err) == (1, False)
+        assert "error: specs/other.yaml:" in err

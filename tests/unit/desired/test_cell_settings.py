@@ -84,7 +84,7 @@ def test_what_the_round_asks_of_results_of_endpoints(
     [
         (
             "Offline",
-            Metric("result_samples_per_second", "samples/s"),
+            Metric("result_completed_tokens_per_second", "tokens/s"),
             Metric("result_tokens_per_second", "tokens/s"),
         ),
         (

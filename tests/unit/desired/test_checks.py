@@ -10,7 +10,7 @@ from reconciler.errors import Problem, SpecError
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Value
 from reconciler.spec.declared import Declared, Reading
-from tests.unit.desired.test_inputs import RULES, declare
+from tests.unit.desired.test_inputs import HERE, RULES, declare
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,53 @@ def test_what_no_checker_would_accept_is_refused_but_in_a_rehearsal(
     assert message in str(caught.value)
     check(replace(declared, rehearsal=Value(True)), RULES)
     check(declare(scenario), RULES)
+
+
+@pytest.mark.parametrize(
+    ("round_name", "scenario", "setting", "refused", "taken"),
+    [
+        ("v6.1", "Offline", "min_query_count", 24_575, 24_576),
+        ("v5.1", "Offline", "min_query_count", 100, 24_576),
+        ("v1.0", "SingleStream", "min_query_count", 1023, 1024),
+        ("v1.0", "Server", "min_query_count", 270_335, 270_336),
+        ("v1.0", "Server", "max_query_count", 270_335, 0),
+        ("v6.1", "Server", "max_duration", 599_999, 0),
+        ("v6.1", "Server", "accuracy_sample_count", 49_999, 50_000),
+        ("v6.1", "Server", "accuracy_sample_count", 50_001, 0),
+    ],
+)
+def test_closed_results_need_what_the_checkers_of_their_round_read(
+    round_name: str, scenario: str, setting: str, refused: int, taken: int
+) -> None:
+    def closed(value: int) -> Declared:
+        declared = declare(scenario, **{setting: value})
+        (cell,) = declared.cells
+        box = declared.systems[cell.cell.system]
+        both = replace(box, settings={**box.settings, "system.category": Value("datacenter,edge")})
+        cell = replace(cell, cell=replace(cell.cell, division="closed"))
+        return replace(declared, cells=(cell,), systems={box.name: both})
+
+    rules = load_ruleset(round_name)
+    (found,) = [each for each in find_problems(closed(refused), rules) if each.message.startswith(setting)]
+    assert (found.file, found.line) == (HERE.file, HERE.line)
+    assert setting in found.fix
+    assert find_problems(replace(closed(refused), rehearsal=Value(True)), rules) == []
+    assert not [each for each in find_problems(closed(taken), rules) if setting in each.message]
+
+
+def test_early_stopping_asks_for_no_number_of_queries() -> None:
+    assert find_problems(declare("Server", min_query_count=100), RULES) == []
+
+
+def test_open_results_may_take_fewer_samples_in_a_query() -> None:
+    assert find_problems(declare("Offline", min_query_count=100), RULES) == []
+
+
+def test_runs_made_elsewhere_have_issued_their_queries() -> None:
+    declared = declare("Offline", min_query_count=100, engine__backend="external")
+    (cell,) = declared.cells
+    closed = replace(declared, cells=(replace(cell, cell=replace(cell.cell, division="closed")),))
+    assert [each for each in find_problems(closed, RULES) if "min_query_count" in each.message] == []
 
 
 def test_weights_are_discarded_in_the_open_division_alone() -> None:

@@ -21,7 +21,7 @@ from tests.unit.diff.simulated import Wish, World, desire
 
 POINTS = [Wish(scenario=f"c{number}") for number in (10, 2, 1)]
 OF_A_COMMIT = ("find_copies", "find_missing_runs", "find_rewritten_decisions", "find_wrong_dates", "tell_shallow")
-OF_A_COMMIT += ("verify_tree_files",)
+OF_A_COMMIT = (*OF_A_COMMIT[:4], "find_wrong_commits", OF_A_COMMIT[4], "verify_tree_files")
 
 
 class Logs:
@@ -34,6 +34,18 @@ class Logs:
         self.asked.append(found)
         self.checked |= dict.fromkeys(found, Proof.PROVEN)
         return {}
+
+
+class NoChecks:
+    """In place of what records say of each other."""
+
+    def __init__(self, _: object) -> None:
+        pass
+
+    def verify(self, *_: object) -> list[Claim]:
+        return []
+
+    verify_others = verify_code = verify_roles = verify
 
 
 def commit(*wishes: Wish, damaged: dict[str, str] | None = None, target: int = 1) -> Any:
@@ -63,6 +75,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
     found = Logs()
     monkeypatch.setattr(module, "open_logs", lambda *_: contextlib.nullcontext(found))
     monkeypatch.setattr(module, "find_appearances", lambda *_: {})
+    monkeypatch.setattr(module, "RecordChecks", NoChecks)
     for name in OF_A_COMMIT:
         monkeypatch.setattr(module, name, lambda *_, name=name: [Claim("commit", name, Proof.PROVEN)])
     return found
@@ -71,7 +84,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
 def test_an_audit_asks_of_damage_of_each_cell_and_of_the_commit_in_this_order(
     logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def of_cell(cell: object, *_: object, published: bool) -> list[Claim]:
+    def of_cell(cell: object, *_: object, published: bool, checks: object) -> list[Claim]:
         return [Claim(str(cell), f"published {published}", Proof.PROVEN)]
 
     monkeypatch.setattr(module, "audit_cell", of_cell)

@@ -18,6 +18,7 @@ from reconciler.history import forgeries
 from reconciler.history.forgeries import find_forgeries
 from reconciler.resource.kinds import Address, Cell, Kind
 from tests.unit.diff.simulated import Wish, World, desire
+from tests.unit.history.test_audit_order import NoChecks
 
 NET, SERVER = Wish(), Wish(scenario="Server")
 MEASURE = "restore the records and logs as the pass left them, or measure again; `reconcile audit` shows every claim"
@@ -38,18 +39,22 @@ class Review:
         self.audited: list[tuple[str, bool]] = []
         self.claims: dict[Cell, list[Claim]] = {}
         self.copies: list[Claim] = []
+        self.redated: list[Claim] = []
         self.unlike: list[tuple[str, str, str]] = []
         self.committed: object = {"a": 1}
         self.fails: Exception | None = None
         monkeypatch.setattr(forgeries, "open_logs", lambda *_: contextlib.nullcontext("logs"))
         monkeypatch.setattr("reconciler.history.audit.audit_cell", self.audit)
+        monkeypatch.setattr("reconciler.history.records.RecordChecks", NoChecks)
+        monkeypatch.setattr("reconciler.history.dates.find_wrong_commits", lambda *_: self.redated)
+        monkeypatch.setattr(forgeries, "find_appearances", lambda *_: {})
         monkeypatch.setattr("reconciler.history.copies.find_copies", lambda *_: self.copies)
         monkeypatch.setattr("reconciler.history.rendered.find_committed_tree", lambda *_: self.committed)
         monkeypatch.setattr("reconciler.history.rendered.render_commit", self.render)
         monkeypatch.setattr("reconciler.history.rendered.find_unlike_files", lambda *_: self.unlike)
         self.monkeypatch = monkeypatch
 
-    def audit(self, cell: Cell, _at: object, _logs: object, *, published: bool) -> Iterator[Claim]:
+    def audit(self, cell: Cell, *_: object, published: bool, checks: object) -> Iterator[Claim]:
         self.audited.append((cell.scenario, published))
         yield from self.claims.get(cell, ())
 
@@ -96,7 +101,7 @@ def test_only_cells_whose_results_rest_on_what_is_new_are_read_again(review: Rev
         ([record(score)], ["Offline"]),
         ([f"state/logs/{log}"], ["Offline"]),
         ([record(performance), record(score)], ["Offline", "Server"]),
-        ([record(engine)], []),
+        ([record(engine)], ["Offline", "Server"]),
         ([f"state/logs/{spare}"], []),
         ([f"state/logs/{'0' * 64}", f"state/records/{log}", f"{performance}.json"], []),
         (["specs/a.yaml"], []),
@@ -127,6 +132,14 @@ def test_what_logs_deny_is_an_error_and_nothing_else_is(review: Review, withheld
         Remark("error", "", 0, f"{own}: contradicted: inputs: {said}", MEASURE),
         Remark("error", "", 0, f"{own}: copied: {said}", MEASURE),
     ]
+
+
+def test_a_commit_that_was_dated_before_its_parent_is_an_error(review: Review) -> None:
+    """Where it is by less than a time zone, a question."""
+    dated = "commit c0ffee: when it was made"
+    review.redated = [Claim("submission", dated, proof, "a clock") for proof in (Proof.CONTRADICTED, Proof.MISSING)]
+    found = review.find(record("Run/none"))
+    assert [(remark.level, dated in remark.message) for remark in found] == [("error", True), ("warning", True)]
 
 
 def test_a_result_that_is_no_longer_published_is_read_as_such(review: Review) -> None:

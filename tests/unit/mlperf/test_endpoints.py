@@ -389,11 +389,33 @@ def test_what_is_published_of_each_scenario() -> None:
         metric = ruleset.endpoints.metric(rules.name, scenario, rules.metric(scenario))
         return metric.key, metric.unit, metric.divisor
 
-    assert unit(llama, "Offline") == ("result_samples_per_second", "samples/s", 1)
-    assert unit(llama, "Server") == ("result_completed_tokens_per_second", "tokens/s", 1)
-    assert unit(llama, "Interactive") == ("result_completed_samples_per_sec", "queries/s", 1)
+    for scenario in ("Offline", "Server", "Interactive"):
+        assert unit(llama, scenario) == ("result_completed_tokens_per_second", "tokens/s", 1)
+    assert unit(ruleset.benchmark("llama3.1-8b-edge"), "Offline")[1] == "tokens/s"
     assert unit(vision, "Server") == ("result_completed_samples_per_sec", "queries/s", 1)
     assert unit(wan, "SingleStream") == ("result_mean_latency_ns", "s", 10**9)
+    assert unit(wan, "Offline") == ("result_samples_per_second", "samples/s", 1)
+
+
+@pytest.mark.parametrize(
+    ("score", "met"),
+    [
+        (0.8364, True),
+        (0.8363, False),
+        ({"mAP": "0.86"}, True),
+        ({"mAP": 0.51}, False),
+        ("0.9", True),
+    ],
+)
+def test_the_harness_states_scores_of_qwen3_6_as_shares(score: Any, met: bool) -> None:
+    ruleset = load_ruleset("v6.1")
+    rules = ruleset.benchmark("qwen3.6-27b")
+    assert rules
+    single = rules.name in ruleset.endpoints.single
+    found = judge_accuracy_scores(
+        document(accuracy_scores=[{"score": score}]), rules.bars("SingleStream"), single=single, binds=True
+    )
+    assert (len(found["bars"]), found["accuracy_met"]) == (1, met)
 
 
 def test_tokens_are_bounded_instead_of_whole_latencies() -> None:

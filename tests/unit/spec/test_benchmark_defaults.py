@@ -7,6 +7,7 @@ import pytest
 from harness.contract import BACKENDS
 from reconciler.errors import SpecError
 from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.spec.checks import can_compute
 from reconciler.spec.declared import Declared
 from tests.unit.spec.writing import declare
 
@@ -68,3 +69,39 @@ def test_backends_that_come_with_benchmarks_exist() -> None:
     assert found <= set(BACKENDS)
     assert found == {"onnxruntime", "tensorrt"}
     assert {kind for facts in load_benchmark_facts().values() for kind in facts.backends} == {"cpu", "nvidia"}
+
+
+@pytest.mark.parametrize(
+    ("name", "backend", "able"),
+    [
+        ("llama3.1-405b", "tensorrt", "vllm"),
+        ("llama2-70b-99", "onnxruntime", "openai"),
+        ("rgat", "tensorrt", "pytorch"),
+        ("stable-diffusion-xl", "tensorrt", "diffusers"),
+        ("whisper", "openai", "vllm"),
+        ("resnet50", "vllm", "onnxruntime"),
+        ("bert-99", "openai", "tensorrt"),
+    ],
+)
+def test_a_backend_that_cannot_compute_a_benchmark_is_refused_where_it_is_written(
+    name: str, backend: str, able: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        declare_one(name, more=f"engine: {{backend: {backend}}}")
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.path) == (8, f"spec.benchmarks.{name}.engine.backend")
+    assert able in problem.fix
+    declare_one(name, more=f"engine: {{backend: {able}}}")
+
+
+def test_a_command_computes_whatever_it_can() -> None:
+    command = "harness: {command: [run, '{run_dir}', '{user_conf}'], score: {command: [score]}}"
+    declare_one("llama3.1-405b", more=f"engine: {{backend: tensorrt}}, {command}")
+
+
+def test_every_built_in_benchmark_has_a_backend() -> None:
+    for facts in load_benchmark_facts().values():
+        if facts.support.runs:
+            named = [str(facts.rehearsal.benchmark["engine"]["backend"])] if facts.rehearsal else []
+            for backend in (*named, *facts.backends.values()):
+                assert can_compute(BACKENDS[backend], facts), (facts.code, backend)

@@ -97,16 +97,9 @@ ENDED = datetime.datetime(2023, 2, 22, 8, 55, 8, 0)
     [
         (0, False),
         (5, False),
-        (6, True),
-        (-4, False),
-        (-5, True),  # and half a millisecond
-        (450, True),
-        (900, False),
-        (905, False),
-        (906, True),
+        (450, False),  # LoadGen may write a trace for as long
         (13 * 3600, False),
         (-20_700, False),  # 5:45 h
-        (-12 * 3600, False),
         (26 * 3600, False),
         (26 * 3600 + 900, True),
         (-26 * 3600 + 900, False),
@@ -121,6 +114,6 @@ def test_loadgens_date_is_local_time_of_some_zone(apart: int, told: bool) -> Non
     found = [item for item in find_inconsistencies(log) if "LoadGen's logger had run" in item.derived]
     derived = f"test_datetime is {dated}, and LoadGen's logger had run for 20.0005 s"
     lines = log.number("power_end"), log.number("test_datetime")
-    assert [(item.key, item.stated, item.derived, item.line, item.other, item.dated) for item in found] == (
+    assert [(item.key, item.stated, item.derived, item.line, item.other, item.is_doubt) for item in found] == (
         [("power_end", ended, derived, *lines, True)] if told else []
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reconciler.mlperf.loadgen.derivations import find_wrong_derivations, find_wrong_release
-from reconciler.mlperf.loadgen.inconsistency import Inconsistency
+from reconciler.mlperf.loadgen.inconsistency import CLOCK_KEPT, Inconsistency
 from reconciler.mlperf.loadgen.log import DetailLog
 from tests.unit.mlperf.loadgen.test_old_releases import make_log
 
@@ -139,6 +139,6 @@ def test_a_message_begins_with_the_forty_digits_of_its_commit() -> None:
 def test_loadgen_is_built_no_earlier_than_its_commit_was_made(made: str, built: str, wrong: bool) -> None:
     dated = make_log("6.0", loadgen_git_commit_date=made, loadgen_build_date_utc=built)
     lines = dated.number("loadgen_git_commit_date"), dated.number("loadgen_build_date_utc")
-    told = Inconsistency("loadgen_git_commit_date", made, "it was built on 2026-01-02", *lines)
+    told = Inconsistency("loadgen_git_commit_date", made, "it was built on 2026-01-02", *lines, CLOCK_KEPT)
     assert list(find_wrong_release(dated)) == ([told] if wrong else [])
     assert list(find_wrong_release(make_log("6.0", loadgen_git_commit_date=made))) == []

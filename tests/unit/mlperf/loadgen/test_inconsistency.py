@@ -27,7 +27,7 @@ def test_both_lines_are_named_where_there_are_two() -> None:
     assert str(Inconsistency("a", "1", "b is 2", 7, 9)) == "a: 1 (line 7), but b is 2 (line 9)"
     found = Inconsistency("a", "1", "b is 2", 7)
     assert str(found) == "a: 1 (line 7), but b is 2"
-    assert (found.other, found.dated) == (0, False)
+    assert (found.other, found.is_doubt) == (0, False)
 
 
 @pytest.mark.parametrize(

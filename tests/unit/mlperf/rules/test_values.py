@@ -56,7 +56,7 @@ OWN = Metric("own", "s", divisor=1000, lower_is_better=True)
         ({"Offline": {"key": "theirs"}}, {}, "theirs", "s"),
         ({"Offline": {"key": "own", "unit": "x/s"}}, {}, "own", "s"),
         ({"Offline": {"unit": "x/s"}}, {}, "own", "s"),
-        ({"Offline": {"key": "theirs", "unit": "x/s"}}, {"net": {"Offline": "special"}}, "special", "x/s"),
+        ({"Offline": {"key": "theirs", "unit": "x/s"}}, {"net": {"Offline": "special"}}, "special", "s"),
         ({"Offline": {"key": "theirs", "unit": "x/s"}}, {"net": {"Offline": "own"}}, "own", "s"),
         ({}, {"net": {"Offline": "special"}}, "special", "s"),
         ({}, {"other": {"Offline": "special"}, "net": {"Server": "special"}}, "own", "s"),

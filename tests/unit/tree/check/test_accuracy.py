@@ -160,6 +160,25 @@ STATED = (
 )
 
 
+@pytest.mark.parametrize("round_name", ["v5.1", "v6.0", "v6.1"])
+@pytest.mark.parametrize(
+    ("official", "metric", "text", "met"),
+    [
+        ("deepseek-r1", "exact_match", "'exact_match': 80.545\n", True),
+        ("deepseek-r1", "exact_match", "'exact_match': 80.544\n", False),
+        ("rgat", "acc", "accuracy=72.132%, good=568648, total=788379\n", True),
+        ("rgat", "acc", "accuracy=72.131%, good=568640, total=788379\n", False),
+        ("rgat", "acc", "accuracy=0.900%, good=7095, total=788379\n", False),
+    ],
+)
+def test_bars_are_those_that_the_rounds_were_judged_by(
+    official: str, metric: str, text: str, met: bool, round_name: str, tmp_path: Path
+) -> None:
+    view = small_cell(tmp_path, accuracy(text), official=official, round_name=round_name)
+    found = [item.found for item in check_accuracy_bars(view) if item.found.startswith(metric)]
+    assert (found == []) is met
+
+
 @pytest.mark.parametrize(("text", "below", "lengths"), STATED, ids=[str(number) for number in range(len(STATED))])
 def test_metrics_and_lengths_keep_their_bars(tmp_path: Path, text: str, below: list[str], lengths: list[str]) -> None:
     view = small_cell(tmp_path, accuracy(text), benchmark=rules(asked=BARS))

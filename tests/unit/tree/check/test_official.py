@@ -83,10 +83,19 @@ def test_all_checkers_that_are_there_are_asked_and_what_was_found_before_stays(t
     stand_in(tmp_path, OLDER, f"ERROR:main:{RESNET}/Offline is odd", GOOD)
     stand_in(tmp_path, NEWER, BAD, status=1)
     earlier = own("run.valid")
-    report = ask(tmp_path, earlier, rounds=())
+    report = ask(tmp_path, earlier)
     assert [(run.status, run.verdict) for run in report.official] == [(1, "has errors"), (0, "looks OK")]
     assert [item.rule.id for item in report.findings] == ["run.valid", "official.older"]
-    assert called(tmp_path, NEWER)[4:6] == ["--version", ""]
+    assert called(tmp_path, NEWER)[4:6] == ["--version", "v6.1"]
+
+
+@pytest.mark.parametrize("rounds", [(), ("v7.0",), ("unknown",)])
+def test_no_checker_is_started_for_a_round_that_is_unknown(tmp_path: Path, rounds: tuple[str, ...]) -> None:
+    stand_in(tmp_path, NEWER, GOOD)
+    with pytest.raises(ReconcilerError) as caught:
+        ask(tmp_path, rounds=rounds)
+    assert "--round" in caught.value.fix
+    assert not (tmp_path / "output").exists()
 
 
 def test_each_error_is_a_finding_of_its_cell_at_its_line(tmp_path: Path) -> None:

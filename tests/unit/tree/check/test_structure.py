@@ -296,7 +296,7 @@ def test_what_its_round_asks_for_is_an_error(rule: str, tree: Path) -> None:
 def judge(root: Path, check: Callable[[SubmitterFiles], Complaints], *exempt: str, layout: str = V6) -> list[str]:
     """What is said where these demands do not bind."""
     place = SubmitterPlace("closed", "Acme", root / ACME, ACME, layout)
-    asked: Any = SimpleNamespace(binds=lambda _, demand: demand not in exempt)
+    asked: Any = SimpleNamespace(binds=lambda _, demand: demand not in exempt, is_known=True)
     return say(check(SubmitterFiles(place, asked)))
 
 

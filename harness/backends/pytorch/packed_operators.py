@@ -1,0 +1,132 @@
+"""Operators of packed programs. Those that a saved program may hold are registered: ``packed::attend``, in which each
+token of a sample sees its sample, and ``packed::quantize`` and ``packed::linear_fp8``, a product of matrices in fp8.
+The others are what ``packed_lowering`` puts in their place. On a CPU all of them compute as they are defined; on GPUs
+the kernels of ``packed_kernels``, and cuBLAS through ``torch._scaled_mm``.
+
+Scales are float32 scalars: a value in fp8 (e4m3) stands for itself times its scale.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+FP8 = torch.float8_e4m3fn
+LARGEST = 448.0  # of e4m3
+ALIGNED = 16  # cuBLAS computes in fp8 where both extents of the weights are multiples of it
+
+
+def attend_by_sample(qkv: torch.Tensor, bounds: torch.Tensor, longest: int, heads: int) -> torch.Tensor:
+    width = qkv.shape[1] // 3
+    out = torch.zeros_like(qkv[:, :width])
+    ends = bounds.tolist()
+    for first, end in pairwise(ends):
+        if first == end:
+            continue
+        if end - first > longest:
+            raise ValueError(f"a sample of {end - first} tokens, where {longest} is the most")
+        parts = qkv[first:end].view(end - first, 3, heads, width // heads).permute(1, 2, 0, 3)
+        mixed = functional.scaled_dot_product_attention(parts[0], parts[1], parts[2])
+        out[first:end] = mixed.transpose(0, 1).reshape(end - first, width)
+    return out
+
+
+@torch.library.custom_op("packed::attend", mutates_args=())
+def attend(qkv: torch.Tensor, bounds: torch.Tensor, longest: int, heads: int) -> torch.Tensor:
+    """Queries, keys and values [tokens, 3 * width] -> [tokens, width]; ``bounds`` [samples + 1]."""
+    if qkv.is_cuda:
+        from harness.backends.pytorch import packed_kernels
+
+        return packed_kernels.attend(qkv, bounds, longest, heads, None)
+    return attend_by_sample(qkv, bounds, longest, heads)
+
+
+@attend.register_fake
+def _(qkv: torch.Tensor, _bounds: torch.Tensor, _longest: int, _heads: int) -> torch.Tensor:
+    return qkv.new_empty(qkv.shape[0], qkv.shape[1] // 3)
+
+
+@torch.library.custom_op("packed::quantize", mutates_args=())
+def quantize(value: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    return (value.float() / scale).clamp(-LARGEST, LARGEST).to(FP8)
+
+
+@quantize.register_fake
+def _(value: torch.Tensor, _scale: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(value, dtype=FP8)
+
+
+@torch.library.custom_op("packed::linear_fp8", mutates_args=())
+def linear_fp8(
+    value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, scale: torch.Tensor, weight_scale: torch.Tensor
+) -> torch.Tensor:
+    """[tokens, in] and [out, in] in fp8 -> [tokens, out] in the type of ``bias``."""
+    if value.is_cuda:
+        return torch._scaled_mm(
+            value,
+            weight.t(),
+            scale_a=scale,
+            scale_b=weight_scale,
+            bias=bias,
+            out_dtype=bias.dtype,
+            use_fast_accum=True,
+        )
+    return functional.linear(value.float() * scale, weight.float() * weight_scale, bias.float()).to(bias.dtype)
+
+
+@linear_fp8.register_fake
+def _(
+    value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, _scale: torch.Tensor, _weight_scale: torch.Tensor
+) -> torch.Tensor:
+    return bias.new_empty(value.shape[0], weight.shape[0])
+
+
+def attend_fp8(qkv: torch.Tensor, bounds: torch.Tensor, longest: int, heads: int, scale: torch.Tensor) -> torch.Tensor:
+    """``attend``, its answer in fp8."""
+    if qkv.is_cuda:
+        from harness.backends.pytorch import packed_kernels
+
+        return packed_kernels.attend(qkv, bounds, longest, heads, scale)
+    return quantize(attend_by_sample(qkv, bounds, longest, heads), scale)
+
+
+def add_and_normalize(
+    value: torch.Tensor,
+    residual: torch.Tensor | None,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    eps: float,
+    scale: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sum, normalised over the last axis; and that in fp8 where there is a ``scale``, else the first again."""
+    if value.is_cuda:
+        from harness.backends.pytorch import packed_kernels
+
+        return packed_kernels.add_and_normalize(value, residual, weight, bias, eps, scale)
+    total = value if residual is None else value + residual
+    found = functional.layer_norm(total, weight.shape, weight, bias, eps)
+    return found, found if scale is None else quantize(found, scale)
+
+
+def linear_gelu_fp8(
+    value: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    scale: torch.Tensor,
+    weight_scale: torch.Tensor,
+    scale_out: torch.Tensor,
+) -> torch.Tensor:
+    """GELU of ``linear_fp8``, in fp8."""
+    if value.is_cuda:
+        from harness.backends.pytorch import packed_kernels
+
+        return packed_kernels.linear_gelu(value, weight, bias, scale, weight_scale, scale_out)
+    return quantize(functional.gelu(linear_fp8(value, weight, bias, scale, weight_scale)), scale_out)
+
+
+def choose_scale(most: Any) -> torch.Tensor:
+    """That of values of at most this magnitude."""
+    return torch.tensor(max(float(most), 1e-12) / LARGEST, dtype=torch.float32)

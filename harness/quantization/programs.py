@@ -1,0 +1,126 @@
+"""Programs of torch.export for packed samples, their products of matrices in fp8 with ranges from calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.backends.pytorch.packages import find_version
+from harness.backends.pytorch.packed_lowering import (
+    RangeRecorder,
+    is_packed,
+    lower_program,
+    open_program,
+    quantize_linears,
+)
+from harness.contract import Counter
+from harness.errors import HarnessError
+from harness.packing import BOUNDS, PackedSamples, Packing, make_memory
+from harness.qsl import Arrays, Rows, count_rows
+from harness.quantization.calibrating import document, samples_digest
+from harness.quantization.comparing import ratio
+from harness.quantization.settings import count_of
+
+METHOD = "max"
+_AT_ONCE = 8  # samples that are computed together
+
+
+def quantize_program(
+    path: Path, settings: Mapping[str, Any], samples: Arrays, packing: Packing | None, counter: Counter, *, compare: int
+) -> dict[str, Any]:
+    """Rewrite the program in place in fp8; what the record keeps of it. ``samples``: for calibration, in the order of
+    the benchmark's list. ``compare``: so many of them are computed by both programs."""
+    program = torch.export.load(path)
+    if packing is None or not is_packed(program):
+        raise HarnessError(
+            f"{path.name} takes padded samples, and model.settings.precision changes programs of packed ones only",
+            "input",
+            "leave it out, and set engine.precision",
+        )
+    asked = str(settings.get("precision", "fp32"))
+    method = str(settings.get("calibration_method", METHOD))
+    if asked != "fp8" or method != METHOD:
+        raise HarnessError(
+            f"a program is not quantized to {asked} by {method}", "input", f"use precision fp8 and {METHOD}"
+        )
+    if not samples:
+        raise HarnessError("the dataset holds no calibration samples", "missing", "write load_calibration()")
+    available = len(next(iter(samples.values())))
+    count = count_of(settings, "calibration_count") or available
+    if count > available:
+        raise HarnessError(f"calibration_count {count}, the list has {available}", "input", "lower it")
+    samples = {name: np.asarray(array[:count]) for name, array in samples.items()}
+    counter.stage("building", count)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    module = open_program(program).to(device)
+    batches = PackedBatches(program, packing, samples, device)
+    recorder = RangeRecorder(module)
+    exact: list[list[np.ndarray]] = []
+    for rows in batches.list_rows(count):
+        answers = batches.compute(recorder.run, rows)
+        if rows.start < compare:
+            exact.append(answers)
+        counter.bump(count_rows(rows))
+    changed = quantize_linears(module, recorder.most)
+    module.to("cpu")
+    _save(module, program, path)
+    made: dict[str, Any] = {
+        "precision": asked,
+        "method": METHOD,
+        "samples": count,
+        "samples_sha256": samples_digest(samples),
+        "tensors": changed,
+        "residual_sums": 0,
+        "input_scales": {},
+        "tool": f"PyTorch {find_version()}",
+    }
+    if compare:
+        lowered = lower_program(open_program(torch.export.load(path)), asked, device)
+        found = [batches.compute(lowered, rows) for rows in batches.list_rows(count) if rows.start < compare]
+        made["comparison"] = _compare(exact, found)
+    return {**made, "document": document(made)}
+
+
+class PackedBatches:
+    """Samples through a program, a few at a time."""
+
+    def __init__(self, program: torch.export.ExportedProgram, packing: Packing, samples: Arrays, device: str) -> None:
+        self._samples, self._device = PackedSamples(packing, samples), device
+        nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+        names = program.graph_signature.user_inputs
+        inputs = {name: str(nodes[name].dtype).removeprefix("torch.") for name in names}
+        self._memory = make_memory(inputs, _AT_ONCE, _AT_ONCE * packing.longest)
+
+    def list_rows(self, count: int) -> list[slice]:
+        return [slice(first, min(first + _AT_ONCE, count)) for first in range(0, count, _AT_ONCE)]
+
+    def compute(self, run: Any, rows: Rows) -> list[np.ndarray]:
+        count, tokens = self._samples.pack(rows, self._memory)
+        heads = {name: array[: count + 1 if name == BOUNDS else tokens] for name, array in self._memory.items()}
+        with torch.no_grad():
+            answers = run(*(torch.from_numpy(array).to(self._device) for array in heads.values()))
+        return [answer.float().cpu().numpy() for answer in answers]
+
+
+def _save(module: torch.fx.GraphModule, program: torch.export.ExportedProgram, path: Path) -> None:
+    """With the axes that were free before."""
+    names = program.graph_signature.user_inputs
+    nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    sizes = {name: 3 if name == BOUNDS else 8 for name in names}
+    given = tuple(torch.zeros(sizes[name], dtype=nodes[name].dtype) for name in names)
+    tokens, samples = torch.export.Dim("tokens", min=2, max=1 << 24), torch.export.Dim("samples", min=2, max=1 << 20)
+    axes = {name: {0: samples if name == BOUNDS else tokens} for name in names}
+    with torch.no_grad():
+        torch.export.save(torch.export.export(module, given, dynamic_shapes=axes), path)
+
+
+def _compare(exact: Sequence[Sequence[np.ndarray]], found: Sequence[Sequence[np.ndarray]]) -> dict[str, Any]:
+    pairs = [
+        tuple(np.concatenate([batch[number] for batch in answers]) for answers in (exact, found))
+        for number in range(len(exact[0]))
+    ]
+    return {"signal_to_noise_db": [round(ratio(*pair), 2) for pair in pairs]}

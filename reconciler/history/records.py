@@ -1,0 +1,294 @@
+"""Contradictions of a commit's records with themselves and with the records that they were made from, whatever kind
+they are of.
+
+A record's key is made of its inputs, and it names by digest what it was made from: that was complete before, has the
+key that stands among the inputs, and files whose digests are evidence of the later one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct, field
+
+from reconciler.code_archive import LEFT_OUT, read_left_out, unpack_code
+from reconciler.diff.claims import Claim, Proof
+from reconciler.execute.record_clock import FORM
+from reconciler.execute.run_code import digest_own_harness
+from reconciler.files import hash_bytes, hash_listing
+from reconciler.history.commit_records import RECORDS
+from reconciler.history.logs import Good
+from reconciler.history.snapshot import Snapshot
+from reconciler.resource.canonical import canonicalise
+from reconciler.resource.inputs import Role, digest_inputs
+from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, Artifact, Ended, Record
+from reconciler.resource.settings import BACKGROUND, COMMAND
+
+CLOCKS = timedelta(hours=1)  # by which clocks may differ
+TIME_ZONES = timedelta(days=1)  # by which one may be off that takes local time for UTC
+WHY = "a clock was wrong, or it was dated anew"
+_ATTEMPT = re.compile(r"(\d{8}T\d{6}\.\d{6})-\d+")  # of a pass: the time of its machine's clock
+_HARNESS, _HARNESS_CODE = "harness/", "harness.code"
+_FEW = 4  # names of inputs that are listed
+_BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.SERVICE)
+
+
+class RecordChecks(Struct):
+    """Each record is looked at once, however many cells rest on it. ``code``: of each archive of code, what is wrong
+    with it as the code of a harness."""
+
+    at: Snapshot
+    found: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    code: dict[tuple[str, str], tuple[Proof, str]] = field(default_factory=dict)
+    started: frozenset[str] = frozenset()
+
+    def list_contradictions(self, identity: str) -> tuple[str, ...]:
+        """Each as "field: why"."""
+        if identity not in self.found:
+            self.found[identity] = tuple(_list_contradictions(self.at.records[identity], self.at))
+        return self.found[identity]
+
+    def verify(self, cell: Cell, identities: Iterable[str]) -> Iterator[Claim]:
+        """Of these records, which count for the cell, and of all that they were made from."""
+        built: dict[str, int] = {}
+        wrong = False
+        for identity in self._list_lineage(identities):
+            record = self.at.records[identity]
+            for why in self.list_contradictions(identity):
+                wrong = True
+                name, _, detail = why.partition(": ")
+                what = f"{record.address.label}: {name}"
+                yield Claim(str(cell), what, Proof.CONTRADICTED, f"{RECORDS}/{identity}.json: {detail}")
+            yield from self._ask_times(cell, identity, record)
+            if record.address.kind in _BUILT:
+                built[str(record.address.kind)] = built.get(str(record.address.kind), 0) + 1
+        if built and not wrong:
+            names = ", ".join(sorted(built))
+            yield Claim(
+                str(cell), "made from", Proof.PROVEN, f"{names}: keys are of their inputs, digests are of files"
+            )
+
+    def _ask_times(self, cell: Cell, identity: str, record: Record) -> Iterator[Claim]:
+        """What clocks of two machines, or one that was put right, may explain as well."""
+        if IMPORTED in record.marks:
+            return
+        what, began = f"{record.address.label}: started", read_time(record.started)
+        for role, made in sorted(record.upstream.items()):
+            before = read_time(self.at.records[made].started) if made in self.at.records else None
+            if began is not None and before is not None and began + CLOCKS < before <= began + TIME_ZONES:
+                detail = (
+                    f"{RECORDS}/{identity}.json is of {record.started}, and its {role} of {before:%Y-%m-%dT%H:%M:%SZ}"
+                )
+                yield Claim(str(cell), what, Proof.MISSING, f"{detail}: {WHY}")
+        clock = read_clock(record)
+        if clock is not None and began is not None and began > clock + CLOCKS and not self._follows_another(began):
+            detail = (
+                f"{RECORDS}/{identity}.json is of {record.started}, and its attempt began at {clock:%Y-%m-%dT%H:%M:%SZ}"
+            )
+            yield Claim(str(cell), what, Proof.MISSING, f"{detail}: {WHY}")
+
+    def _follows_another(self, began: datetime) -> bool:
+        """Whether it was dated just after another record, since the clock was behind that."""
+        if not self.started:
+            self.started = frozenset(summary.started for summary in self.at.committed.summaries.values())
+        return f"{began - timedelta(microseconds=1):{FORM}}" in self.started
+
+    def _list_lineage(self, identities: Iterable[str]) -> list[str]:
+        """Those that are here, in one order."""
+        ahead, found = sorted(identities), dict[str, None]()
+        while ahead:
+            identity = ahead.pop(0)
+            if identity in self.at.records and identity not in found:
+                found[identity] = None
+                ahead += sorted(self.at.records[identity].upstream.values())
+        return list(found)
+
+    def verify_others(self, identities: Iterable[str]) -> Iterator[Claim]:
+        """Of records that no cell of the commit rests on: a later spec may."""
+        for identity in sorted(identities):
+            if identity not in self.found and identity in self.at.records:
+                for why in self.list_contradictions(identity):
+                    name, _, detail = why.partition(": ")
+                    yield Claim(f"{RECORDS}/{identity}.json", name, Proof.CONTRADICTED, detail)
+
+    def verify_roles(self) -> Iterator[Claim]:
+        """Facts that one harness calls evidence in one record and a note in another. A note may differ between runs."""
+        known: dict[tuple[str, Kind, str], dict[Role, str]] = {}
+        for identity in sorted(self.found):
+            record = self.at.records[identity]
+            code = record.facts.get(_HARNESS_CODE)
+            for name, fact in record.facts.items() if code is not None else ():
+                at = str(code.value), record.address.kind, name
+                known.setdefault(at, {}).setdefault(fact.role, identity)
+        for (code, _, name), roles in sorted(known.items(), key=str):
+            if Role.EVIDENCE in roles and Role.NOTE in roles:
+                detail = f"it is a note, and {roles[Role.EVIDENCE]} of the same harness {code[:12]} has it as evidence"
+                path = f"{RECORDS}/{roles[Role.NOTE]}.json"
+                yield Claim(path, f"facts.{name}", Proof.CONTRADICTED, detail)
+
+    def verify_code(self, cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:
+        """The code that a run of our own harness kept is that of which it states the digest."""
+        stated = record.facts.get(_HARNESS_CODE)
+        kept = next((a for a in record.artifacts if a.name == CODE_ARCHIVE and a.sha256 in logs), None)
+        if stated is None or kept is None or COMMAND in record.inputs or IMPORTED in record.marks:
+            return
+        asked = kept.sha256, str(stated.value)
+        if asked not in self.code:
+            self.code[asked] = _judge_code(logs[kept.sha256], str(stated.value))
+        yield Claim(str(cell), f"{name}: {_HARNESS_CODE}", *self.code[asked])
+
+
+def _list_contradictions(record: Record, at: Snapshot) -> Iterator[str]:
+    values = {name: item.value for name, item in record.inputs.items() if item.value is not None}
+    foreign = IMPORTED in record.marks
+    if not (foreign and record.address.kind is Kind.COMPLIANCE_TEST):  # whose key is of its files
+        yield from _deny_key(record, values, at)
+    yield from _deny_address(record, values)
+    if bool(record.problem) is (record.ended is Ended.DONE):
+        yield f"ended: {record.ended}, and its problem is {record.problem or 'none'}"
+    yield from _deny_values(record, values)
+    for role, identity in sorted(record.upstream.items()):
+        made = at.records.get(identity)
+        if made is None:
+            continue
+        if values.get(role) != made.key and (role in values or not foreign):
+            yield f"upstream.{role}: {identity} has another key than inputs.{role}"
+        if not foreign:
+            yield from _deny_upstream(role, identity, made, record)
+    if not foreign:
+        yield from _deny_time(record)
+
+
+def _deny_key(record: Record, values: Mapping[str, object], at: Snapshot) -> Iterator[str]:
+    if digest_inputs(record.address.kind, values, record.revision) == record.key:
+        return
+    asked = at.by_key.get(record.key)
+    wanted = {i.name: canonicalise(i.value) for i in at.desired.detail(asked.address).inputs} if asked else {}
+    others = [name for name in sorted({*values, *wanted}) if wanted and values.get(name) != wanted.get(name)]
+    if not others:
+        yield f"key: {record.key[:12]} is not that of the inputs it lists"
+    for name in others[:_FEW]:
+        here, there = (_show(found.get(name)) for found in (values, wanted))
+        yield f"inputs.{name}: it is {here}, and the key {record.key[:12]} is of {there}"
+
+
+def _show(value: object) -> str:
+    return "nothing" if value is None else str(value)[:80]
+
+
+def _deny_address(record: Record, values: Mapping[str, object]) -> Iterator[str]:
+    """A run is recorded for the cell and the mode that it was asked for."""
+    cell = record.address.cell
+    if record.address.kind not in (Kind.RUN, Kind.COMPLIANCE_TEST) or cell is None:
+        return
+    wanted = {"scenario": cell.scenario, "system.name": cell.system}
+    if record.address.kind is Kind.RUN:
+        wanted["mode"] = record.address.mode
+    for name, value in wanted.items():
+        if name in values and values[name] != value:
+            yield f"address: it is {record.address}, and inputs.{name} is {_show(values[name])}"
+
+
+def _deny_values(record: Record, values: Mapping[str, object]) -> Iterator[str]:
+    """What was built: files that it lists twice, and settings that it repeats."""
+    known = {artifact.name: artifact.sha256 for artifact in record.artifacts}
+    listed = record.values.get("files")
+    for name, digest in sorted(listed.items()) if isinstance(listed, dict) else ():
+        if name in known and known[name] != digest:
+            yield f"values.files.{name}: {str(digest)[:12]}, and its artifact is {known[name][:12]}"
+    said = record.values.get("engine")
+    for name in ("backend", "precision", "batch_size") if isinstance(said, dict) else ():
+        asked = values.get(f"engine.{name}")
+        if asked is not None and name in said and said[name] != asked:
+            yield f"values.engine.{name}: {_show(said[name])}, and inputs.engine.{name} is {_show(asked)}"
+
+
+def _deny_upstream(role: str, identity: str, made: Record, record: Record) -> Iterator[str]:
+    kind = record.address.kind
+    if made.ended is not Ended.DONE:
+        yield f"upstream.{role}: {identity} failed, and nothing is made from it"
+    if lost := sorted(set(made.marks) - set(record.marks)):
+        yield f"marks: {identity} is marked {' and '.join(lost)}, and what is made from it would be too"
+    if kind is not Kind.RUN or made.address.kind is not Kind.RUN:  # a run that follows another reads nothing of it
+        yield from _deny_files(role, identity, made, record)
+    began, before = read_time(record.started), read_time(made.started)
+    if began is not None and before is not None and began + TIME_ZONES < before and IMPORTED not in made.marks:
+        yield f"started: {record.started}, and {identity}, which it was made from, is of {made.started}"
+
+
+def _deny_files(role: str, identity: str, made: Record, record: Record) -> Iterator[str]:
+    """The bytes that it was made from are facts of it. A verdict reads only some of its runs' files."""
+    handed = [a for a in made.artifacts if a.name not in NOT_HANDED_ON]
+    stated = {a.name: record.facts.get(f"{role}.{a.name}") for a in handed}
+    some = any(fact is not None for fact in stated.values())
+    for artifact in handed:
+        name, fact = f"facts.{role}.{artifact.name}", stated[artifact.name]
+        if fact is None:
+            if record.address.kind is not Kind.VERDICT and (some or role in _FILES_OF):
+                yield f"{name}: it is not stated, and {identity} has that file"
+        elif fact.value != artifact.sha256:
+            yield f"{name}: it states {str(fact.value)[:12]}, and {identity} has {artifact.sha256[:12]}"
+        elif fact.role is not Role.EVIDENCE and not role.startswith(BACKGROUND):
+            yield f"{name}: it is a {fact.role}, and the bytes that a run used are evidence"
+    digest = record.facts.get(f"{role}.digest")
+    if role == "engine" and digest is not None and digest.value and digest.value != _hash_artifacts(handed):
+        yield f"facts.{role}.digest: it is not that of the files of {identity}"
+
+
+_FILES_OF = frozenset({"dataset", "model", "engine", "run"})
+
+
+def _hash_artifacts(artifacts: Iterable[Artifact]) -> str:
+    return hash_listing({artifact.name: artifact.sha256 for artifact in artifacts})
+
+
+def _deny_time(record: Record) -> Iterator[str]:
+    """An attempt is named after its machine's clock. What it records is never dated before, and later only where
+    another record of its cell would else be the newer one."""
+    clock, began = read_clock(record), read_time(record.started)
+    if clock is not None and began is not None and began < clock:
+        yield f"started: {record.started}, and the attempt {record.attempt} began after that"
+
+
+def read_clock(record: Record) -> datetime | None:
+    """What the clock of the machine showed as the attempt began; None for what no pass made."""
+    named = _ATTEMPT.fullmatch(record.attempt)
+    try:
+        return datetime.strptime(named[1], "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC) if named else None
+    except ValueError:
+        return None
+
+
+def read_time(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _judge_code(archive: bytes, stated: str) -> tuple[Proof, str]:
+    try:
+        files = unpack_code(archive)
+        left = read_left_out(files.get(_HARNESS + LEFT_OUT, b""))
+    except ValueError as error:
+        return Proof.CONTRADICTED, f"{CODE_ARCHIVE} cannot be read: {error}"
+    own = {n.removeprefix(_HARNESS): d for n, d in files.items() if n.startswith(_HARNESS) and n.endswith(".py")}
+    if not own:
+        return Proof.CONTRADICTED, f"{CODE_ARCHIVE} has no file of the harness that ran"
+    digests = {name: hash_bytes(data) for name, data in own.items()}
+    if hash_listing({**left, **digests}) == stated:
+        return Proof.PROVEN, f"{stated[:12]}, of {len(digests)} files in {CODE_ARCHIVE} and {len(left)} listed there"
+    if left:
+        return Proof.CONTRADICTED, f"recorded {stated[:12]}, {CODE_ARCHIVE} has the code of another harness"
+    here = digest_own_harness()
+    own_code = hash_listing(here)
+    others = sorted(name for name, digest in digests.items() if here.get(name) != digest)
+    if stated == own_code and others:
+        return Proof.CONTRADICTED, f"{_HARNESS}{others[0]} in {CODE_ARCHIVE} is not that of harness {stated[:12]}"
+    if stated != own_code and not others:
+        return Proof.MISSING, f"recorded {stated[:12]}, and every file in {CODE_ARCHIVE} is of harness {own_code[:12]}"
+    return Proof.ATTESTED, f"{stated[:12]}, as recorded: an earlier version listed no digests of what it left out"

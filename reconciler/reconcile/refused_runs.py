@@ -1,0 +1,109 @@
+"""Takes up runs that an older version refused because their logs contradicted themselves: the logs are kept, and the
+rules of today record them. Each becomes an attempt again, as if it had just ended, so that nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from harness.contract import Fact, Result
+from reconciler.desired.detail import Detail
+from reconciler.diff.change import Reason, Work
+from reconciler.errors import RecordError
+from reconciler.execute.attempt import Intent, create
+from reconciler.execute.attempt_record import build_record
+from reconciler.execute.perform import Finished, keep_code
+from reconciler.execute.requests import write_confs
+from reconciler.files import RepositoryPaths, hash_file, offer, remove
+from reconciler.mlperf.log_files import DETAIL
+from reconciler.plan.plan import Step
+from reconciler.planning import PlanResult
+from reconciler.record.index import load_record
+from reconciler.record.store import find_readable
+from reconciler.resource.inputs import Role
+from reconciler.resource.kinds import PERFORMANCE, Kind
+from reconciler.resource.records import CHILD_LOG, Ended, Record
+from reconciler.resource.settings import DIRECTOR
+
+_REFUSED = frozenset({"contradiction", "clock"})  # classes of problems
+_LOGS = "mlperf_log_"  # begins the names of LoadGen's files
+
+
+def take_up_refused(paths: RepositoryPaths, seen: PlanResult, store: Callable[[Finished], object]) -> Iterator[str]:
+    """Records what is due and what such a run answers; gives the addresses."""
+    for step in seen.plan.steps:
+        for record, identity in _find_refused(paths, seen, step):
+            detail = seen.desired.detail(step.change.address)
+            finished = _judge_again(paths, record, identity, detail)
+            if finished is not None:
+                store(finished)
+                yield str(step.change.address)
+                break
+
+
+def _find_refused(paths: RepositoryPaths, seen: PlanResult, step: Step) -> Iterator[tuple[Record, str]]:
+    """Newest first, each with its id; none that was taken up already."""
+    change = step.change
+    runs = change.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and change.how is Work.MAKE
+    if not runs or change.reason is Reason.FORCED or seen.plan.withholds(step):
+        return
+    known = seen.recorded.by_key.get(change.key, ())
+    done = {summary.started for summary in known if summary.ended is Ended.DONE}
+    for summary in reversed(known):
+        if summary.ended is Ended.FAILED and summary.started not in done:
+            try:
+                record = load_record(paths, summary.id)
+            except RecordError:
+                continue
+            if record.problem_class in _REFUSED and "contradictions" in record.values:
+                yield record, summary.id
+
+
+def _judge_again(paths: RepositoryPaths, record: Record, identity: str, detail: Detail) -> Finished | None:
+    """None where the logs are not here as recorded, or are no whole run of what is asked; where its power was measured,
+    too, for the session of the meters was not kept."""
+    files = {item.name: (item, find_readable(paths, item)) for item in record.artifacts if "/" not in item.name}
+    whole = all(path.is_file() and hash_file(path) == item.sha256 for item, path in files.values())
+    measured = record.address.mode == PERFORMANCE and DIRECTOR in detail.settings
+    if DETAIL not in files or not whole or measured:
+        return None
+    attempt = create(paths.attempts, _make_intent(record, identity, detail))
+    write_confs(attempt)
+    for name, (_, path) in files.items():
+        if name == attempt.user_conf.name:
+            attempt.user_conf.unlink(missing_ok=True)
+            offer(path, attempt.user_conf)
+        elif name == CHILD_LOG:
+            offer(path, attempt.log)
+        elif name.startswith(_LOGS):
+            offer(path, attempt.output / name)
+    if record.address.mode == PERFORMANCE:
+        keep_code(attempt, paths.root)
+    facts = {name: Fact(value=fact.value, role="note" if fact.role is Role.NOTE else "evidence") for name, fact in record.facts.items()}
+    Result(done=True, seconds=record.seconds, facts=facts).write(attempt.result)
+    again, kept = build_record(attempt)
+    if again.problem:
+        remove(attempt.folder)
+        return None
+    return Finished(attempt, again, kept)
+
+
+def _make_intent(record: Record, identity: str, detail: Detail) -> Intent:
+    """As the one that made the record, with the settings and rules of the spec: their key is the same."""
+    return Intent(
+        id=record.attempt,
+        address=record.address,
+        key=record.key,
+        revision=record.revision,
+        started=record.started,
+        inputs={name: (item.value, item.origin) for name, item in record.inputs.items()},
+        settings=detail.settings,
+        locations=detail.locations,
+        rules=detail.rules,
+        upstream=record.upstream,
+        spec=record.spec,
+        dirty=record.dirty,
+        marks=record.marks,
+        supersedes=identity,
+        shared=record.shared,
+        tool=record.tool,
+    )

@@ -1,0 +1,133 @@
+"""Judges what records keep by the rules of today: derived from the files, and remembered in a cache that may be
+deleted. So a newer version judges every run anew, and repeats none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from reconciler.codec import CodecError, decode_packed, encode_packed
+from reconciler.errors import LogError, RecordError
+from reconciler.files import RepositoryPaths, hash_file, read_checked, write_cache
+from reconciler.mlperf.log_files import DETAIL
+from reconciler.record.index import load_record
+from reconciler.record.store import find_readable
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import (
+    IMPORTED,
+    REHEARSAL,
+    Artifact,
+    Ended,
+    Judgement,
+    LogFinding,
+    Record,
+    Recorded,
+    Summary,
+)
+from reconciler.storage_errors import refuse_storage_error
+
+JUDGED_BY = 1  # version of the rules: one more after an edit by which they find more or less
+_JUDGED = (Kind.RUN, Kind.COMPLIANCE_TEST, Kind.SCORE)
+_NOTHING = Judgement()
+
+
+class _Cache(Struct, frozen=True):
+    """``of``: all that was looked at the last time. ``clean``: ids of records of which there is nothing to say."""
+
+    by: int
+    of: str = ""
+    clean: frozenset[str] = frozenset()
+    found: dict[str, Judgement] = field(default_factory=dict)
+
+
+Metrics = tuple[str, ...] | None
+
+
+def judge_records(
+    paths: RepositoryPaths,
+    recorded: Recorded,
+    keys: Mapping[str, Address],
+    of: str,
+    find_metrics: Callable[[Address], tuple[str, ...]],
+) -> Mapping[str, Judgement]:
+    """Record id → its judgement, of each outcome with one of these keys of which there is anything to say. ``of``
+    stands for ``recorded`` and ``keys``; ``find_metrics`` gives those of the bars of a score."""
+    path = paths.index / "judgements.msgpack"
+    cache = _read(path)
+    if cache.of == of and not any(item.unknown for item in cache.found.values()):
+        return cache.found
+    wanted = [s for key in keys for s in recorded.by_key.get(key, ()) if _is_judged(s)]
+    found = {s.id: cache.found[s.id] for s in wanted if s.id in cache.found and not cache.found[s.id].unknown}
+    clean = {s.id for s in wanted if s.id in cache.clean}
+    for summary in wanted:
+        if summary.id in found or summary.id in clean:
+            continue
+        scored = summary.address.kind is Kind.SCORE
+        judgement = judge_record(paths, summary.id, find_metrics(keys[summary.key]) if scored else None)
+        if judgement == _NOTHING:
+            clean.add(summary.id)
+        else:
+            found[summary.id] = judgement
+    new = _Cache(JUDGED_BY, of, frozenset(clean), found)
+    if new != cache:
+        write_cache(path, encode_packed(new))
+    return found
+
+
+def _read(path: Path) -> _Cache:
+    try:
+        found = decode_packed(read_checked(path) or b"", _Cache)
+    except CodecError:
+        return _Cache(JUDGED_BY)
+    return found if found.by == JUDGED_BY else _Cache(JUDGED_BY)
+
+
+def _is_judged(summary: Summary) -> bool:
+    return summary.ended is Ended.DONE and summary.address.kind in _JUDGED
+
+
+def judge_record(paths: RepositoryPaths, identity: str, metrics: Metrics = None) -> Judgement:
+    """From the files that are here as recorded. Pure but for reading: seconds for a repository of hundreds of runs."""
+    from reconciler.result_formats.format import Kept
+    from reconciler.result_formats.table import find_recorded_format
+
+    try:
+        record = load_record(paths, identity)
+        results = find_recorded_format(record)
+        kept = Kept(
+            inputs={name: item.value for name, item in record.inputs.items()},
+            values=record.values,
+            seconds=record.seconds,
+            files=_find_files(paths, _list_artifacts(paths, record), results.JUDGED),
+            rehearsal=REHEARSAL in record.marks,
+            imported=IMPORTED in record.marks,
+            metrics=metrics,
+        )
+        if missing := results.find_missing(kept):
+            return Judgement(unknown=f"{missing} is not here as recorded")
+        return _sort(results.judge_kept(kept))
+    except OSError as error:
+        refuse_storage_error(error, paths.logs)
+        return Judgement(unknown=f"{error.filename}: {error.strerror}")
+    except (LogError, RecordError, ValueError, KeyError, TypeError) as error:
+        return Judgement(unknown=f"its files cannot be read: {error}")
+
+
+def _sort(items: Iterable[LogFinding]) -> Judgement:
+    found = tuple(items)
+    return Judgement(tuple(i for i in found if not i.premise), tuple(i for i in found if i.premise))
+
+
+def _list_artifacts(paths: RepositoryPaths, record: Record) -> Iterable[Artifact]:
+    """Of a score that of its accuracy run, too, which says how many samples there were."""
+    run = record.upstream.get("run") if record.address.kind is Kind.SCORE else None
+    beside = [item for item in load_record(paths, run).artifacts if item.name == DETAIL] if run else []
+    return (*beside, *record.artifacts)
+
+
+def _find_files(paths: RepositoryPaths, artifacts: Iterable[Artifact], names: tuple[str, ...]) -> dict[str, Path]:
+    """Those that are here, byte by byte as recorded: an edited log would be judged in the name of the other."""
+    wanted = [(item, find_readable(paths, item)) for item in artifacts if item.name in names]
+    return {item.name: path for item, path in wanted if path.is_file() and hash_file(path) == item.sha256}

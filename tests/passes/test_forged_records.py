@@ -1,0 +1,305 @@
+"""Records of a committed quick start, edited with care: digests, names and all that refers to them fit again. `audit`
+and `pr` contradict each, and name the file and the field."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from reconciler import git
+from reconciler.code_archive import LEFT_OUT, pack_code, unpack_code
+from reconciler.diff.claims import Claim, Proof
+from reconciler.history.audit import audit
+from reconciler.history.forgeries import find_forgeries
+from reconciler.history.snapshot import read_snapshot
+from reconciler.mlperf.log_files import DETAIL
+from reconciler.record.codec import decode
+from reconciler.record.store import keep, write_record
+from reconciler.resource.inputs import Role
+from reconciler.resource.records import CODE_ARCHIVE, Artifact, Ended, Record, RecordedFact, RecordedInput
+from tests.passes.repository import Repository
+from tests.passes.test_audited import forged
+from tests.shared import make_once, need
+
+need("mlperf_loadgen", "onnxruntime", "onnx")
+
+CELL = "open/this-machine/digits/Offline"
+PERFORMANCE, ACCURACY = f"Run:{CELL}/performance", f"Run:{CELL}/accuracy"
+ENGINE, MODEL, DATASET, SCORE = f"Engine:{CELL}", "Model:digits", "Dataset:digits", f"Score:{CELL}"
+SPEC = Path(__file__).parents[2] / "specs/quickstart.yaml"
+Edit = Callable[[Record], Record]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    return make_once(tmp_path_factory, "quick-start-history", _make)
+
+
+def _make(folder: Path) -> Repository:
+    """One cell of the quick start, in commits of the order in which they came."""
+    repository = Repository(folder / "repository")
+    repository.write(".gitignore", ".reconcile/\n")
+    repository.write("specs/quickstart.yaml", SPEC.read_text(encoding="utf-8"))
+    repository.commit()
+    repository.reconcile(select=("scenario=Offline",))
+    repository.commit()
+    return repository
+
+
+@pytest.fixture
+def clone(made: Repository, tmp_path: Path) -> Repository:
+    made.git("clone", "--quiet", str(made.root), str(tmp_path / "clone"))
+    return Repository(tmp_path / "clone")
+
+
+def list_contradicted(repository: Repository) -> list[Claim]:
+    found = audit(repository.root, read_snapshot(repository.root, git.resolve(repository.root, "HEAD")))
+    return [claim for claim in found.claims if claim.proof is Proof.CONTRADICTED]
+
+
+def list_errors(repository: Repository, base: str = "HEAD~1") -> list[str]:
+    at = read_snapshot(repository.root, git.resolve(repository.root, "HEAD"))
+    found = find_forgeries(repository.root, git.resolve(repository.root, base), at)
+    return [f"{remark.file} {remark.message}" for remark in found if remark.level == "error"]
+
+
+def ask(name: str, value: object) -> Edit:
+    return lambda r: replace(r, inputs={**r.inputs, name: RecordedInput(value, r.inputs[name].origin)})
+
+
+def state(name: str, value: object) -> Edit:
+    return lambda r: replace(r, facts={**r.facts, name: RecordedFact(value, r.facts[name].role)})
+
+
+def say(name: str, value: object) -> Edit:
+    return lambda r: replace(r, values={**r.values, name: value})
+
+
+def swap_artifact(record: Record) -> Record:
+    """The engine of another, wherever its own record lists it."""
+    other = "ab" * 32
+    kept = tuple(a._replace(sha256=other) if a.name == "model.onnx" else a for a in record.artifacts)
+    return replace(record, artifacts=kept, values={**record.values, "files": {a.name: a.sha256 for a in kept}})
+
+
+def change_margin(record: Record) -> Record:
+    margins: list[dict[str, Any]] = [dict(margin) for margin in record.values["margins"]]
+    margins[0]["measured"] = "123456"
+    return replace(record, values={**record.values, "margins": margins})
+
+
+def date_back(record: Record) -> Record:
+    """A month, with the attempt that made it."""
+    began = datetime.fromisoformat(record.started) - timedelta(days=30)
+    return replace(
+        record,
+        started=f"{began:%Y-%m-%dT%H:%M:%S.%f}Z",
+        attempt=f"{began:%Y%m%dT%H%M%S.%f}-{record.attempt.rpartition('-')[2]}",
+    )
+
+
+# What is edited, in which records, and the field that the contradiction names.
+EDITS: dict[str, tuple[tuple[str, ...], Edit, str]] = {
+    "the precision of an engine, under its old key": ((ENGINE,), ask("engine.precision", "int8"), "engine.precision"),
+    "the source of a dataset, under its old key": ((DATASET,), ask("benchmark.code", "x revision 9"), "benchmark.code"),
+    "the key of its dataset in a model": ((MODEL,), ask("dataset", "ab" * 32), "inputs.dataset"),
+    "other bytes of an engine than its runs state": ((ENGINE,), swap_artifact, "engine.model.onnx"),
+    "other bytes of an engine in both runs": ((PERFORMANCE, ACCURACY), state("engine.model.onnx", "ab" * 32), "engine"),
+    "another digest of the engine in both runs": ((PERFORMANCE, ACCURACY), state("engine.digest", "ab" * 32), "digest"),
+    "other answers than were scored": ((SCORE,), state("run.mlperf_log_accuracy.json", "ab" * 32), "accuracy.json"),
+    "another list of files in an engine": ((ENGINE,), say("files", {"model.onnx": "ab" * 32}), "values.files"),
+    "another precision that an engine states": (
+        (ENGINE,),
+        lambda r: replace(r, values={**r.values, "engine": {**r.values["engine"], "precision": "int8"}}),
+        "values.engine.precision",
+    ),
+    "an invented harness": ((PERFORMANCE, ACCURACY), state("harness.code", "ab" * 32), "harness.code"),
+    "edited margins": ((PERFORMANCE,), change_margin, "values.margins"),
+    "no margins": ((PERFORMANCE,), say("margins", []), "values.margins"),
+    "a reason that its log does not give": ((PERFORMANCE,), say("reasons", ["slow"]), "values.reasons"),
+    "another suggestion": (
+        (PERFORMANCE,),
+        say("suggestion", {"setting": "target_qps", "value": "1", "unit": "", "why": ""}),
+        "values.suggestion",
+    ),
+    "a result inferred for another scenario": (
+        (PERFORMANCE,),
+        say("inferred", {"Server": {"value": "9", "unit": "queries/s"}}),
+        "values.inferred",
+    ),
+    "a bar of the accuracy": (
+        (SCORE,),
+        lambda r: replace(r, values={**r.values, "bars": [{**r.values["bars"][0], "least": "1"}]}),
+        "values.bars",
+    ),
+    "evidence that is called a note": (
+        (PERFORMANCE, ACCURACY),
+        lambda r: replace(r, facts={**r.facts, "engine.model.onnx": RecordedFact(_engine_of(r), Role.NOTE)}),
+        "facts.engine.model.onnx",
+    ),
+    "no bytes of the engine at all": (
+        (PERFORMANCE, ACCURACY),
+        lambda r: replace(r, facts={n: f for n, f in r.facts.items() if not n.startswith("engine.")}),
+        "facts.engine",
+    ),
+    "a dataset that is marked, and its runs are not": (
+        (DATASET,),
+        lambda r: replace(r, marks=(*r.marks, "synthetic")),
+        "marks",
+    ),
+    "a run of another scenario's address": (
+        (ACCURACY,),
+        lambda r: replace(r, address=r.address.parse(ACCURACY.replace("Offline", "Server")), shared=(r.address,)),
+        "address",
+    ),
+    "an engine that failed": (
+        (ENGINE,),
+        lambda r: replace(r, ended=Ended.FAILED, problem="it crashed", problem_class="crash"),
+        "upstream.engine",
+    ),
+    "another revision of what makes a key": ((MODEL,), lambda r: replace(r, revision=2), "key"),
+    "a run that was dated back, after its attempt": (
+        (PERFORMANCE,),
+        lambda r: replace(r, started="2020-01-01T00:00:00.000000Z"),
+        "started",
+    ),
+    "a run that was dated back, with its attempt": ((PERFORMANCE, ACCURACY), date_back, "started"),
+}
+
+
+def _engine_of(record: Record) -> object:
+    return record.facts["engine.model.onnx"].value
+
+
+def forge(repository: Repository, addresses: Iterable[str], edit: Edit) -> None:
+    for address in addresses:
+        forged(repository, address, edit)
+    repository.commit()
+
+
+def test_an_honest_repository_is_contradicted_by_nothing(clone: Repository) -> None:
+    found = audit(clone.root, read_snapshot(clone.root, git.resolve(clone.root, "HEAD")))
+    assert [c for c in found.claims if c.proof is Proof.CONTRADICTED] == []
+    of_cell = {c.what: c.proof for c in found.claims if c.where == CELL}
+    for what in ("made from", "performance: harness.code", "performance: derived values"):
+        assert of_cell[what] is Proof.PROVEN
+    assert Proof.MISSING not in of_cell.values()
+    assert list_errors(clone) == []
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_record_is_contradicted_with_its_field(clone: Repository, name: str) -> None:
+    addresses, edit, field = EDITS[name]
+    forge(clone, addresses, edit)
+    found = list_contradicted(clone)
+    assert any(field in f"{claim.what} {claim.detail}" for claim in found), found
+    assert any(field in text for text in list_errors(clone)), list_errors(clone)
+
+
+@pytest.mark.parametrize("kind", ["another program", "an edited file", "an edited file, nothing left out", "none"])
+def test_other_code_than_ran_is_contradicted(clone: Repository, kind: str) -> None:
+    def exchange(record: Record) -> Record:
+        (old,) = [a for a in record.artifacts if a.name == CODE_ARCHIVE]
+        files = unpack_code((clone.paths.logs / old.sha256).read_bytes())
+        if kind == "another program":
+            files = {"run.py": b"print(1)\n"}
+        else:
+            files["harness/run.py"] += b"# faster\n"
+        if kind.endswith("nothing left out"):
+            del files[f"harness/{LEFT_OUT}"]
+        data = b"no archive" if kind == "none" else pack_code(files)
+        (clone.root / "new").write_bytes(data)
+        new: Artifact = keep(clone.paths, clone.root / "new", CODE_ARCHIVE, in_git=True)
+        return replace(record, artifacts=tuple(new if a is old else a for a in record.artifacts))
+
+    forge(clone, (PERFORMANCE,), exchange)
+    assert "performance: harness.code" in {claim.what for claim in list_contradicted(clone)}
+
+
+def test_a_record_that_no_cell_rests_on_is_contradicted_too(clone: Repository) -> None:
+    """A later spec may ask for its key."""
+    (path,) = clone.record_paths(ENGINE)
+    record = decode(path.read_bytes(), str(path))
+    identity = write_record(
+        clone.paths, ask("engine.precision", "int8")(replace(record, started="2030-01-01T00:00:00Z"))
+    )
+    clone.commit()
+    found = [claim for claim in list_contradicted(clone) if claim.what == "inputs.engine.precision"]
+    assert [claim.where for claim in found] == [f"state/records/{identity}.json"]
+    assert any(identity in text and "engine.precision" in text for text in list_errors(clone))
+
+
+def _commit_dated(repository: Repository, when: str) -> None:
+    repository.git("add", "--all")
+    dated = os.environ | {"GIT_COMMITTER_DATE": when, "GIT_AUTHOR_DATE": when}
+    command = ["git", "commit", "--quiet", "--allow-empty", "--message", "State"]
+    subprocess.run(command, cwd=repository.root, env=dated, check=True)
+
+
+def test_records_logs_and_commit_that_were_dated_before_the_parent_are_contradicted(clone: Repository) -> None:
+    """All of them a month back: each fits the others, and only the history does not."""
+
+    def back(record: Record) -> Record:
+        earlier = date_back(record)
+        (old,) = [a for a in record.artifacts if a.name == DETAIL] or [None]
+        if old is None:
+            return earlier
+
+        def month(match: re.Match[str]) -> str:
+            when = datetime.strptime(match[2], "%m-%d-%Y %H:%M:%S") - timedelta(days=30)
+            return f"{match[1]}{when:%m-%d-%Y %H:%M:%S}"
+
+        text = (clone.paths.logs / old.sha256).read_text(encoding="utf-8")
+        changed = re.sub(r'("power_\w+", "value": ")([\d-]+ [\d:]+)', month, text)
+        assert changed != text
+        clone.write("edited", changed)
+        new = keep(clone.paths, clone.root / "edited", DETAIL, in_git=True)
+        return replace(earlier, artifacts=tuple(new if a is old else a for a in record.artifacts))
+
+    clone.git("reset", "--quiet", "--soft", "HEAD~1")  # nobody has seen the honest ones
+    for address in (DATASET, MODEL, ENGINE, PERFORMANCE, ACCURACY, SCORE):
+        forged(clone, address, back)
+    (clone.root / "edited").unlink()
+    _commit_dated(clone, f"{datetime.now(UTC) - timedelta(days=29):%Y-%m-%dT%H:%M:%S}+00:00")
+    found = [claim.what for claim in list_contradicted(clone)]
+    assert [what for what in found if what.startswith("commit ") and what.endswith("when it was made")]
+    assert any("commit " in text and "parent" in text for text in list_errors(clone))
+
+
+@pytest.mark.parametrize(("hours", "proofs"), [(-12, {Proof.MISSING}), (-0.5, set()), (5, set())])
+def test_a_commit_of_another_time_zone_is_a_question(clone: Repository, hours: float, proofs: set[Proof]) -> None:
+    (path,) = clone.record_paths(ENGINE)
+    record = decode(path.read_bytes(), str(path))
+    write_record(clone.paths, replace(record, tool="another"))
+    parent = subprocess.check_output(["git", "log", "-1", "--format=%ct"], cwd=clone.root, text=True)
+    _commit_dated(clone, f"@{int(parent) + int(hours * 3600)} +0000")
+    found = audit(clone.root, read_snapshot(clone.root, git.resolve(clone.root, "HEAD")))
+    assert {claim.proof for claim in found.claims if claim.what.startswith("commit ")} == proofs
+
+
+def test_merged_labs_and_rebased_commits_are_accused_of_nothing(clone: Repository, tmp_path: Path) -> None:
+    """A colleague's results, merged; and the own ones put onto what came in between."""
+    other = Repository(tmp_path / "other")
+    clone.git("clone", "--quiet", str(clone.root), str(other.root))
+    other.write("notes.txt", "of another lab\n")
+    other.commit()
+    clone.reconcile(select=("scenario=MultiStream",))
+    clone.commit()
+    clone.git("fetch", "--quiet", str(other.root), "HEAD")
+    clone.git("rebase", "--quiet", "FETCH_HEAD")
+    other.reconcile(select=("scenario=MultiStream",))
+    other.commit()
+    clone.git("fetch", "--quiet", str(other.root), "HEAD")
+    clone.git("merge", "--quiet", "--no-edit", "FETCH_HEAD")
+    assert list_contradicted(clone) == []
+    assert list_errors(clone) == []
+    shutil.rmtree(other.root)

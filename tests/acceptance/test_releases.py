@@ -87,7 +87,8 @@ def test_the_checkers_of_the_round_find_only_what_is_short(rehearsed: PlanResult
     shutil.copytree(rehearsed.tree, tree)
     unmark(tree)
     ruleset = load_ruleset(rehearsed.desired.submission.round)
-    command = ["git", "-C", named, "archive", TAGS[ruleset.round], "tools/submission"]
+    samples = ":!tools/submission/directory_structure_samples"
+    command = ["git", "-C", named, "archive", TAGS[ruleset.round], "tools/submission", samples]
     packed = subprocess.run(command, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(checkout, filter="data")

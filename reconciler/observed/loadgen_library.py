@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from reconciler.mlperf.loadgen.settings import (
     AUDIT_SINCE,
@@ -78,7 +77,7 @@ def find_other_seeds(asked: Mapping[str, object], conf: UserConf) -> bool:
     return any(n in asked and (line is None or str(asked[n]) != str(line.integer)) for n, line in carried.items())
 
 
-def find_other_settings(asked: Mapping[str, Any], left: Mapping[str, Any], conf: UserConf) -> list[str]:
+def find_other_settings(asked: Mapping[str, object], left: Mapping[str, object], conf: UserConf) -> list[str]:
     """The settings that the round fixes and that a run leaves to LoadGen (``left``: with the values that it should
     have), and that this one has otherwise, as it does where it does not know the benchmark's key."""
     scenario, key = str(asked["scenario"]), str(asked.get("model_key", "*"))
@@ -93,7 +92,7 @@ def find_other_settings(asked: Mapping[str, Any], left: Mapping[str, Any], conf:
     return found
 
 
-def explain_missing_settings(asked: Mapping[str, Any], mode: str, release: str) -> str:
+def explain_missing_settings(asked: Mapping[str, object], mode: str, release: str) -> str:
     """What a release cannot do of a run or a test; "" where it can do everything."""
     known = _parse_release(release)
     if known is None:

@@ -11,6 +11,7 @@ from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.escaping import find_variable
 from reconciler.files import RepositoryPaths
+from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.mlperf.loadgen.user_conf import UserConf
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.digest_cache import DigestCache
@@ -38,7 +39,6 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.queues import QUEUES
 from reconciler.resource.records import Artifact, Recorded
 from reconciler.resource.settings import BUILD_COMMAND, CLIENT_SOURCES, COMMAND, SystemSettings
-from reconciler.result_formats.table import find_format
 
 
 def observe(
@@ -202,7 +202,7 @@ def find_wrong_loadgen(
 
 def _drives_loadgen(address: Address, detail: Detail) -> bool:
     runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
-    return runs and find_format(detail.settings).READS_CONF
+    return runs and detail.settings.text(RESULTS, "loadgen") == "loadgen"
 
 
 def find_wrong_source(

@@ -67,10 +67,11 @@ _LOGS_PADDED = (5, 0, 11)
 def _pad(log: DetailLog, each: Decimal) -> Decimal:
     """With equal issue the samples of a query are whole permutations of the set; before 5.0.11 LoadGen logs how many
     there were before they were filled up (loadgen.cc, GenerateQueries)."""
-    found, loaded = _RELEASE.match(log.version), read_number(log, "effective_performance_sample_count")
+    found, asked = _RELEASE.match(log.version), read_number(log, "effective_performance_sample_count")
     filled = log.get("effective_sample_concatenate_permutation") is True
-    if not filled or not loaded or found is None or tuple(map(int, found.groups())) >= _LOGS_PADDED:
+    if not filled or not asked or found is None or tuple(map(int, found.groups())) >= _LOGS_PADDED:
         return each
+    loaded = min(asked, read_number(log, "qsl_reported_total_count") or asked)  # it loads no more than there are
     return (each + loaded - 1) // loaded * loaded
 
 

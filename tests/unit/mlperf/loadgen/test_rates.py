@@ -114,7 +114,8 @@ def test_samples_of_whole_permutations_were_logged_before_they_were_filled_up(
         run,
         loadgen_version=f'"{version} @ d6147c7eb7"',
         effective_sample_concatenate_permutation=str(equal).lower(),
-        effective_performance_sample_count=str(loaded),
+        effective_performance_sample_count=str(10 * loaded),
+        qsl_reported_total_count=str(loaded),
         result_samples_per_second=f"{2 * loaded * 1e9 / slowest:.6g}",
     )
     keys = {item.key for item in find_inconsistencies(log)}

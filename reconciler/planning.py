@@ -25,7 +25,7 @@ from reconciler.errors import ReconcilerError, RecordError, StorageError
 from reconciler.files import RepositoryPaths, hash_bytes, ignore_work
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import list_installed
-from reconciler.observed.loadgen_library import read_seeds_here
+from reconciler.observed.loadgen_library import read_conf_here
 from reconciler.observed.observe import (
     can_build_anywhere,
     find_obstacle,
@@ -247,7 +247,7 @@ def make_plan_of(
 ) -> Plan:
     """``source_digest`` of a file or folder on this disk."""
     there = list_installed_for(desired.submission.systems, read_probed_nodes(paths), list_installed())
-    carried = cache(read_seeds_here)
+    carried = cache(read_conf_here)
 
     def blocked(address: Address) -> tuple[str, str] | None:
         cell = address.cell
@@ -266,8 +266,8 @@ def make_plan_of(
             location = locations.get(f"{str(address.kind).lower()}.path", "")
             declared = desired.detail(address).values().get("source")
             found = find_wrong_source(address.kind, location, declared, paths.root, source_digest)
-        if found is None and address.kind is Kind.RUN:
-            found = find_wrong_loadgen(desired, address, carried)
+        if found is None:
+            found = find_wrong_loadgen(desired, address, carried, installed)
         return (found.message, found.fix) if found else None
 
     def frozen(address: Address) -> tuple[str, str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -12,6 +13,7 @@ from reconciler.desired.inputs import Reader
 from reconciler.desired.state import Pins
 from reconciler.mlperf.accuracy import WHOLE_SET
 from reconciler.mlperf.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
+from reconciler.mlperf.loadgen.settings import find_settings
 from reconciler.mlperf.rules.context import EndpointsContext, InferredMetric, RuleContext
 from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
@@ -92,7 +94,15 @@ class CellReaders(Struct):
             endpoints=self.endpoints_context(rules, cell) if endpoints else None,
             inferred=() if endpoints else tuple(self._list_inferred(rules, cell)),
             shown=None if endpoints else rules.extra_files(scenario),
+            built_in={} if endpoints else self._list_built_in(rules, scenario),
         )
+
+    def _list_built_in(self, rules: BenchmarkRules, scenario: str) -> dict[str, Any]:
+        """Nothing of a benchmark that the round has no more: LoadGen's configuration may have forgotten it."""
+        if self.ruleset.benchmark(rules.name) is None:
+            return {}
+        found = {setting.name: rules.built_in(setting.name, scenario) for setting in find_settings(scenario)}
+        return {name: value for name, value in found.items() if value is not None}
 
     def _list_inferred(self, rules: BenchmarkRules, cell: DeclaredCell) -> Iterator[InferredMetric]:
         category = cell.settings.get("system.category")

@@ -107,14 +107,17 @@ def select_run_settings(settings: CellSettings) -> dict[str, object]:
 
 
 def write_confs(attempt: Attempt) -> None:
-    """user.conf, and the audit settings of a compliance test."""
+    """user.conf, and the audit settings of a compliance test. What LoadGen has by itself is for the round to set, and
+    is left to it."""
     intent = attempt.intent
     values = {name: value for name, (value, _) in intent.inputs.items()}
     scenario, mode = str(values["scenario"]), str(values["mode"])
     model_key = str(values.get("model_key", "*"))
     if not find_format(intent.settings).READS_CONF:
         return  # no LoadGen reads any
-    texts = select_settings(scenario, {**_pace(attempt, mode), **select_conf_settings(values, mode, scenario)})
+    asked, known = select_conf_settings(values, mode, scenario), intent.rules.built_in if intent.rules else {}
+    own = {name: value for name, value in asked.items() if name not in known or known[name] != value}
+    texts = select_settings(scenario, {**_pace(attempt, mode), **own})
     cell = intent.address.cell
     notes = [f"{cell}: settings of the {mode} run, written by mlperf-reconciler"]
     replace(attempt.user_conf, write_user_conf(model_key, scenario, texts, notes))

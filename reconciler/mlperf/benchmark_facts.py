@@ -27,7 +27,7 @@ class SourceFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     downloaded; ``sources``: addresses of what may; ``type``: of the inputs, as measurements name it.
 
     ``settings``: those that it is made with, each with what it may be, "number" and "flag" beside lists; None where
-    nobody says."""
+    nobody says. ``precisions``: those in which a model can be made here; all where none is named."""
 
     title: str
     licence: str = ""
@@ -44,6 +44,7 @@ class SourceFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     inputs: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, str | tuple[str, ...]] | None = None
+    precisions: tuple[str, ...] = ()
 
 
 class RehearsalFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,6 +11,17 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from reconciler.mlperf.loadgen.settings import (
+    AUDIT_SINCE,
+    SEEDS,
+    Unit,
+    find_setting,
+    find_settings,
+    list_ruled,
+    select_conf_settings,
+)
+from reconciler.mlperf.loadgen.user_conf import UserConf, audit_settings, parse_user_conf, read_conf_settings
+
 # Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds and all that the round takes
 # from it: before 6.0.10, v6.0's lacks wan-2.2-t2v-a14b, and equal issue for gpt-oss-120b-interactive. Up to 5.0.5 an
 # audit.config is read as if it were a second user.conf, which logs an ERROR and samples no answers.
@@ -43,15 +54,63 @@ def read_seeds(library: Path) -> dict[str, int]:
         return {}
 
 
-def read_seeds_here() -> dict[str, int]:
-    """Of this interpreter's LoadGen; none where there is none."""
+def read_conf_here() -> UserConf | None:
+    """The configuration that is built into this interpreter's LoadGen; None where there is no LoadGen. Releases up to
+    4.1.7 have none built in."""
     library = find_loadgen_library()
-    return read_seeds(library) if library is not None else {}
+    if library is None:
+        return None
+    try:
+        data = library.read_bytes()
+    except OSError:
+        return None
+    found = _SEED.search(data)
+    if found is None:
+        return parse_user_conf(b"", library.name)
+    begin, end = data.rfind(b"\0", 0, found.start()) + 1, data.find(b"\0", found.end())
+    return parse_user_conf(data[begin : end if end > 0 else None], library.name)
 
 
-def find_other_seeds(asked: Mapping[str, object], carried: Mapping[str, int]) -> bool:
+def find_other_seeds(asked: Mapping[str, object], conf: UserConf) -> bool:
     """Whether a run would be made with other seeds than it is asked for, which refuses it once it has ended."""
-    return any(name in asked and str(asked[name]) != str(seed) for name, seed in carried.items())
+    carried = {name: conf.effective("*", "*", name) for name in SEEDS}
+    return any(n in asked and (line is None or str(asked[n]) != str(line.integer)) for n, line in carried.items())
+
+
+def find_other_settings(asked: Mapping[str, object], left: Mapping[str, object], conf: UserConf) -> list[str]:
+    """The settings that the round fixes and that a run leaves to LoadGen (``left``: with the values that it should
+    have), and that this one has otherwise, as it does where it does not know the benchmark's key."""
+    scenario, key = str(asked["scenario"]), str(asked.get("model_key", "*"))
+    carried = read_conf_settings(conf, key, scenario)
+    wanted = {n: asked[n] for n in list_ruled(scenario) if n in asked} | {n: v for n, v in left.items() if n in asked}
+    found = []
+    for setting in find_settings(scenario):
+        value = wanted.get(setting.name)
+        there = carried.get(setting.name, setting.default)
+        if value is not None and (bool(value) != bool(there) if setting.unit is Unit.FLAG else value != there):
+            found.append(f"{setting.name} of {key} is {value} in the round and {there} in LoadGen")
+    return found
+
+
+def explain_missing_settings(asked: Mapping[str, object], mode: str, release: str) -> str:
+    """What a release cannot do of a run or a test; "" where it can do everything."""
+    known = _parse_release(release)
+    if known is None:
+        return ""
+    if audit_settings(asked) and known < (_parse_release(AUDIT_SINCE) or ()):
+        return f"LoadGen {release} runs no compliance tests: it reads an audit.config since {AUDIT_SINCE}"
+    scenario = str(asked["scenario"])
+    for name in select_conf_settings(asked, mode, scenario):
+        setting = find_setting(name, scenario)
+        since = setting.since if setting is not None else ""
+        if since and asked[name] and known < (_parse_release(since) or ()):
+            return f"LoadGen {release} does not read {name}: it does since {since}"
+    return ""
+
+
+def _parse_release(release: str) -> tuple[int, ...] | None:
+    numbers = release.split(".")
+    return tuple(map(int, numbers)) if all(number.isdecimal() for number in numbers) else None
 
 
 def explain_unavailable(round_name: str) -> str:

@@ -7,13 +7,23 @@ from pathlib import Path
 
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS, installing
+from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.escaping import find_variable
 from reconciler.files import RepositoryPaths
+from reconciler.mlperf.loadgen.settings import RESULTS
+from reconciler.mlperf.loadgen.user_conf import UserConf
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import find_backend_version, find_missing_libraries
-from reconciler.observed.loadgen_library import IMPORT_ONLY, explain_install, explain_unavailable, find_other_seeds
+from reconciler.observed.loadgen_library import (
+    IMPORT_ONLY,
+    explain_install,
+    explain_missing_settings,
+    explain_unavailable,
+    find_other_seeds,
+    find_other_settings,
+)
 from reconciler.observed.machine import find_missing_queue, find_unlike, list_accelerators
 from reconciler.observed.probed_nodes import (
     ProbedNodes,
@@ -163,16 +173,36 @@ def find_obstacle(
     return None
 
 
-def find_wrong_loadgen(desired: Desired, address: Address, carried: Callable[[], Mapping[str, int]]) -> Obstacle | None:
-    """That the LoadGen of this interpreter, which has the seeds ``carried``, is that of another round. What a command
-    or another interpreter has is not known here; compliance tests have seeds of their own, and follow their run."""
+def find_wrong_loadgen(
+    desired: Desired, address: Address, carried: Callable[[], UserConf | None], installed: Mapping[str, str] | None
+) -> Obstacle | None:
+    """That the LoadGen of this interpreter, with the configuration ``carried``, is that of another round, or that the
+    one ``installed`` where the system runs does not do what is asked for. What a command has is not known here, nor
+    what another interpreter carries; compliance tests have seeds of their own, and follow their run."""
     detail, submission = desired.detail(address), desired.submission
     system = submission.systems.get(detail.locations.get("system", ""))
-    ours = system is not None and system.runs_here and not system.launcher.python
-    if not ours or COMMAND in detail.locations or not find_other_seeds(detail.values(), carried()):
+    if system is None or COMMAND in detail.locations or not _drives_loadgen(address, detail):
         return None
-    message = f"the installed LoadGen does not carry the seeds of round {submission.round}: its runs would be refused"
-    return Obstacle(message, explain_install(submission.round))
+    values, fix = detail.values(), explain_install(submission.round)
+    if missing := explain_missing_settings(values, str(values["mode"]), (installed or {}).get("mlcommons-loadgen", "")):
+        return Obstacle(missing, fix)
+    conf = carried() if system.runs_here and not system.launcher.python else None
+    if conf is None or address.kind is not Kind.RUN:
+        return None
+    if find_other_seeds(values, conf):
+        of = f"the seeds of round {submission.round}"
+        return Obstacle(f"the installed LoadGen does not carry {of}: its runs would be refused", fix)
+    built_in = detail.rules.built_in if detail.rules is not None else {}
+    left = {name: value for name, value in built_in.items() if values.get(name) == value}
+    if others := find_other_settings(values, left, conf):
+        more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
+        return Obstacle(f"the installed LoadGen is not one of round {submission.round}: {others[0]}{more}", fix)
+    return None
+
+
+def _drives_loadgen(address: Address, detail: Detail) -> bool:
+    runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
+    return runs and detail.settings.text(RESULTS, "loadgen") == "loadgen"
 
 
 def find_wrong_source(

@@ -40,7 +40,8 @@ def check_benchmark_settings(settings: Block) -> Iterator[Problem]:
     if facts is not None:
         yield from _check(settings, "dataset", facts.dataset, {})
         usual = _OF_MODELS if facts.computed == "network" else {"precision": ("fp32",)}
-        yield from _check(settings, "model", facts.model, usual)
+        own = {"precision": facts.model.precisions} if facts.model.precisions else {}
+        yield from _check(settings, "model", facts.model, {**usual, **own})
 
 
 def _check(settings: Block, kind: str, facts: SourceFacts, usual: Mapping[str, Any]) -> Iterator[Problem]:

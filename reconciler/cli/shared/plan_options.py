@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
 from reconciler.files import RepositoryPaths
-from reconciler.observed.loadgen_library import read_seeds_here
+from reconciler.observed.loadgen_library import read_conf_here
 from reconciler.observed.observe import find_wrong_loadgen
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
@@ -127,8 +127,8 @@ def list_early_remarks(seen: PlanResult) -> list[str]:
         count = len(seen.desired.gaps)
         gaps = f"{show_count(count, 'thing')} that a submission needs {'is' if count == 1 else 'are'} missing"
         found.append(f"{gaps} from the spec: reconcile validate")
-    carried = cache(read_seeds_here)
-    wrong = next(filter(None, (find_wrong_loadgen(seen.desired, address, carried) for address in runs)), None)
+    carried = cache(read_conf_here)
+    wrong = next(filter(None, (find_wrong_loadgen(seen.desired, address, carried, None) for address in runs)), None)
     if wrong is not None and all(step.blocked != wrong.message for step in seen.plan.steps):  # but for another reason
         found.append(f"{wrong.message[0].upper()}{wrong.message[1:]}. {wrong.fix}")
     if all("rehearsal" in seen.desired.detail(address).marks for address in runs):

@@ -112,10 +112,10 @@ def explain_wrong_round(seen: PlanResult, installed: str, library: Path) -> tupl
     carried, wanted = read_seeds(library), load_ruleset(round_name).seeds()
     if reason := explain_unavailable(round_name):
         return reason, True, explain_install(round_name)
-    if not carried or carried == wanted:
+    if carried == wanted:
         return None
     other = next((name for name in list_rounds() if load_ruleset(name).seeds() == carried), "")
-    whose = f"those of round {other}" if other else "those of no round known here"
+    whose = f"those of round {other}" if other else "those of no round known here" if carried else "none"
     text = f"LoadGen {installed} does not carry the seeds of round {round_name}, but {whose}"
     return text, True, explain_install(round_name)
 

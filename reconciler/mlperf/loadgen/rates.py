@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -50,6 +51,7 @@ def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
     each, queries = read_number(log, "generated_samples_per_query"), read_number(log, "result_query_count")
     if stated is None or not slowest or each is None or queries is None:
         return
+    each = _pad(log, each)
     derived = each * queries * SECOND / slowest
     edge = _rounding(log)
     # Releases before 5 divide by when the last sample in their order was done, which need not be the slowest.
@@ -59,6 +61,21 @@ def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
         yield Inconsistency("result_samples_per_second", f"{stated:f}", why, log.number("result_samples_per_second"))
     yield from _within_clock(log, "result_max_latency_ns", slowest / SECOND)
     yield from _fills_clock(log, "result_max_latency_ns", slowest / SECOND)
+
+
+_RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})")
+_LOGS_PADDED = (5, 0, 11)
+
+
+def _pad(log: DetailLog, each: Decimal) -> Decimal:
+    """With equal issue the samples of a query are whole permutations of the set; before 5.0.11 LoadGen logs how many
+    there were before they were filled up (loadgen.cc, GenerateQueries)."""
+    found, asked = _RELEASE.match(log.version), read_number(log, "effective_performance_sample_count")
+    filled = log.get("effective_sample_concatenate_permutation") is True
+    if not filled or not asked or found is None or tuple(map(int, found.groups())) >= _LOGS_PADDED:
+        return each
+    loaded = min(asked, read_number(log, "qsl_reported_total_count") or asked)  # it loads no more than there are
+    return (each + loaded - 1) // loaded * loaded
 
 
 def _offline_size(log: DetailLog) -> Iterator[Inconsistency]:

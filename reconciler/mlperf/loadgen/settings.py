@@ -44,7 +44,8 @@ class Setting(Struct, frozen=True):
     differs.
 
     ``modes``: of the runs that take it from a spec; none where the round or the harness alone sets it. ``ruled``: the
-    round fixes it for both modes.
+    round fixes it for both modes. ``default``: what LoadGen takes where no file says anything. ``since``: the release
+    that first reads it from a user.conf; older ones pass over the line.
     """
 
     name: str
@@ -54,6 +55,8 @@ class Setting(Struct, frozen=True):
     conf_name: str = ""
     modes: tuple[str, ...] = ()
     ruled: bool = False
+    default: Any = None
+    since: str = ""
 
     @property
     def conf_key(self) -> str:
@@ -87,11 +90,18 @@ SETTINGS = (
     Setting("max_async_queries", Unit.COUNT, "effective_max_async_queries", ("Server",)),
     Setting("ttft_latency", Unit.WHOLE_MS, "requested_server_ttft_latency", ("Server",), ruled=True),
     Setting("tpot_latency", Unit.WHOLE_MS, "requested_server_tpot_latency", ("Server",), ruled=True),
-    Setting("use_token_latencies", Unit.FLAG, "requested_use_token_latencies", ruled=True),
-    Setting("sample_concatenate_permutation", Unit.FLAG, "effective_sample_concatenate_permutation", ruled=True),
+    Setting("use_token_latencies", Unit.FLAG, "requested_use_token_latencies", ruled=True, default=False),
+    Setting(
+        "sample_concatenate_permutation",
+        Unit.FLAG,
+        "effective_sample_concatenate_permutation",
+        ruled=True,
+        default=False,
+        since="5.0.6",
+    ),
     Setting("min_duration", Unit.COUNT, "effective_min_duration_ms", modes=_DECLARED),
     Setting("max_duration", Unit.COUNT, "effective_max_duration_ms", modes=_DECLARED),
-    Setting("min_query_count", Unit.COUNT, "requested_min_query_count", modes=_DECLARED),
+    Setting("min_query_count", Unit.COUNT, "requested_min_query_count", modes=_DECLARED, default=100),
     Setting("max_query_count", Unit.COUNT, "effective_max_query_count", modes=_DECLARED),
     Setting(
         "performance_sample_count",
@@ -99,6 +109,7 @@ SETTINGS = (
         "effective_performance_sample_count",
         conf_name="performance_sample_count_override",
         modes=_COUNTS,
+        default=0,
     ),
     Setting(
         "accuracy_sample_count",
@@ -106,8 +117,13 @@ SETTINGS = (
         "effective_accuracy_sample_count",
         conf_name="accuracy_sample_count_override",
         modes=(ACCURACY,),
+        default=0,
+        since="6.0.6",
     ),
 )
+# The first release that reads an audit.config as one; up to 5.0.5 it is taken for a second user.conf, which is an ERROR
+# in the log and lets no answers be sampled.
+AUDIT_SINCE = "5.0.6"
 # What a round fixes that no user.conf says: the model's name in LoadGen's built-in configuration, and the seeds there.
 _BUILT_IN = ("model_key", *SEEDS)
 

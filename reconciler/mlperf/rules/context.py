@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -37,7 +38,8 @@ class RuleContext(Struct, frozen=True):
     """``bars_bind``: whether accuracy below a bar counts in the cell's division. ``answers_compared``: a compliance
     test compares its answers with those of this run. ``performance_checked``: whether LoadGen's word on this run
     counts; a test that ends after a fixed number of queries may be too short for it. ``inferred``: the scenarios that
-    the round lets follow from this cell's runs. ``shown``: what it wants to see of the accuracy run's answers."""
+    the round lets follow from this cell's runs. ``shown``: what it wants to see of the accuracy run's answers.
+    ``built_in``: the settings that the round's LoadGen has without a user.conf."""
 
     metric: Metric
     accuracy_log: AccuracyLogRule
@@ -48,3 +50,4 @@ class RuleContext(Struct, frozen=True):
     performance_checked: bool = True
     inferred: tuple[InferredMetric, ...] = ()
     shown: ExtraFiles | None = None
+    built_in: Mapping[str, Any] = field(default_factory=dict)

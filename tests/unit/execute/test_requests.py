@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.contract import (
     BackgroundLoad,
@@ -17,11 +18,15 @@ from harness.contract import (
     ScoreRequest,
     StateRequest,
 )
+from reconciler.desired.cell_settings import CellReaders
+from reconciler.desired.state import Pins
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
 from reconciler.execute.requests import make_request, select_engine_settings, select_run_settings
 from reconciler.files import RepositoryPaths
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from tests.unit.desired.test_inputs import declare
 
 CELL = "closed/box/net/Server"
 BACKEND = {"engine.backend": "onnxruntime", "engine.precision": "int8"}
@@ -341,3 +346,44 @@ def test_batch_size_of_a_run_is_its_own_else_that_of_its_engine() -> None:
     assert select_run_settings(CellSettings(engine)) == {"batch_size": 8}
     assert select_run_settings(CellSettings({**engine, "run.batch_size": 2})) == {"batch_size": 2}
     assert select_run_settings(CellSettings({"run.threads": 3, "run.other": 1})) == {"threads": 3}
+
+
+@pytest.mark.parametrize("round_name", ["v4.1", "v5.1", "v6.1"])
+def test_user_conf_leaves_to_loadgen_what_the_round_has_built_in(round_name: str, tmp_path: Path) -> None:
+    """The submitter's own values are written, and those that LoadGen would not have by itself."""
+    ruleset = load_ruleset(round_name)
+    (cell,) = declare("Offline", target_qps="54", min_duration=None, target_latency=None).cells
+    declared = replace(declare("Offline"), cells=(cell,))
+    context = CellReaders(declared, ruleset, Pins()).rule_context(cell)
+    rules = ruleset.benchmarks["resnet"]
+    values = {name: value.value for name, value in rules.settings("Offline").items()}
+    asked = {**values, "scenario": "Offline", "mode": "performance", "target_qps": "54"}
+
+    def write(**changes: object) -> list[str]:
+        folder = tmp_path / "-".join(["conf", *changes])
+        attempt = run(folder, "performance", {}, values={**asked, **changes}, rules=context)
+        make_request(attempt, RepositoryPaths(folder))
+        return [line for line in attempt.user_conf.read_text().splitlines() if not line.startswith("#")]
+
+    target = "resnet50.Offline.target_qps = 54"
+    assert write() == [target]
+    assert write(min_query_count=30_000) == [target, "resnet50.Offline.min_query_count = 30000"]
+    assert write(min_duration=0) == [target, "resnet50.Offline.min_duration = 0"]
+
+
+def test_user_conf_states_what_only_a_checker_asks_for() -> None:
+    """Of a key that LoadGen's configuration does not have."""
+    ruleset = load_ruleset("v6.1")
+    rules = ruleset.benchmarks["dlrm-v3"]
+    (cell,) = declare("Offline", benchmark__official="dlrm-v3").cells
+    context = CellReaders(replace(declare("Offline"), cells=(cell,)), ruleset, Pins()).rule_context(cell)
+    assert context is not None
+    assert rules.value("min_query_count", "Offline") != context.built_in["min_query_count"]
+
+
+def test_all_settings_are_stated_of_a_benchmark_that_the_round_has_no_more() -> None:
+    ruleset = load_ruleset("v6.1")
+    (cell,) = declare("Offline", benchmark__official="retinanet").cells
+    context = CellReaders(replace(declare("Offline"), cells=(cell,)), ruleset, Pins()).rule_context(cell)
+    assert context is not None
+    assert context.built_in == {}

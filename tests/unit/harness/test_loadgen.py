@@ -279,3 +279,94 @@ def test_the_seeds_of_the_installed_loadgen_are_measured(tmp_path: Path) -> None
     seeds = tell("seeds", tmp_path)
     assert set(seeds) == {"qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed"}
     assert all(type(seed) is int and seed > 0 for seed in seeds.values())
+
+
+# What TestSettings of each line of releases lets Python see less than the newest, and how its FromConfig is told which
+# kind of file it reads: read from the wheels on PyPI.
+_LATER = ("accuracy_log_sampling_target", "accuracy_sample_count_override", "sample_concatenate_permutation")
+_SETTINGS = lg.TestSettings
+RELEASES = {
+    "4.0": (_LATER, ""),
+    "4.1": (_LATER, "is_mlperf_conf"),
+    "5.0.5": (_LATER, "is_mlperf_conf"),
+    "5.0.6": (_LATER, "conf_type"),
+    "5.1.2": (_LATER, "conf_type"),
+    "6.0.3": (("accuracy_sample_count_override",), "conf_type"),
+    "6.0.17": ((), "conf_type"),
+}
+
+
+def make_settings(release: str) -> type:
+    """The real settings, as far as that release shows them to Python."""
+    missing, parameter = RELEASES[release]
+
+    class Settings:
+        __slots__ = ("files", "real")
+
+        def __init__(self) -> None:
+            object.__setattr__(self, "real", _SETTINGS())
+            object.__setattr__(self, "files", [])
+
+        def __getattr__(self, name: str) -> Any:
+            if name in missing:
+                raise AttributeError(name)
+            return getattr(self.real, name)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name in missing:
+                raise AttributeError(name)
+            setattr(self.real, name, value)
+
+        def FromConfig(self, path: str, model: str, scenario: str, **kind: Any) -> int:  # noqa: N802 - LoadGen's name
+            assert set(kind) == {parameter} - {""}
+            self.files.append((path, *kind.values()))
+            read: int = self.real.FromConfig(path, model, scenario, conf_type=2)
+            return read
+
+    Settings.FromConfig.__doc__ = f"FromConfig(self, path: str, model: str, scenario: str, {parameter})"
+    return Settings
+
+
+@pytest.fixture(params=RELEASES)
+def release(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(lg, "TestSettings", make_settings(request.param))
+    return str(request.param)
+
+
+@pytest.mark.parametrize("mode", ["performance", "accuracy"])
+def test_every_release_that_has_the_seeds_of_a_round_runs_it(release: str, mode: Mode, tmp_path: Path) -> None:
+    conf = tmp_path / "user.conf"
+    conf.write_text("m.Offline.target_qps = 7\nm.Offline.min_duration = 3000\n")
+    asked = loadgen.Test(scenario="Offline", mode=mode, model_key="m", user_conf=conf, log_dir=tmp_path)
+    if release == "4.0":  # its settings of the round are in a file beside it
+        with pytest.raises(HarnessError, match="cannot read"):
+            prepare(asked)
+        return
+    prepared = prepare(asked)
+    kind = {"is_mlperf_conf": False, "conf_type": 1}[RELEASES[release][1]]
+    assert prepared.settings.files == [(str(conf), kind)]
+    assert prepared.settings.offline_expected_qps == 7
+    assert prepared.expected_samples(41) == (41 if mode == "accuracy" else 100)
+    assert prepared.logs_responses is (mode == "accuracy")
+
+
+def test_compliance_tests_need_a_release_that_tells_their_file_from_a_user_conf(release: str, tmp_path: Path) -> None:
+    conf, audit = tmp_path / "user.conf", tmp_path / "audit.config"
+    conf.write_text("m.Offline.target_qps = 7\n")
+    audit.write_text("*.*.mode = 2\n*.*.qsl_rng_seed = 5\n*.*.performance_issue_same = 1\n")
+    asked = loadgen.Test(
+        scenario="Offline",
+        mode="performance",
+        model_key="m",
+        user_conf=conf,
+        log_dir=tmp_path,
+        audit_config=str(audit),
+    )
+    if RELEASES[release][1] != "conf_type":
+        with pytest.raises(HarnessError) as caught:
+            prepare(asked)
+        assert "5.0.6" in caught.value.fix
+        return
+    settings = prepare(asked).settings
+    assert [kind for _, kind in settings.files] == [1, 2]
+    assert (settings.qsl_rng_seed, settings.performance_issue_same) == (5, True)

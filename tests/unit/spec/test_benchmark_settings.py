@@ -67,3 +67,28 @@ def test_every_benchmark_that_runs_here_says_what_its_dataset_and_model_are_made
     for facts in load_benchmark_facts().values():
         told = (facts.dataset.settings is not None, facts.model.settings is not None)
         assert told == (facts.code not in ("e2e_rag", "qwen3_6_27b"),) * 2, facts.code
+
+
+@pytest.mark.parametrize("name", ["rnnt", "dlrm-v2-99", "rgat", "llama3.1-8b"])
+def test_a_precision_in_which_a_model_cannot_be_made_is_refused(name: str) -> None:
+    backend = {"rgat": "pytorch", "llama3.1-8b": "openvino-genai"}.get(name, "onnxruntime")
+    text = SPEC.replace("NAME", name).replace("BACKEND", backend)
+    with pytest.raises(SpecError) as caught:
+        declare(text.replace("PRECISION", "int8"))
+    (problem,) = caught.value.problems
+    assert problem.path == f"spec.benchmarks.{name}.model.settings.precision"
+    assert "fp32" in problem.fix
+    declare(text.replace("PRECISION", "fp32"))
+
+
+SPEC = """apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: one}
+spec:
+  round: v6.1
+  submitter: ACME
+  systems: {box: {category: edge, status: available}}
+  benchmarks:
+    NAME: {dataset: {path: data}, model: {path: net, settings: {precision: PRECISION}}, engine: {backend: BACKEND}}
+  divisions: {open: {box: {NAME: {Offline: {target_qps: 10}}}}}
+"""

@@ -112,7 +112,7 @@ def test_other_benchmarks_of_the_guides_need_nothing_else_and_are_fetched_by_the
         (scratch / path).parent.mkdir(parents=True, exist_ok=True)
         (scratch / path).write_text("there")
     (scratch / "models/dlrm/model_weights").mkdir(parents=True)
-    monkeypatch.setattr(planning, "read_seeds_here", dict)  # whichever round's LoadGen is here
+    monkeypatch.setattr(planning, "read_conf_here", lambda: None)  # whichever round's LoadGen is here
     assert {step.blocked for step in plan(root).plan.steps} == {""}
 
 

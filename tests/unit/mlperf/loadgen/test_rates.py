@@ -98,3 +98,25 @@ def test_a_rate_without_loadgens_own_time_is_of_single_stream_alone(
     )
     assert log.get(key) == 123456
     assert [item.line for item in find_inconsistencies(log) if item.key == key] == [log.number(key)] * judged
+
+
+@pytest.mark.parametrize(
+    ("version", "equal", "inconsistent"),
+    [("5.0.10", True, False), ("5.0.10", False, True), ("5.0.11", True, True), ("6.0.17", True, True)],
+)
+def test_samples_of_whole_permutations_were_logged_before_they_were_filled_up(
+    loadgen_run: Callable[[str], Run], version: str, equal: bool, inconsistent: bool
+) -> None:
+    run = loadgen_run("offline-valid")
+    issued, slowest = (run.detail.get(key) for key in ("generated_samples_per_query", "result_max_latency_ns"))
+    loaded = issued - 1  # so that two permutations were issued
+    log = changed(
+        run,
+        loadgen_version=f'"{version} @ d6147c7eb7"',
+        effective_sample_concatenate_permutation=str(equal).lower(),
+        effective_performance_sample_count=str(10 * loaded),
+        qsl_reported_total_count=str(loaded),
+        result_samples_per_second=f"{2 * loaded * 1e9 / slowest:.6g}",
+    )
+    keys = {item.key for item in find_inconsistencies(log)}
+    assert ("result_samples_per_second" in keys) is inconsistent

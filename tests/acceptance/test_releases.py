@@ -1,0 +1,100 @@
+"""Each round with the release of LoadGen that `doctor --fix` installs for it: a rehearsal, and that round's checkers.
+
+Packages are installed. ``INFERENCE_REPOSITORY`` names a clone of mlcommons/inference, bare or not, with its tags;
+without it the official checkers are left out.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.shared.loadgen_environment import install_loadgen
+from reconciler.files import RepositoryPaths
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.observed.loadgen_library import RELEASES
+from reconciler.planning import Options, PlanResult, compute_plan
+from reconciler.record.index import load_record
+from reconciler.resource.kinds import Kind
+from reconciler.resource.records import Ended
+from reconciler.tree.check.engine import check_tree
+from reconciler.tree.check.official import run_official
+from tests.acceptance.test_official import SHORT, UNCOUNTED, unmark
+from tests.shared import need
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+
+REHEARSED = {
+    "v4.1": ("resnet50", "llama2-70b-99"),
+    "v5.0": ("resnet50", "llama2-70b-99"),
+    "v5.1": ("resnet50", "llama3.1-8b"),
+    "v6.0": ("resnet50", "llama3.1-8b"),
+    "v6.1": ("resnet50", "llama3.1-8b"),
+}
+# The last state of each round's checkers; the newest rounds have no tag of their own.
+TAGS = {"v4.1": "v4.1", "v5.0": "v5.0.1", "v5.1": "v5.1.1", "v6.0": "HEAD", "v6.1": "HEAD"}
+# The verdict of a test compares two speeds of a machine that may do other things; those runs are made all the same.
+DRIVEN = (Kind.RUN, Kind.COMPLIANCE_TEST)
+
+
+@pytest.fixture(scope="module", params=[(name, item) for name, items in REHEARSED.items() for item in items], ids=str)
+def rehearsed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> PlanResult:
+    """After a pass by the interpreter of the round's environment."""
+    need("mlperf_loadgen", "onnxruntime", "onnx", "cv2", "openvino_genai", "tokenizers")
+    round_name, benchmark = request.param
+    root = tmp_path_factory.mktemp("released")
+    python = install_loadgen(RepositoryPaths(root / "environment"), round_name)
+    words = ["rehearse", benchmark, "--round", round_name, "--output", str(root / "rehearsal"), "--busy"]
+    if benchmark.startswith("llama"):
+        words += ["--category", "datacenter"]
+    command = [str(python), "-m", "reconciler.cli.main", *words]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return compute_plan(RepositoryPaths(root / "rehearsal"), Options())
+
+
+def test_every_run_and_every_compliance_test_was_made(rehearsed: PlanResult) -> None:
+    due = [resource.address for resource in rehearsed.desired.resources if resource.kind in DRIVEN]
+    ended = {address: rehearsed.recorded.by_address.get(address, ()) for address in due}
+    assert {kind for kind in DRIVEN if any(address.kind is kind for address in due)} == set(DRIVEN)
+    for address, summaries in ended.items():
+        assert any(summary.ended is Ended.DONE for summary in summaries), address
+
+
+def test_the_release_of_the_round_drove_them(rehearsed: PlanResult) -> None:
+    release = RELEASES[rehearsed.desired.submission.round]
+    runs = [
+        load_record(rehearsed.paths, summary.id)
+        for address, summaries in rehearsed.recorded.by_address.items()
+        for summary in summaries
+        if address.kind in DRIVEN and summary.ended is Ended.DONE
+    ]
+    assert {record.facts["loadgen.version"].value for record in runs} == {release}
+
+
+def test_the_checkers_of_the_round_find_only_what_is_short(rehearsed: PlanResult, tmp_path: Path) -> None:
+    named = os.environ.get("INFERENCE_REPOSITORY")
+    if not named:
+        pytest.skip("INFERENCE_REPOSITORY names no clone of mlcommons/inference")
+    need("yaml")
+    tree, checkout = tmp_path / "tree", tmp_path / "checkout"
+    shutil.copytree(rehearsed.tree, tree)
+    unmark(tree)
+    ruleset = load_ruleset(rehearsed.desired.submission.round)
+    samples = ":!tools/submission/directory_structure_samples"
+    command = ["git", "-C", named, "archive", TAGS[ruleset.round], "tools/submission", samples]
+    packed = subprocess.run(command, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(checkout, filter="data")
+    report = run_official(check_tree(tree, round_name=ruleset.round), tree, checkout, "", tmp_path)
+    assert report.official
+    assert not any(run.cause for run in report.official), "none has crashed"
+    said = [finding.complaint.found for finding in report.findings if finding.rule.id.startswith("official.")]
+    assert any(SHORT.search(text) for text in said)
+    assert [text for text in said if not SHORT.search(text) and not UNCOUNTED.search(text)] == []

@@ -15,7 +15,7 @@ from pathlib import Path
 # from it: before 6.0.10, v6.0's lacks wan-2.2-t2v-a14b, and equal issue for gpt-oss-120b-interactive.
 RELEASES: Mapping[str, str] = {"v4.1": "5.0.5", "v5.0": "5.0.18", "v5.1": "5.1.2", "v6.0": "6.0.10", "v6.1": "6.0.17"}
 # Rounds whose seeds were in a file, mlperf.conf, beside LoadGen: no release has them.
-UNAVAILABLE = frozenset({"v0.7", "v1.0", "v2.1", "v3.0", "v3.1", "v4.0"})
+UNAVAILABLE = frozenset({"v0.7", "v1.0", "v1.1", "v2.0", "v2.1", "v3.0", "v3.1", "v4.0"})
 
 IMPORT_ONLY = (
     "declare a newer round; results of this one can only be read: reconcile adopt TREE, reconcile import LOGDIR"

@@ -95,7 +95,7 @@ def command(
     if as_json:
         say_json(_document(adoption, reproduced, paths, target))
     else:
-        say(_text(adoption, reproduced, paths, target))
+        say(_text(adoption, reproduced, paths, target, _explain_round(tree)))
     return NOT_IN_SYNC if adoption.left_out else IN_SYNC
 
 
@@ -187,8 +187,17 @@ def _reproduced(paths: RepositoryPaths, tree: TakenTree | TakenCurves, seen: Pla
     return compare_with(files, tree.folders, lambda ref: stored(ref).read_bytes(), tree.strange)
 
 
-def _text(adoption: Adoption, reproduced: Reproduced | None, paths: RepositoryPaths, target: Path) -> str:
-    lines = [
+def _explain_round(tree: TakenTree | TakenCurves) -> str:
+    """How the round of the tree was learned, where it was."""
+    recognised = tree.recognised if isinstance(tree, TakenTree) else None
+    return f"Its round is {recognised.name}, by {recognised.evidence}." if recognised else ""
+
+
+def _text(
+    adoption: Adoption, reproduced: Reproduced | None, paths: RepositoryPaths, target: Path, about_round: str
+) -> str:
+    lines = [about_round] if about_round else []
+    lines += [
         f"Wrote {_shown(target, paths)}: {show_count(adoption.cells, 'cell')} "
         f"of {show_count(adoption.systems, 'system')}."
     ]

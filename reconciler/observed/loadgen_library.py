@@ -27,7 +27,7 @@ from reconciler.mlperf.loadgen.user_conf import UserConf, audit_settings, parse_
 # audit.config is read as if it were a second user.conf, which logs an ERROR and samples no answers.
 RELEASES: Mapping[str, str] = {"v4.1": "5.0.7", "v5.0": "5.0.18", "v5.1": "5.1.2", "v6.0": "6.0.10", "v6.1": "6.0.17"}
 # Rounds whose seeds were in a file, mlperf.conf, beside LoadGen: no release has them.
-UNAVAILABLE = frozenset({"v0.7", "v1.0", "v2.1", "v3.0", "v3.1", "v4.0"})
+UNAVAILABLE = frozenset({"v0.7", "v1.0", "v1.1", "v2.0", "v2.1", "v3.0", "v3.1", "v4.0"})
 
 IMPORT_ONLY = (
     "declare a newer round; results of this one can only be read: reconcile adopt TREE, reconcile import LOGDIR"

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
-from reconciler.mlperf.compliance.definition import ComplianceTest, VerdictInputs
+from reconciler.mlperf.compliance.definition import ComplianceTest, MissingLogError, VerdictInputs
 from reconciler.mlperf.compliance.scores import (
     EARLY_SUMMARY_KEYS,
     Slack,
+    find_summary_keys,
     find_unfit,
     measure_distance,
     read_from_summary,
@@ -29,10 +31,17 @@ _EARLY: Mapping[str, re.Pattern[str]] = {
 }
 
 
-def verify_test05(reference: SummaryLog, audit: SummaryLog, *, both_ways: bool = False) -> AuditVerdict:
+def verify_test05(
+    reference: SummaryLog,
+    audit: SummaryLog,
+    *,
+    both_ways: bool = False,
+    keys: Mapping[str, re.Pattern[str]] | None = None,
+) -> AuditVerdict:
     """TEST05: other seeds are served as fast. A rate may fall by less than 5 %, a latency rise by less than 5 % (20 %
-    when it is very short); better is fine, but for rounds whose script allowed no more ``both_ways``."""
-    before, after = read_from_summary(reference), read_from_summary(audit)
+    when it is very short); better is fine, but for rounds whose script allowed no more
+    ``both_ways``. ``keys``: see ``find_summary_keys``."""
+    before, after = read_from_summary(reference, keys), read_from_summary(audit, keys)
     reasons = find_unfit(before, after)
     figures = {"performance run": show_score(before.score), "audit run": show_score(after.score)}
     if before.score is not None and after.score is not None:
@@ -92,7 +101,10 @@ def _judge_ab(inputs: VerdictInputs) -> AuditVerdict:
 
 def _judge_test05(inputs: VerdictInputs) -> AuditVerdict:
     performance, audit = inputs.performance.summary_log("performance"), inputs.audit.summary_log(AUDIT)
-    return verify_test05(performance, audit, both_ways=_BETTER in inputs.limits)
+    keys = None
+    with suppress(MissingLogError):  # its summary is enough but for one release
+        keys = find_summary_keys(inputs.performance.detail_log("performance"))
+    return verify_test05(performance, audit, both_ways=_BETTER in inputs.limits, keys=keys)
 
 
 TEST04_AB = ComplianceTest(judge=_judge_ab, shows_run=False, shows_answers=False, own_files=(VERIFY_PERFORMANCE,))

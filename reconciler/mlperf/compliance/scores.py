@@ -38,6 +38,11 @@ EARLY_SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
     "MultiStream": _SAMPLES_PER_QUERY,
     "Server": re.compile(r"Scheduled samples per second"),
 }
+# Of LoadGen 2.0, which estimates: the scripts of its round (mlcommons/inference v2.0: compliance/nvidia) compared
+# percentiles still; those of v2.1 were the first to take the estimates.
+_PERCENTILES = "2.0"
+_PERCENTILE_DETAIL_KEYS = {**_EARLY_DETAIL_KEYS, "MultiStream": "result_99.00_percentile_per_query_latency_ns"}
+_PERCENTILE_SUMMARY_KEYS = {**EARLY_SUMMARY_KEYS, "MultiStream": re.compile(r"99(\.0)?th percentile latency")}
 
 
 class Slack(Struct, frozen=True):
@@ -81,8 +86,19 @@ class Scored(Struct, frozen=True):
 
 def find_score_key(log: DetailLog) -> str:
     """The key of the score by which tests compare; "" for a scenario that is not known."""
+    if _compares_percentiles(log):
+        return _PERCENTILE_DETAIL_KEYS.get(log.scenario, "")
     early = log.release < _FIRST_ESTIMATE and "early_stopping_met" not in log.index
     return (_EARLY_DETAIL_KEYS if early else DETAIL_KEYS).get(log.scenario, "")
+
+
+def find_summary_keys(log: DetailLog) -> Mapping[str, re.Pattern[str]] | None:
+    """The names of scores in the summary beside a detail log, where the summary alone would not show them."""
+    return _PERCENTILE_SUMMARY_KEYS if _compares_percentiles(log) else None
+
+
+def _compares_percentiles(log: DetailLog) -> bool:
+    return log.version == _PERCENTILES or log.version.startswith((f"{_PERCENTILES} ", f"{_PERCENTILES}."))
 
 
 def read_from_detail(log: DetailLog) -> Scored:

@@ -314,7 +314,8 @@ def test_more_than_one_end_of_sequence_is_counted(tokens: tuple[int, ...], endin
     [
         ("6.0.17", True, ("early_stopping_latency_ss", "result_completed_samples_per_sec")),
         ("6.0.17", False, ("early_stopping_latency_ss", "result_completed_samples_per_sec")),
-        ("2.0", False, ("early_stopping_latency_ss", "result_completed_samples_per_sec")),
+        ("2.1", False, ("early_stopping_latency_ss", "result_completed_samples_per_sec")),
+        ("2.0", True, ("result_90.00_percentile_latency_ns", "result_scheduled_samples_per_sec")),
         ("1.1", True, ("early_stopping_latency_ss", "result_completed_samples_per_sec")),
         ("1.1", False, ("result_90.00_percentile_latency_ns", "result_scheduled_samples_per_sec")),
         (".5a1", False, ("result_90.00_percentile_latency_ns", "result_scheduled_samples_per_sec")),

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
-from reconciler.mlperf.compliance.judging import judge
+from reconciler.mlperf.compliance.judging import find_test, judge
 from reconciler.mlperf.compliance.scores import (
     Scored,
     find_score_key,
@@ -305,16 +305,23 @@ BEFORE_2 = (
     *("result_scheduled_samples_per_sec", ""),
 )
 
+# LoadGen 2.0 estimates, and the scripts of its round compared percentiles still.
+OF_2_0 = (
+    *("result_samples_per_second", "result_90.00_percentile_latency_ns"),
+    *("result_99.00_percentile_per_query_latency_ns", "result_scheduled_samples_per_sec", ""),
+)
+
 
 @pytest.mark.parametrize(
     ("release", "more", "keys"),
     [
         ("6.0", {}, SINCE_2),
-        ("2.0", {}, SINCE_2),
+        ("2.1", {}, SINCE_2),
+        ("2.0", {"early_stopping_met": True}, OF_2_0),
         ("1.9", {"early_stopping_met": True}, SINCE_2),
         ("1.9", {}, BEFORE_2),
     ],
-    ids=["now", "its first", "already", "before"],
+    ids=["now", "its first", "between", "already", "before"],
 )
 def test_the_score_of_a_detail_log_is_under_the_key_of_its_release(
     release: str, more: dict[str, object], keys: tuple[str, ...]
@@ -353,3 +360,27 @@ def test_the_score_of_a_summary_is_an_estimate_where_it_stopped_early(
 ) -> None:
     text = "\n".join([f"Scenario : {scenario}", "Result is : VALID", *lines])
     assert read_from_summary(parse_summary(text.encode())) == Scored(scenario, "VALID", score, lower_is_better=lower)
+
+
+@pytest.mark.parametrize(
+    ("release", "passed"),
+    [("2.0 @ 701847516c", True), ("2.1 @ abc", False)],
+)
+def test_test05_compares_percentiles_where_the_scripts_of_the_round_did(release: str, passed: bool) -> None:
+    """Estimates of runs with other counts of queries are farther apart than their percentiles."""
+
+    def logs(percentile: int, estimate: int) -> RunLogs:
+        lines = [
+            *("Scenario : MultiStream", "Result is : VALID", f"99th percentile latency (ns) : {percentile}"),
+            *("  Early stopping satisfied: Yes", f" * Early stopping 99th percentile estimate: {estimate}"),
+        ]
+        return RunLogs(detail(loadgen_version=release, effective_scenario="MultiStream"), "\n".join(lines).encode())
+
+    limits = {"most_score_change": "5", "most_score_gain": "5"}
+    question = VerdictInputs(
+        audit=logs(59_805_408, 59_806_819),
+        performance=logs(59_880_924, 63_913_466),
+        scenario="MultiStream",
+        limits=limits,
+    )
+    assert (not find_test("TEST05").judge(question).reasons) is passed

@@ -250,7 +250,7 @@ def test_records_logs_and_commit_that_were_dated_before_the_parent_are_contradic
 
     def back(record: Record) -> Record:
         earlier = date_back(record)
-        (old,) = [a for a in record.artifacts if a.name == DETAIL] or [None]
+        old = next((a for a in record.artifacts if a.name == DETAIL), None)
         if old is None:
             return earlier
 

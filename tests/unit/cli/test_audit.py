@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,9 @@ import pytest
 from tests.unit.tree.check.made import set_log
 
 from .conftest import CELL, Reconcile, edit, git
-from .held import hold_outputs
 from .test_import import logs
 
 __all__ = ["logs"]
-
-SAID = Path(__file__).with_name("said_in_audit.txt")
-
-
-@pytest.fixture
-def reconcile(reconcile: Reconcile, request: pytest.FixtureRequest) -> Iterator[Reconcile]:
-    yield from hold_outputs(reconcile, request, SAID)
 
 
 def claims(reconcile: Reconcile, *arguments: str) -> tuple[int, dict[tuple[str, str], str]]:

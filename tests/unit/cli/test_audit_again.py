@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -35,16 +35,8 @@ from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from tests.acceptance.conftest import console
 
 from .conftest import CELL, Reconcile, edit, git
-from .held import hold_outputs
 
 Claims = dict[tuple[str, str], tuple[str, str]]
-
-SAID = Path(__file__).with_name("said_in_audit_again.txt")
-
-
-@pytest.fixture
-def reconcile(reconcile: Reconcile, request: pytest.FixtureRequest) -> Iterator[Reconcile]:
-    yield from hold_outputs(reconcile, request, SAID)
 
 
 def claims(reconcile: Reconcile, *arguments: str) -> tuple[int, Claims]:

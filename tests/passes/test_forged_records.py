@@ -136,9 +136,9 @@ EDITS: dict[str, tuple[tuple[str, ...], Edit, str]] = {
         say("inferred", {"Server": {"value": "9", "unit": "queries/s"}}),
         "values.inferred",
     ),
-    "a bar of the accuracy": (
+    "what a bar of the accuracy was compared with": (
         (SCORE,),
-        lambda r: replace(r, values={**r.values, "bars": [{**r.values["bars"][0], "least": "1"}]}),
+        lambda r: replace(r, values={**r.values, "bars": [{**r.values["bars"][0], "measured": "99.9"}]}),
         "values.bars",
     ),
     "evidence that is called a note": (

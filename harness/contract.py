@@ -379,13 +379,14 @@ class RehearseRequest(FileMessage):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Busy:
     """Who uses the machine. ``pid`` 0: a process that cannot be seen from here, as that of another container.
-    ``host``: where, when it is another machine than that of the pass."""
+    ``host``: where, when it is another machine than that of the pass. ``since``: when that process began, as text."""
 
     what: str
     pid: int = 0
     user: str = ""
     command: str = ""
     host: str = ""
+    since: str = ""
 
     def __str__(self) -> str:
         where = f"{self.host}: " if self.host else ""
@@ -393,7 +394,7 @@ class Busy:
             return (
                 f"{where}{self.what} a process that cannot be seen from here (of another container or virtual machine)"
             )
-        who = ", ".join(part for part in (self.user, self.command) if part)
+        who = ", ".join(part for part in (self.user, self.command, self.since and f"since {self.since}") if part)
         return f"{where}{self.what} process {self.pid}{f' ({who})' if who else ''}"
 
 

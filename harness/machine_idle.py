@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 
 import psutil
 
@@ -113,6 +114,7 @@ def _named(what: str, pid: int) -> Busy:
     try:
         process = psutil.Process(pid)
         # Not its arguments: they may hold a secret, and records are kept forever.
-        return Busy(what=what, pid=pid, user=process.username(), command=process.name())
+        began = datetime.fromtimestamp(process.create_time(), tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
+        return Busy(what=what, pid=pid, user=process.username(), command=process.name(), since=began)
     except psutil.Error:
         return Busy(what=what, pid=pid)

@@ -33,6 +33,7 @@ _CHECKSUM_LENGTH = 9  # bytes: eight digits and the end of their line
 _CACHE_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _GONE = ".gone"  # ends the name of a folder that is being removed; it begins with a dot
 _ENDING_GRACE = 0.3  # seconds in which a killed process is gone
+_LONGEST_OWNER = 1000  # bytes of a lock file that are read
 _ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass is gone
 
 
@@ -314,8 +315,9 @@ class Lock:
         self.path, self.purpose, self._shared = path, purpose, shared_folder
         self.descriptor = -1
 
-    def acquire(self, *, wait: float = 0.0) -> Self:
-        """Raises LockedError, naming the owner, when it is not free within ``wait`` seconds."""
+    def acquire(self, *, wait: float = 0.0, note: str = "") -> Self:
+        """Raises LockedError, naming the owner, when it is not free within ``wait`` seconds. ``note``: what it is taken
+        for, which whoever waits for it is shown."""
         with convert_storage_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = self._open()
@@ -328,18 +330,17 @@ class Lock:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR):
                     os.close(descriptor)
                     raise explain_storage_error(error, self.path) from error
-                owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+                owner, note = _read_owner(descriptor)
+                owner = owner or "another process"
                 # An owner that was killed ends a moment later, and the child that it left holds the lock longer still.
                 alive = _alive(owner)
                 grace = _ENDING_GRACE if alive else _ORPHAN_GRACE
                 if time.monotonic() >= give_up + grace:
                     os.close(descriptor)
-                    raise self._held(owner, alive=alive) from None
+                    raise self._held(owner, note, alive=alive) from None
                 time.sleep(0.05)
         try:
-            with convert_storage_errors(self.path):
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, f"process {os.getpid()}, {self.purpose}\n".encode(), 0)
+            self._write(descriptor, note)
         except BaseException:
             os.close(descriptor)
             raise
@@ -347,10 +348,16 @@ class Lock:
         self.descriptor = descriptor
         return self
 
-    def _held(self, owner: str, *, alive: bool) -> LockedError:
+    def _write(self, descriptor: int, note: str) -> None:
+        with convert_storage_errors(self.path):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"process {os.getpid()}, {self.purpose}\n{note}\n".encode(errors="replace"), 0)
+
+    def _held(self, owner: str, note: str, *, alive: bool) -> LockedError:
         fix = "wait for it to end, or stop it; the lock ends with it"
         if alive:
-            return LockedError(f"{self.purpose}: held by {owner.removesuffix(f', {self.purpose}')}", fix=fix)
+            taken = f"{self.purpose}: held by {owner.removesuffix(f', {self.purpose}')}"
+            return LockedError(f"{taken}{f': {note}' if note else ''}", fix=fix)
         problem = f"{self.purpose}: {owner}, has ended, but a process that it left still holds it"
         return LockedError(problem, fix=f"`fuser {self.path}` names that process: {fix}")
 
@@ -407,9 +414,17 @@ def find_lock_owner(path: Path) -> str:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return ""
     except OSError:
-        return os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+        return _read_owner(descriptor)[0]
     finally:
         os.close(descriptor)
+
+
+def _read_owner(descriptor: int) -> tuple[str, str]:
+    """Who took a lock, and its note. Others may write into a lock file that is shared: what does not print is left
+    out."""
+    owner, _, note = os.pread(descriptor, _LONGEST_OWNER, 0).decode(errors="replace").partition("\n")
+    found = ("".join(filter(str.isprintable, text.partition("\n")[0])).strip() for text in (owner, note))
+    return next(found), next(found)
 
 
 def _alive(owner: str) -> bool:

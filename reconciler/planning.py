@@ -51,6 +51,7 @@ from reconciler.resource.records import Judgement, Recorded
 from reconciler.resource.settings import Settings, Trial
 from reconciler.trial_paths import TrialPaths
 
+WAIT_IDLE = 12 * 3600.0  # seconds: a night
 _FIELDS = ("division", "system", "benchmark", "scenario")
 _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
 
@@ -60,7 +61,8 @@ class Options(Struct, frozen=True):
     make again anyway, runs unless a kind is named.
 
     ``deep`` hashes every artifact and opens every record; ``busy`` times runs although others use the machine;
-    ``wait``: seconds to wait for another pass to end. ``sign`` False: no record is signed, whatever the spec says.
+    ``wait``: seconds to wait for another pass to end; ``wait_idle``: for others to leave the machine to a timed run.
+    ``sign`` False: no record is signed, whatever the spec says.
     ``jobs``: steps under way at a time on all machines together, 0 for no limit; ``detach``: leave jobs of a queue to
     it once nothing else is to be done; ``attach``: begin nothing, follow what an earlier pass left.
     ``trial``: runs with other settings than the spec's, which belong into ``TrialPaths``.
@@ -75,6 +77,7 @@ class Options(Struct, frozen=True):
     commit: bool = False
     busy: bool = False
     wait: float = 0.0
+    wait_idle: float = WAIT_IDLE
     sign: bool = True
     jobs: int = 0
     detach: bool = False

@@ -11,6 +11,7 @@ from reconciler.cli.shared.options import pass_options, split_words, takes
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import run
 from reconciler.plan import saved
+from reconciler.planning import WAIT_IDLE
 
 
 @click.command("apply")
@@ -23,6 +24,7 @@ def command(
     rerun: tuple[str, ...],
     commit: bool,
     busy: bool,
+    wait_idle: float | None,
     wait: float,
     jobs: int,
     detach: bool,
@@ -43,7 +45,7 @@ def command(
         others, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
     )
     plan = saved.load(Path(plans[0])) if plans else None
-    options = replace(options, jobs=jobs, detach=detach)
+    options = replace(options, jobs=jobs, detach=detach, wait_idle=WAIT_IDLE if wait_idle is None else wait_idle)
     return run(paths, options, saved=plan, as_json=as_json, show_all=show_all, quick=quick)
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from reconciler.cli.shared.options import pass_options, split_words, takes
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import run
+from reconciler.planning import WAIT_IDLE
 
 
 @click.command("pass")
@@ -20,6 +21,7 @@ def command(
     rerun: tuple[str, ...],
     commit: bool,
     busy: bool,
+    wait_idle: float | None,
     wait: float,
     jobs: int,
     detach: bool,
@@ -31,5 +33,5 @@ def command(
     paths, options = find_asked_cells(
         words, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
     )
-    options = replace(options, jobs=jobs, detach=detach)
+    options = replace(options, jobs=jobs, detach=detach, wait_idle=WAIT_IDLE if wait_idle is None else wait_idle)
     return run(paths, options, as_json=as_json, show_all=show_all, quick=quick)

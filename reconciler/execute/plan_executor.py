@@ -3,10 +3,14 @@ handed over to be recorded before the next step begins."""
 
 from __future__ import annotations
 
+import getpass
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -15,7 +19,7 @@ from harness.contract import Progress
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Work
-from reconciler.errors import ReconcilerError
+from reconciler.errors import LockedError, ReconcilerError
 from reconciler.execute.executors.executor import Capacity
 from reconciler.execute.machine_idle import LOOK, find_busy
 from reconciler.execute.machine_turns import MachineTurns
@@ -26,6 +30,7 @@ from reconciler.execute.service import Services
 from reconciler.files import Lock
 from reconciler.machine_locks import make_machine_lock
 from reconciler.plan.plan import Plan, Step
+from reconciler.quantities import show_duration
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.records import REHEARSAL, Summary
@@ -41,7 +46,8 @@ class PlanExecutor(Struct, dict=True):
     failed and successful attempts in this pass; ``interrupted``: those that a queue ended, which count apart.
 
     ``store`` makes an attempt permanent and gives its summary.
-    ``busy``: a timed run may share the machine, and its record says so. ``servers``: key → the step that starts it,
+    ``busy``: a timed run may share the machine, and its record says so; else it waits ``wait_idle`` seconds at most for
+    others to leave it. ``servers``: key → the step that starts it,
     once a run asks for it.
     """
 
@@ -55,13 +61,14 @@ class PlanExecutor(Struct, dict=True):
     interrupted: dict[str, int] = field(default_factory=dict)
     stuck: set[Address] = field(default_factory=set)
     busy: bool = False
+    wait_idle: float = 0.0
     services: Services = field(default_factory=Services)
     servers: dict[str, Step] = field(default_factory=dict)
 
     @cached_property
     def turns(self) -> MachineTurns:
         """On the machine, for timed runs and servers."""
-        return MachineTurns(self.context.check, self.report)
+        return MachineTurns(self.context.check, self.report, patience=self.wait_idle)
 
     def steps(self, plan: Plan) -> Iterator[Outcome]:
         """Every step whose turn it is; what hangs on a failed or blocked one is left for the next look."""
@@ -133,10 +140,13 @@ class PlanExecutor(Struct, dict=True):
             self.report(StepProgress(step, progress))
 
         def hold(lock: Lock) -> None:
-            self.turns.take(lock, step)
+            self.turns.take(lock, step, describe_turn(step, self.context.paths.root))
 
-        with convert_storage_errors(self.context.paths.attempts):
-            finished = self.services.start(step, detail, self.upstream(detail), self.context, moved, hold)
+        try:
+            with convert_storage_errors(self.context.paths.attempts):
+                finished = self.services.start(step, detail, self.upstream(detail), self.context, moved, hold)
+        except LockedError as error:
+            return Outcome(step, Status.BLOCKED, error.message, error.fix)
         outcome = self.settle(step, finished)
         if not finished.lives:
             self.services.stop()
@@ -174,12 +184,10 @@ class PlanExecutor(Struct, dict=True):
         address, report = step.change.address, turns.report
         minimum = compute_minimum_seconds(address, detail)
         with ExitStack() as stack:
-            context = self.quiet(step, detail, stack, context, turns)
-            found = self.shared_with(address, detail, turns)
-            if found and not (self.busy or REHEARSAL in detail.marks):
-                return Outcome(step, Status.BLOCKED, f"the machine is not idle: {found}", NOT_QUIET)
-            if found:
-                context = replace(context, shared_with=found)
+            try:
+                context = self.find_turn(step, detail, stack, context, turns)
+            except _NotIdleError as error:
+                return Outcome(step, Status.BLOCKED, str(error), NOT_QUIET)
             context.check(step, False)
             report(StepStarted(step, minimum, self.failures.get(step.change.key, 0) + 1))
 
@@ -213,22 +221,48 @@ class PlanExecutor(Struct, dict=True):
         found = ((item, self.used.get(item.upstream)) for item in detail.inputs if item.upstream is not None)
         return {item.name: made for item, made in found if made is not None and made.key == item.value}
 
+    def find_turn(
+        self, step: Step, detail: Detail, stack: ExitStack, context: AttemptContext, turns: MachineTurns
+    ) -> AttemptContext:
+        """The machine, for a timed run: what it keeps is given back with the ``stack``. Others have it while this one
+        waits for it to be idle."""
+        give_up = turns.find_end()
+        while True:
+            with ExitStack() as taken:
+                ready = self.quiet(step, detail, taken, context, turns, give_up)
+                found = self.shared_with(step.change.address, detail, turns)
+                if not found or self.busy or REHEARSAL in detail.marks:
+                    stack.push(taken.pop_all())
+                    return replace(ready, shared_with=found) if found else ready
+            if not turns.pause(step, found, give_up):
+                raise _NotIdleError(f"the machine is not idle: {found}")
+
     def shared_with(self, address: Address, detail: Detail, turns: MachineTurns) -> str:
         """Who else uses the machine of a timed run; "" for nobody. A rehearsal only glances."""
         if not is_timed(address):
             return ""
         began = time.monotonic()
+        alone = not (self.busy or REHEARSAL in detail.marks)
         look = 0.0 if REHEARSAL in detail.marks else LOOK
         try:
             found = find_busy(detail.settings, self.context.paths, look=look)
         except ReconcilerError as error:
-            return f"its nodes cannot be probed: {error.message}"
+            unseen = f"its nodes cannot be probed: {error.message}"
+            if alone:
+                raise _NotIdleError(f"the machine is not idle: {unseen}") from error
+            return unseen
         finally:
             turns.waited += time.monotonic() - began
         return str(found) if found else ""
 
     def quiet(
-        self, step: Step, detail: Detail, stack: ExitStack, context: AttemptContext, turns: MachineTurns
+        self,
+        step: Step,
+        detail: Detail,
+        stack: ExitStack,
+        context: AttemptContext,
+        turns: MachineTurns,
+        give_up: float,
     ) -> AttemptContext:
         """A timed run has the machine to itself: no other pass of any repository here times one meanwhile."""
         alone = is_timed(step.change.address) or _sets_state(step.change.address, detail)
@@ -236,7 +270,10 @@ class PlanExecutor(Struct, dict=True):
         if not name:
             return context
         lock = make_machine_lock(name)
-        turns.take(lock, step)
+        try:
+            turns.take(lock, step, describe_turn(step, context.paths.root), give_up)
+        except LockedError as error:
+            raise _NotIdleError(error.message) from error
         stack.enter_context(lock)
         put_back_state()
         return replace(context, keep_open=(*context.keep_open, lock.descriptor))
@@ -245,6 +282,25 @@ class PlanExecutor(Struct, dict=True):
         """Of the machine that it belongs to."""
         executors = self.context.executors
         return executors.choose_for_kind(step.change.address.kind, detail.settings).capacity(detail.settings)
+
+
+class _NotIdleError(Exception):
+    """Why a timed run does not begin."""
+
+
+def describe_turn(step: Step, root: Path) -> str:
+    """What a machine is taken for, for others who wait for it."""
+    address = step.change.address
+    took = f", about {show_duration(step.seconds)}" if step.seconds else ""
+    what = f"{address.cell or address.name} {address.label}"
+    return f"{_name_user()}, {root.resolve()}, {what}, since {datetime.now().astimezone():%Y-%m-%d %H:%M %Z}{took}"
+
+
+def _name_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # of a container, where users may have no name
+        return f"user {os.getuid()}"
 
 
 _ON_DEVICE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)

@@ -126,7 +126,7 @@ class SideBySide(Struct):
         detail = walk.desired.detail(step.change.address)
         upstream = walk.upstream(detail)
         follower = _Follower(step, walk.capacity_for(step, detail).lasts)
-        turns = MachineTurns(self._check, self.events.put)
+        turns = MachineTurns(self._check, self.events.put, patience=walk.wait_idle)
         context = replace(walk.context, check=self._check)
 
         def follow() -> None:
@@ -134,6 +134,7 @@ class SideBySide(Struct):
                 self.events.put(_Ended(step, walk.carry_out(step, detail, upstream, context, turns)))
             except BaseException as error:
                 self.events.put(_Ended(step, error))
+            walk.wait_idle = min(walk.wait_idle, turns.patience)
 
         follower.thread = threading.Thread(target=follow, name=str(step.change.address), daemon=True)
         self.followers[step.change.address] = follower

@@ -119,13 +119,16 @@ class RecordChecks(Struct):
         known: dict[tuple[str, Kind, str], dict[Role, str]] = {}
         for identity in sorted(self.found):
             record = self.at.records[identity]
-            code = record.facts.get(_HARNESS_CODE)
-            for name, fact in record.facts.items() if code is not None else ():
-                at = str(code.value), record.address.kind, name
-                known.setdefault(at, {}).setdefault(fact.role, identity)
-        for (code, _, name), roles in sorted(known.items(), key=str):
+            if _HARNESS_CODE not in record.facts:
+                continue
+            code = str(record.facts[_HARNESS_CODE].value)
+            for name, fact in record.facts.items():
+                known.setdefault((code, record.address.kind, name), {}).setdefault(fact.role, identity)
+        for (made_by, _, name), roles in sorted(known.items(), key=str):
             if Role.EVIDENCE in roles and Role.NOTE in roles:
-                detail = f"it is a note, and {roles[Role.EVIDENCE]} of the same harness {code[:12]} has it as evidence"
+                detail = (
+                    f"it is a note, and {roles[Role.EVIDENCE]} of the same harness {made_by[:12]} has it as evidence"
+                )
                 path = f"{RECORDS}/{roles[Role.NOTE]}.json"
                 yield Claim(path, f"facts.{name}", Proof.CONTRADICTED, detail)
 
@@ -200,10 +203,11 @@ def _deny_values(record: Record, values: Mapping[str, object]) -> Iterator[str]:
         if name in known and known[name] != digest:
             yield f"values.files.{name}: {str(digest)[:12]}, and its artifact is {known[name][:12]}"
     said = record.values.get("engine")
-    for name in ("backend", "precision", "batch_size") if isinstance(said, dict) else ():
+    stated = said if isinstance(said, dict) else {}
+    for name in ("backend", "precision", "batch_size"):
         asked = values.get(f"engine.{name}")
-        if asked is not None and name in said and said[name] != asked:
-            yield f"values.engine.{name}: {_show(said[name])}, and inputs.engine.{name} is {_show(asked)}"
+        if asked is not None and name in stated and stated[name] != asked:
+            yield f"values.engine.{name}: {_show(stated[name])}, and inputs.engine.{name} is {_show(asked)}"
 
 
 def _deny_upstream(role: str, identity: str, made: Record, record: Record) -> Iterator[str]:

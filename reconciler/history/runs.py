@@ -158,9 +158,12 @@ def _score(cell: Cell, record: Record, run: Record, asked: Detail, files: Files,
     if met is not None and met != record.values.get("accuracy_met"):
         said = "that the bars are met" if record.values.get("accuracy_met") else "that a bar is not met"
         return claim(Proof.CONTRADICTED, f"recorded {said}, {again.source} says otherwise: {detail}")
-    derived, why = _compare_derived(record, again, leave=("metric", "accuracy_met"))
-    if derived is not Proof.PROVEN:
-        return claim(derived, why)
+    # A round's limits may be corrected, and other metrics be asked for: only what was measured stays.
+    found = {str(bar["metric"]): bar["measured"] for bar in again.values.get("bars", ())}
+    for bar in record.values.get("bars", ()):
+        if (name := str(bar["metric"])) in found and found[name] != bar["measured"]:
+            why = f"values.bars: recorded {name} {bar['measured']}, {again.source} says {found[name]}"
+            return claim(Proof.CONTRADICTED, why)
     return claim(Proof.ATTESTED, f"{detail}, as {results.SCORED_BY}")
 
 

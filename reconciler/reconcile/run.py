@@ -31,7 +31,8 @@ _LOOKS = 40  # of one pass; each but the last has done something, so the bound o
 class PassReport(Struct, frozen=True):
     """``after``: how the world is after the pass. ``own_seconds`` is the pass's own time, ``child_seconds`` that of its
     child processes. ``rendered``: files of the tree, 0 when it was not rendered. ``not_committed``: why git took
-    nothing. ``id``: in the log. ``left``: jobs of a queue that go on without this pass."""
+    nothing. ``id``: in the log. ``left``: jobs of a queue that go on without this pass.
+    ``seconds``: from its beginning to its end, ``waited_seconds`` of them for machines that others used."""
 
     after: PlanResult
     outcomes: tuple[Outcome, ...]
@@ -44,6 +45,8 @@ class PassReport(Struct, frozen=True):
     not_committed: RepositoryError | None = None
     id: str = ""
     left: int = 0
+    waited_seconds: float = 0.0
+    seconds: float = 0.0
 
 
 def run_pass(
@@ -131,6 +134,8 @@ class Pass(Struct):
             self.recorder.not_committed,
             self.journal.id,
             len(self.worker.list_left()),
+            tries.waited,
+            time.monotonic() - self.worker.began,
         )
         self.journal.end(result, own, tries.child_seconds)
         return report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -46,7 +47,8 @@ TOOL = f"mlperf-reconciler {__version__}"
 class Tries(Struct):
     """Of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted``:
     those that a queue ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that
-    child processes took, ``waited`` that it waited for machines and servers."""
+    child processes took, ``waited`` that it waited for machines and servers; ``patience``: how long
+    it still would."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, int] = field(default_factory=dict)
@@ -55,6 +57,7 @@ class Tries(Struct):
     lost: set[Address] = field(default_factory=set)
     child_seconds: float = 0.0
     waited: float = 0.0
+    patience: float = math.inf
 
 
 class Worker(Struct, dict=True):
@@ -137,6 +140,7 @@ class Worker(Struct, dict=True):
         if side_by_side is not None:  # some child runs at any moment, and mostly several
             self.tries.child_seconds += time.monotonic() - began
         self.tries.waited += executor.turns.waited
+        self.tries.patience = min(executor.turns.patience, executor.wait_idle)
         return did
 
     def _side_by_side(self, executor: PlanExecutor) -> SideBySide:
@@ -177,6 +181,7 @@ class Worker(Struct, dict=True):
             self.tries.made,
             self.tries.interrupted,
             busy=self.options.busy,
+            wait_idle=min(self.options.wait_idle, self.tries.patience),
             services=self.services,
         )
 

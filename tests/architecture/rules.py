@@ -108,6 +108,7 @@ SLOW: dict[str, str] = {
     "webbrowser": "only with --open",
     "soundfile": "only where waveforms are prepared: a run reads prepared ones",
     "scipy": "only where volumes are prepared: a run reads prepared ones",
+    "reconciler.spec.quantities": "only where a duration is given",
 }
 
 # Modules that import something else inside a function, and why. Everywhere else imports stand at the top.

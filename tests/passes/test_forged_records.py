@@ -136,9 +136,9 @@ EDITS: dict[str, tuple[tuple[str, ...], Edit, str]] = {
         say("inferred", {"Server": {"value": "9", "unit": "queries/s"}}),
         "values.inferred",
     ),
-    "a bar of the accuracy": (
+    "what a bar of the accuracy was compared with": (
         (SCORE,),
-        lambda r: replace(r, values={**r.values, "bars": [{**r.values["bars"][0], "least": "1"}]}),
+        lambda r: replace(r, values={**r.values, "bars": [{**r.values["bars"][0], "measured": "99.9"}]}),
         "values.bars",
     ),
     "evidence that is called a note": (
@@ -250,7 +250,7 @@ def test_records_logs_and_commit_that_were_dated_before_the_parent_are_contradic
 
     def back(record: Record) -> Record:
         earlier = date_back(record)
-        (old,) = [a for a in record.artifacts if a.name == DETAIL] or [None]
+        old = next((a for a in record.artifacts if a.name == DETAIL), None)
         if old is None:
             return earlier
 

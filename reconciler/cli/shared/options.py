@@ -94,6 +94,27 @@ def busy_option() -> click.Option:
     return click.Option(["--busy"], is_flag=True, envvar="RECONCILE_BUSY", help=text)
 
 
+def wait_idle_option() -> click.Option:
+    text = "Wait this long for others to leave the machine to a timed run, such as 30 min. Default: 12 h."
+    return click.Option(["--wait-idle"], type=_Wait(), metavar="DURATION", envvar="RECONCILE_WAIT_IDLE", help=text)
+
+
+class _Wait(click.ParamType[float]):
+    """A duration as a spec writes it, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from reconciler.spec.quantities import UnfitError, parse_duration
+
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_duration(value, "ms") / 1000
+        except UnfitError as error:
+            self.fail(str(error), param, ctx)
+
+
 def quick_option() -> click.Option:
     text = "Runs of seconds: VALID for LoadGen, too short for the round. They are marked, and never published."
     return click.Option(["--quick"], is_flag=True, help=text)
@@ -110,6 +131,7 @@ def running_options() -> list[click.Parameter]:
         ),
         click.Option(["--commit"], is_flag=True, help="Commit the new records, and nothing else, to git."),
         busy_option(),
+        wait_idle_option(),
         click.Option(
             ["--wait"],
             type=click.FloatRange(min=0),

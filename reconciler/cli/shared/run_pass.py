@@ -146,8 +146,10 @@ def say_pass(pass_report: PassReport, options: Options, limit: int | None) -> No
     if not plan.in_sync:
         say("")
         say(render_plan_text(plan, limit=limit, paint=choose_paint()))
-    whole = show_duration(pass_report.own_seconds + pass_report.child_seconds)
-    took = f"{whole}, of which {show_duration(pass_report.own_seconds)} in reconcile itself"
+    parts = [f"{show_duration(pass_report.own_seconds)} in reconcile itself"]
+    if pass_report.waited_seconds >= 1:
+        parts.insert(0, f"{show_duration(pass_report.waited_seconds)} waiting for the machine")
+    took = f"{show_duration(pass_report.seconds)}, of which {' and '.join(parts)}"
     harvested = f", {pass_report.harvested} taken over from an earlier pass" if pass_report.harvested else ""
     say(f"This pass: {count_outcomes(pass_report.outcomes)}{harvested}, in {took}.")
     if pass_report.left:
@@ -170,6 +172,8 @@ def render_pass_part(pass_report: PassReport, options: Options) -> dict[str, Any
         "remaining": [step.change.address for step in plan.steps],
         "unchanged": plan.unchanged,
         "tree": pass_report.tree,
+        "seconds": pass_report.seconds,
+        "waited_seconds": pass_report.waited_seconds,
         "own_seconds": pass_report.own_seconds,
         "child_seconds": pass_report.child_seconds,
         "harvested": pass_report.harvested,

@@ -60,8 +60,9 @@ def test_timed_run_is_blocked_unless_allowed(tmp_path: Path, monkeypatch: pytest
     pytest.importorskip("mlperf_loadgen")
     monkeypatch.setattr(plan_executor, "find_busy", busy)
     monkeypatch.setattr(plan_executor, "REHEARSAL", "nothing is one")
+    monkeypatch.setenv("RECONCILE_LOCKS", str(tmp_path / "locks"))
     repository = make_repository(tmp_path)
-    report = repository.reconcile(busy=allowed)
+    report = repository.reconcile(busy=allowed, wait_idle=0.0)
     outcome = next(o for o in report.outcomes if o.step.change.address.name.endswith("/performance"))
     if allowed:
         assert outcome.status is Status.DONE

@@ -23,7 +23,7 @@ class Held:
         self.clock, self.times = clock, times
         self.asked: list[float] = []
 
-    def acquire(self, wait: float = 0.0) -> None:
+    def acquire(self, wait: float = 0.0, note: str = "") -> None:
         self.asked.append(wait)
         self.clock[0] += wait
         if len(self.asked) <= self.times:
@@ -65,3 +65,38 @@ def test_who_is_not_wanted_any_more_stops_waiting() -> None:
     with pytest.raises(GivenUpError):
         MachineTurns(check, lambda _: None).take(cast(Lock, lock), STEP)
     assert lock.asked == [0.0]
+
+
+def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the step is left for a later pass; what it waited counts all the same."""
+    clock = [100.0]
+    monkeypatch.setattr(machine_turns, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=None))
+    events = list[Event]()
+    turns = MachineTurns(lambda *_: None, events.append, patience=2.0)
+    lock = Held(clock, 99)
+    with pytest.raises(LockedError):
+        turns.take(cast(Lock, lock), STEP)
+    assert turns.waited == 2.0
+    assert not turns.pause(STEP, "others use it", clock[0])
+    assert turns.waited == 2.0
+    assert len(events) == 1
+
+
+def test_a_busy_machine_is_looked_at_again_while_the_step_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, checks = [100.0], list[object]()
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(machine_turns, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+    events = list[Event]()
+    turns = MachineTurns(lambda step, _: checks.append(step), events.append, patience=3600.0)
+    end = turns.find_end()
+    paused = 0
+    while turns.pause(STEP, "GPU 0 is used by ann", end):
+        paused += 1
+    assert turns.waited == 3600.0
+    assert paused > 100
+    assert len(checks) >= 7200
+    assert 3600 / 600 <= len(events) <= 3600 / 600 + 1  # said again from time to time
+    assert all(isinstance(event, Message) and "GPU 0 is used by ann" in event.text for event in events)

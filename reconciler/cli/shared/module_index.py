@@ -16,7 +16,12 @@ ROOT = Path(__file__).parents[3]
 PACKAGES = ("reconciler", "harness")
 _END = re.compile(r"(?<=[a-z`)])\. ")  # of a sentence
 _COMMAND = re.compile(r"`(reconcile [^`]*)`")  # with words of its usage: nothing to type as it stands
-_RULE_MAKERS = {"Rule": "", "make_rule": "curve."}  # → what each puts before a rule's name
+_RULE_MAKERS = {
+    "Rule": "",
+    "contradiction": "",
+    "question": "",
+    "make_rule": "curve.",
+}  # → what each puts before a rule's name
 
 
 def render_module_index() -> str:

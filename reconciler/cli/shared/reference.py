@@ -8,6 +8,7 @@ from pathlib import Path
 
 from reconciler.cli.main import reconcile
 from reconciler.cli.shared.command_reference import render_command_reference, render_exit_codes
+from reconciler.cli.shared.findings_reference import render_findings_reference
 from reconciler.cli.shared.module_index import render_module_index
 from reconciler.cli.shared.spec_reference import render_spec_reference
 from reconciler.files import replace
@@ -19,6 +20,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "commands.md": lambda: render_command_reference(reconcile),
     "exit-codes.md": render_exit_codes,
     "modules.md": render_module_index,
+    "findings.md": render_findings_reference,
 }
 
 

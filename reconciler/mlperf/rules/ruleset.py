@@ -223,6 +223,11 @@ class Ruleset(Struct, frozen=True):
         """Files that stand beside a cell's measurements."""
         return tuple(self.value("cell_documents") or ())
 
+    @property
+    def is_known(self) -> bool:
+        """Whether these are the rules of the round that a tree is of, and not those of another in their place."""
+        return True
+
     def benchmark(self, official_name: str) -> BenchmarkRules | None:
         """The rules of a benchmark by its official name; None when the round does not know it."""
         return self.benchmarks.get(official_name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 
 from reconciler.mlperf.loadgen.user_conf import parse_user_conf
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.tree.check.demands import Complaints
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.verify.conf import (
     CONF_RULES,
@@ -22,10 +21,11 @@ from reconciler.tree.verify.conf import (
     verify_rejected,
     verify_unexplained,
 )
+from reconciler.tree.verify.contradiction import ViewRule
 from reconciler.tree.verify.settings import list_model_keys, read_settings
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, rules, say, small_cell
 
-Check = Callable[[CellView], Complaints]
+Check = ViewRule[CellView]
 LOG = f"./{RUN}/{DETAIL}"
 KEYED = rules(values={"model_key": "resnet50"})
 
@@ -376,9 +376,9 @@ def test_seeds_of_a_copied_mlperf_conf_are_those_of_the_log(tmp_path: Path) -> N
 
 def test_rules_of_user_conf_by_their_ids() -> None:
     assert [(rule.id, check, "LoadGen" in rule.sources) for rule, check in CONF_RULES] == [
-        ("user-conf.contradicts", verify_contradicting, False),
-        ("user-conf.refused", verify_rejected, True),
-        ("user-conf.ignored", verify_ignored, True),
-        ("user-conf.unexplained", verify_unexplained, False),
-        ("user-conf.mlperf-conf", verify_old_seeds, False),
+        ("user-conf.contradicts", verify_contradicting.find, False),
+        ("user-conf.refused", verify_rejected.find, True),
+        ("user-conf.ignored", verify_ignored.find, True),
+        ("user-conf.unexplained", verify_unexplained.find, False),
+        ("user-conf.mlperf-conf", verify_old_seeds.find, False),
     ]

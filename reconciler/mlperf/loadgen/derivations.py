@@ -86,7 +86,7 @@ def find_wrong_release(log: DetailLog) -> Iterator[Inconsistency]:
         return
     if (dates[0] - dates[1]).days >= 1:
         derived = f"it was built on {dates[1]:%Y-%m-%d}"
-        yield Inconsistency("loadgen_git_commit_date", show_value(made), derived, made.line, built.line)
+        yield Inconsistency("loadgen_git_commit_date", show_value(made), derived, made.line, built.line, dated=True)
 
 
 def find_wrong_version(log: DetailLog) -> Iterator[Inconsistency]:

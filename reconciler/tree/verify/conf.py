@@ -9,7 +9,7 @@ from typing import Any
 from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions
 from reconciler.mlperf.loadgen.settings import PERFORMANCE
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset, states_itself
-from reconciler.quantities import parse_number
+from reconciler.quantities import parse_decimal, parse_number
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Premise
 from reconciler.tree.reading.values import find_at, number, show_value
@@ -17,7 +17,13 @@ from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.verify.causes import SAID_TWICE, find_cause, is_of_accuracy_set, is_rounded
 from reconciler.tree.verify.contradiction import contradiction, question
 from reconciler.tree.verify.premises import RELEASE_IS_KNOWN
-from reconciler.tree.verify.settings import ConfReading, ConfSetting, list_model_keys, read_settings
+from reconciler.tree.verify.settings import (
+    FRACTIONS_SINCE,
+    ConfReading,
+    ConfSetting,
+    list_model_keys,
+    read_settings,
+)
 
 # How LoadGen hands queries over; nothing that is published depends on it.
 _INCIDENTAL = frozenset({"coalesce_queries", "max_async_queries"})
@@ -27,6 +33,8 @@ _LOGGED = {
     ("SingleStream", "target_latency"): "requested_single_stream_expected_latency_ns",
     ("MultiStream", "target_latency"): "requested_multi_stream_expected_latency_ns",
 }
+_ASSIGNED = b"="  # in each line of a conf that sets anything
+_PRINTED = Decimal("0.00001")  # of a number with six digits, one in the last
 # A bound ends a run before its time; LoadGen has none by itself.
 _BOUNDS = {"max_duration": "effective_max_duration_ms", "max_query_count": "effective_max_query_count"}
 _EVERYWHERE = {
@@ -50,7 +58,8 @@ def _read_conf(view: CellView) -> ConfReading | None:
         return None
     right = view.rules.value("model_key", view.cell.scenario) if view.rules else None
     keys = list_model_keys(conf, str(right or view.official or view.cell.benchmark))
-    readings = [read_settings(conf, key, run.log.scenario) for key in keys]
+    release = run.log.release if run.log.version else FRACTIONS_SINCE
+    readings = [read_settings(conf, key, run.log.scenario, release) for key in keys]
     if len(readings) == 1:
         return readings[0]
     return min(readings, key=lambda reading: (not reading.settings, len(_differences(run, reading))))
@@ -112,6 +121,9 @@ def _doubt_setting(view: CellView, item: Contradiction, setting: ConfSetting, *,
         return "it is the count of the set that the accuracy run alone has, and a result has one user.conf"
     if not item.line:
         return "this LoadGen does not log the setting"
+    asked, logged = parse_decimal(item.asked), parse_decimal(item.logged)
+    if asked is not None and logged is not None and abs(asked - logged) <= abs(logged) * _PRINTED:
+        return "the two differ by one in the last digit that LoadGen prints"
     return ""
 
 
@@ -176,11 +188,11 @@ def _read_copied_conf(view: CellView) -> ConfReading | None:
     "LoadGen cannot read user.conf",
     sources=("LoadGen", OURS),
     cause="conf-of-another-run",
-    premises=(RELEASE_IS_KNOWN,),
+    premises=(RELEASE_IS_KNOWN, Premise("The file is meant for LoadGen: it sets something.")),
 )
 def verify_rejected(view: CellView) -> Complaints:
     """LoadGen's reader, which is the same in all releases, rejects the file, so that no run can have been started with
-    it.
+    it. A text that sets nothing, such as one that names the file to look at, is asked about.
     """
     conf = view.files.user_conf.value
     for problem in conf.problems if conf else ():
@@ -190,6 +202,7 @@ def verify_rejected(view: CellView) -> Complaints:
                 f"LoadGen refuses this file: {problem.message}",
                 "a user.conf that LoadGen can read",
                 cause="it is not the file that the run was started with, or none of it applied",
+                doubt="" if _ASSIGNED in view.files.user_conf_text else "it may be a text about another file",
             )
             return
 

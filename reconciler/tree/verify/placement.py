@@ -83,7 +83,7 @@ def verify_accuracy_run(view: CellView) -> Complaints:
     "a compliance log belongs elsewhere",
     sources=(OURS,),
     cause="not-a-test",
-    premises=(RELEASE_IS_KNOWN, _SCENARIO_IS_OWN),
+    premises=(RELEASE_IS_KNOWN,),
 )
 def verify_tests(view: CellView) -> Complaints:
     """The test's log lacks the line that LoadGen writes whenever it reads an audit.config, and the test's settings too,
@@ -97,7 +97,7 @@ def verify_tests(view: CellView) -> Complaints:
             place = find_at(test.log, "effective_scenario")
             other = find_at(run.log, "effective_scenario") if run is not None else None
             found = f"a run of {show_value(test.log.scenario)}"
-            yield Complaint(place, found, f"a run of {wanted}", other=other, aspect=_SCENARIO)
+            yield Complaint(place, found, f"a run of {wanted}", other=other)
         marked = name in _MARKS and read_value(test.log, _MARKS[name])
         if test.log.audit is None and not marked:  # the tests' README lets code hand the settings to LoadGen, too
             cause = "a run without the test's audit.config, or the log of another run"

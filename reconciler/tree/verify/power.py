@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -14,6 +14,7 @@ from reconciler.quantities import is_whole
 from reconciler.tree.check.cell_files import is_power
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.values import read_end, read_start
 from reconciler.tree.reading.view import CellView
@@ -26,6 +27,7 @@ _LISTED = re.compile(r"(?:run_1|ranging|power)/[\w.-]{1,80}")
 _IDENTITIES = ("session_name", "uuid")
 _NAME = "spl.txt"
 DAEMON_LOG = "ptd_logs.txt"
+_MOST_OTHERS = 3  # sessions of a system, each with megabytes
 _SAMPLES = f"run_1/{_NAME}"  # of the analyzer, in watts
 # To the end of its line, so that the next one is tried at its beginning alone.
 _SAMPLED = re.compile(rb"^Time,(\d\d-\d\d-\d{4} \d\d:\d\d)[^\n]*+\n?", re.MULTILINE)
@@ -37,8 +39,10 @@ _CLOCKS = 60.0  # seconds that the clock of LoadGen's machine may differ from th
 _DAY = 86_400  # seconds
 _FIRST, _LAST = datetime(1990, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 _LATEST = _LAST.timestamp()
-_QUARTER = timedelta(minutes=15)
-_ZONES = tuple(by * _QUARTER for by in sorted(range(-4 * 14, 4 * 14 + 1), key=abs) if by)  # of local time and UTC
+# By how much local time may differ from UTC: by half hours, and in three places by quarters.
+_ZONES = tuple(
+    timedelta(minutes=sign * by) for by in sorted((*range(30, 14 * 60 + 1, 30), 345, 525, 765)) for sign in (1, -1)
+)
 _MARK = re.compile(rb",Mark,([^,\r\n]*+)")  # of a sample: the session and phase that it is of
 
 
@@ -166,7 +170,8 @@ _ENDS_ARE_LOST = "its line ends were of two kinds, and git may have made them on
 
 def _are_ends_kept(view: CellView, data: bytes) -> bool:
     """Whether git left a file as it was: it has line ends of both kinds, or those of Windows are in another file of the
-    session that still has its digest."""
+    session that still has its digest, or the log of the daemon in another session of the system has, with ends of one
+    kind: the daemon writes all of its logs alike."""
     if 0 < data.count(b"\r\n") < data.count(b"\n"):
         return True
     for read in view.once(read_session):
@@ -174,7 +179,27 @@ def _are_ends_kept(view: CellView, data: bytes) -> bool:
             other = view.files.content(view.files.results / "performance", name, LOG_LIMIT)
             if other is not None and b"\r\n" in other and _hash(other) == digest.lower():
                 return True
-    return False
+    return any(_has_digest(view, folder) for folder in _list_other_sessions(view))
+
+
+def _list_other_sessions(view: CellView) -> Iterator[Folder]:
+    cell, top = view.cell, view.files.submitter
+    system, own = f"results/{cell.system}", view.files.results / "performance/power"
+    results = Folder(f"{top.path}/{system}", f"{top.shown}/{system}")
+    folders = (
+        results / benchmark / name for benchmark in results.folders() for name in (results / benchmark).folders()
+    )
+    sessions = (folder / "performance/power" for folder in folders)
+    others = (folder for folder in sessions if folder.shown != own.shown and folder.size(DAEMON_LOG))
+    return itertools.islice(others, _MOST_OTHERS)
+
+
+def _has_digest(view: CellView, folder: Folder) -> bool:
+    """Whether the log of the daemon in a session's folder is as it was when the session listed it."""
+    read = view.files.document(folder, _SERVER)
+    listed = dict(_list_digests(read.value)) if read.value is not None else {}
+    data = view.files.content(folder, DAEMON_LOG, LOG_LIMIT)
+    return data is not None and _hash(data) == listed.get(f"power/{DAEMON_LOG}", "").lower()
 
 
 @contradiction(
@@ -182,7 +207,7 @@ def _are_ends_kept(view: CellView, data: bytes) -> bool:
     "samples taken during the run",
     sources=("power checker", OURS),
     cause="power-of-another-session",
-    premises=(Premise("The analyzer's clock and LoadGen's are one: they differ by no number of quarters of an hour."),),
+    premises=(Premise("The analyzer's clock and LoadGen's are one: they are no time zone apart."),),
 )
 def verify_times(view: CellView) -> Complaints:
     """``spl.txt`` has a sample in each whole minute of the published run, in UTC or as far from it as the session
@@ -211,7 +236,7 @@ def verify_times(view: CellView) -> Complaints:
 
 
 def _find_zone(fits: Callable[[timedelta], bool]) -> timedelta | None:
-    """By how many quarters of an hour a clock must be off for two to agree; None where no time zone is so far away."""
+    """The time zone in which two clocks agree; None where they do in none."""
     return next((by for by in _ZONES if fits(by)), None)
 
 
@@ -236,11 +261,12 @@ def verify_phases(view: CellView) -> Complaints:
     began, ended = (read_start(read.value), read_end(read.value)) if read.value else (None, None)
     if read.value is None or began is None or ended is None:
         return
-    for side in view.once(read_session):
-        phase = _read_phase(side.value) if side.value is not None else None
+    sides = [(side, _read_phase(side.value)) for side in view.once(read_session) if side.value is not None]
+    phases = [phase for _, phase in sides if phase is not None]
+    for side, phase in sides:
         if phase is None or _is_within(phase, began, ended, _CLOCKS):
             continue
-        shift = _find_zone(functools.partial(_is_within, phase, began, ended, _DELAY))
+        shift = _find_zone(lambda by: all(_is_within(each, began, ended, _DELAY, by) for each in phases))
         first, last = (_show_time(at) for at in phase)
         yield Complaint(
             find_key(side, "messages"),

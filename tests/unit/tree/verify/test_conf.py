@@ -382,3 +382,53 @@ def test_rules_of_user_conf_by_their_ids() -> None:
         ("user-conf.unexplained", verify_unexplained.find, False),
         ("user-conf.mlperf-conf", verify_old_seeds.find, False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "logged", "accused"),
+    [
+        ("1.1 @ 0123456789", 4_000_000, 0),
+        ("1.1 @ 0123456789", 4_400_000, 1),
+        (".5a1", 4_000_000, 0),
+        ("2.0 @ 0123456789", 4_400_000, 0),
+        ("2.0 @ 0123456789", 4_000_000, 1),
+    ],
+)
+def test_loadgen_before_2_cuts_the_fraction_of_an_expected_latency_off(
+    tmp_path: Path, version: str, logged: int, accused: int
+) -> None:
+    files = {
+        **ran("SingleStream", (LATENCY, logged), ("loadgen_version", version)),
+        "user.conf": "*.SingleStream.target_latency = 4.4\n",
+    }
+    found = [said for said in tell(verify_contradicting, tmp_path, files) if not said.startswith("note ")]
+    assert len(found) == accused
+
+
+def test_loadgen_before_2_reads_no_expected_latency_of_multistream(tmp_path: Path) -> None:
+    files = {
+        **ran("MultiStream", ("loadgen_version", "1.1 @ 0123456789")),
+        "user.conf": "*.MultiStream.target_latency = 4\n",
+    }
+    assert not tell(verify_contradicting, tmp_path, files)
+
+
+def test_a_setting_that_loadgen_does_not_log_is_asked_about(tmp_path: Path) -> None:
+    files = {**ran("Server", (QPS, 5)), "user.conf": "*.Server.ttft_latency = 4\n"}
+    (said,) = tell(verify_contradicting, tmp_path, files, scenario="Server")
+    assert said.startswith("note ")
+
+
+@pytest.mark.parametrize(("logged", "accused"), [("12477800", False), ("12477900", True)])
+def test_one_in_the_last_digit_that_is_printed_is_asked_about(tmp_path: Path, logged: str, accused: bool) -> None:
+    files = {**ran("SingleStream", (LATENCY, int(logged))), "user.conf": "*.*.target_latency = 12.477742826\n"}
+    (said,) = tell(verify_contradicting, tmp_path, files)
+    assert said.startswith("note ") is not accused
+
+
+@pytest.mark.parametrize(
+    ("text", "accused"), [("Same as the one of the Offline scenario\n", False), ("*.*.x = 5 # five\n", True)]
+)
+def test_a_text_that_sets_nothing_is_asked_about(tmp_path: Path, text: str, accused: bool) -> None:
+    (said,) = tell(verify_rejected, tmp_path, {**ran("Server", (QPS, 5)), "user.conf": text}, scenario="Server")
+    assert said.startswith("note ") is not accused

@@ -57,7 +57,7 @@ def _read_conf(view: CellView) -> ConfReading | None:
     if conf is None or run is None or conf.rejected or not run.log.scenario:
         return None
     right = view.rules.value("model_key", view.cell.scenario) if view.rules else None
-    keys = list_model_keys(conf, str(right or view.official or view.cell.benchmark))
+    keys = list_model_keys(conf, str(right or view.official or view.cell.benchmark), view.cell.benchmark)
     release = run.log.release if run.log.version else FRACTIONS_SINCE
     readings = [read_settings(conf, key, run.log.scenario, release) for key in keys]
     if len(readings) == 1:

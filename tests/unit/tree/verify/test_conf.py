@@ -432,3 +432,10 @@ def test_one_in_the_last_digit_that_is_printed_is_asked_about(tmp_path: Path, lo
 def test_a_text_that_sets_nothing_is_asked_about(tmp_path: Path, text: str, accused: bool) -> None:
     (said,) = tell(verify_rejected, tmp_path, {**ran("Server", (QPS, 5)), "user.conf": text}, scenario="Server")
     assert said.startswith("note ") is not accused
+
+
+@pytest.mark.parametrize(("folder", "said"), [("resnet", 0), ("retinanet", 1)])
+def test_lines_for_the_folders_own_name_are_compared_where_they_fit(tmp_path: Path, folder: str, said: int) -> None:
+    conf = f"resnet50.Server.target_qps = 7\n{folder}.Server.target_qps = 5\nbert.Server.target_qps = 9\n"
+    files = {**ran("Server", (QPS, 5)), "user.conf": conf}
+    assert len(tell(verify_contradicting, tmp_path, files, scenario="Server")) == said

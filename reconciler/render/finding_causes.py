@@ -25,7 +25,7 @@ def render_causes_text(report: TreeReport, *, limit: int | None = _CELLS, paint:
         cells = sum(len(member.cells) for member in members)
         findings = sum(len(member.findings) for member in members)
         lines.append(
-            f"{number:3}. {paint(first.severity.value, TONES[first.severity])} {paint(first.cause.title, Tone.HEADING)}"
+            f"{number:3}. {paint(first.severity.value, TONES[first.severity])} {paint(first.title, Tone.HEADING)}"
             f": {show_count(len(members), 'submitter')}, {show_count(cells, 'cell')}, {show_count(findings, 'finding')}"
         )
         for member in members:
@@ -47,6 +47,7 @@ def _submitter(group: CauseGroup, limit: int | None) -> list[str]:
     complaint = group.findings[0].complaint
     other = f" ({complaint.other})" if complaint.other else ""
     lines.append(f"       {complaint.place}: {complaint.found}; expected {complaint.wanted}{other}")
+    lines += [f"       a question: {complaint.doubt}"] if complaint.doubt else []
     lines += [f"       likely: {complaint.cause}"] if complaint.cause else []
     return lines
 
@@ -74,7 +75,7 @@ def render_causes_part(report: TreeReport) -> list[dict[str, Any]]:
     return [
         {
             "cause": group.cause.id,
-            "title": group.cause.title,
+            "title": group.title,
             "severity": group.severity.value,
             "submitter": group.submitter,
             "cells": [cell.shown for cell in group.cells],

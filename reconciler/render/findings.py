@@ -95,6 +95,7 @@ def _finding(finding: TreeFinding, paint: Paint) -> list[str]:
     lines.append(f"    {escape_line(str(complaint.place))}: {escape_line(complaint.found)}")
     where = f" ({escape_line(str(complaint.other))})" if complaint.other else ""
     lines.append(f"    {'but' if complaint.other else 'wanted'}: {escape_line(complaint.wanted)}{where}")
+    lines += [f"    a question: {escape_line(complaint.doubt)}"] if complaint.doubt else []
     lines += [f"    likely: {escape_line(complaint.cause)}"] if complaint.cause else []
     lines += [f"    fix: {escape_line(complaint.fix)}"] if complaint.fix else []
     lines += [f"    spec: {escape_line(finding.origin)}"] if finding.origin else []
@@ -128,7 +129,9 @@ def _counts(findings: Sequence[TreeFinding]) -> str:
 
 def render_findings_part(report: TreeReport, by: str = "submitter") -> dict[str, Any]:
     """For ``document``: every result that was looked at, clean ones too, and every finding."""
-    found = Counter((finding.submitter, finding.cell) for finding in report.findings)
+    found = Counter(
+        (member.submitter, member.cell) for finding in report.findings for member in finding.members or (finding,)
+    )
     return {
         "root": report.root,
         "rounds": report.rounds,
@@ -159,6 +162,7 @@ def render_findings_part(report: TreeReport, by: str = "submitter") -> dict[str,
 
 
 def render_finding_part(finding: TreeFinding) -> dict[str, Any]:
+    """``members``: the findings that a question sums up, each as it would be alone."""
     complaint = finding.complaint
     return {
         "cause_id": find_cause(finding).id,
@@ -174,6 +178,8 @@ def render_finding_part(finding: TreeFinding) -> dict[str, Any]:
         "wanted": complaint.wanted,
         "other": str(complaint.other) if complaint.other else "",
         "cause": complaint.cause,
+        "doubt": complaint.doubt,
         "fix": complaint.fix,
         "origin": finding.origin,
+        "members": [render_finding_part(member) for member in finding.members],
     }

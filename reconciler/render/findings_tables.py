@@ -16,7 +16,7 @@ from reconciler.tree.grouping import CauseGroup, group_by_cause
 
 _COLUMNS = (
     *("cause_id", "cause_title", "submitter", "cell", "severity", "rule", "title", "file", "line", "found", "wanted"),
-    *("other", "cause", "fix", "sources", "origin"),
+    *("other", "cause", "doubt", "fix", "sources", "origin"),
 )
 # A spreadsheet takes a cell that begins so for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four are full-width

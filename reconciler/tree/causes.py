@@ -5,8 +5,6 @@ One mistake shows in many cells and files; a reviewer wants to hear of it once. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from msgspec import Struct
 
 from reconciler.tree.findings import Severity, TreeFinding
@@ -272,52 +270,6 @@ CAUSES: tuple[Cause, ...] = (
     ),
 )
 
-# A rule's findings are counted under this cause unless they name another one themselves.
-_OF_RULES: Mapping[str, str] = {
-    "accuracy.answers": "impossible-accuracy",
-    "accuracy.hash": "hash",
-    "accuracy.hashes": "hash",
-    "accuracy.possible": "impossible-accuracy",
-    "accuracy.samples": "accuracy-of-another-run",
-    "compliance.answers": "denied-verdict",
-    "compliance.counts": "verdict-of-other-runs",
-    "compliance.empty": "empty-test",
-    "compliance.figures": "verdict-without-figures",
-    "compliance.passes": "denied-verdict",
-    "compliance.scores": "verdict-of-other-runs",
-    "compliance.settings": "not-a-test",
-    "compliance.stated": "contradicted-verdict",
-    "compliance.verdicts": "verdict-without-figures",
-    "files.readable": "unreadable",
-    "log.consistency": "impossible-log",
-    "log.duration": "impossible-log",
-    "log.trace": "impossible-log",
-    "log.validity": "impossible-log",
-    "measurements.rehearsal": "rehearsal",
-    "measurements.retraining": "category",
-    "placement.accuracy": "accuracy-of-another-run",
-    "placement.compliance": "not-a-test",
-    "placement.copied": "copied-logs",
-    "placement.endpoints": "other-scenario",
-    "placement.measurements": "other-scenario",
-    "placement.performance": "other-scenario",
-    "power.digests": "power-of-another-session",
-    "power.phases": "power-of-another-session",
-    "power.products": "power-of-another-session",
-    "power.session": "power-of-another-session",
-    "power.times": "power-of-another-session",
-    "power.watts": "power-of-another-session",
-    "run.percentile": "percentile",
-    "runs.dataset": "dataset",
-    "runs.revision": "revision",
-    "runs.seeds": "seeds",
-    "summary.contradicts": "other-summary",
-    "system.category": "category",
-    "system.description": "description",
-    "system.names": "description",
-    "user-conf.contradicts": "conf-of-another-run",
-    "user-conf.refused": "conf-of-another-run",
-}
 _OURS = "ours"
 _BY_ID = {cause.id: cause for cause in CAUSES}
 _RANKS = {cause.id: rank for rank, cause in enumerate(CAUSES)}
@@ -326,9 +278,7 @@ _RANKS = {cause.id: rank for rank, cause in enumerate(CAUSES)}
 def find_cause(finding: TreeFinding) -> Cause:
     """The cause that a finding names, else that of its rule; a rule without one, as those of notes, is its own."""
     rule = finding.rule
-    named = _BY_ID.get(finding.complaint.mechanism or _OF_RULES.get(rule.id, ""))
-    if named is None and rule.kind == "endpoints":
-        named = _BY_ID["endpoints"]
+    named = _BY_ID.get(finding.complaint.mechanism or rule.cause)
     return named or Cause(rule.id, rule.title, _name_sources(finding), "an answer of the submitter")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -26,13 +28,31 @@ class Place(Struct, frozen=True):
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
+class Premise(Struct, frozen=True):
+    """``statement`` must be true for a finding to be an accusation. ``find_doubt`` takes the complaint and the view
+    that the rule was applied to, and gives the reason why the tree does not show it, "" where it does. Without
+    ``find_doubt`` the rule looks into it for each finding, and fills in ``Complaint.doubt``."""
+
+    statement: str
+    find_doubt: Callable[[Complaint, Any], str] | None = None
+
+
 class Rule(Struct, frozen=True):
-    """``id`` is kind.name. ``sources``: who demands it, as "policy", "checker", "checker (old)", "LoadGen", "ours"."""
+    """``id`` is kind.name. ``sources``: who demands it, as "policy", "checker", "checker (old)", "LoadGen", "ours".
+
+    Rules of ``verify-tree`` also have ``argument``, why the finding holds; ``premises``, all of which must be shown
+    before it is an error or a warning; ``cause``, the id of the cause that findings are grouped by; and ``proof``, the
+    reason why no round, tool or machine can bring it about, "" where one may: then many alike are one question.
+    """
 
     id: str
     title: str
     sources: tuple[str, ...]
     severity: Severity = Severity.ERROR
+    cause: str = ""
+    argument: str = ""
+    premises: tuple[Premise, ...] = ()
+    proof: str = ""
 
     @property
     def kind(self) -> str:
@@ -41,7 +61,9 @@ class Rule(Struct, frozen=True):
 
 class Complaint(Struct, frozen=True):
     """What a rule found wrong. ``other``: the second place, where the contradicting value stands. ``mechanism``: the id
-    of the cause that the findings are grouped by, "" for that of the rule."""
+    of the cause that the findings are grouped by, "" for that of the rule. ``doubt``: why a premise of the rule is not
+    shown; then it is a question. ``aspect``: what tells it from other findings of its rule when those alike are
+    counted, as the key of a log."""
 
     place: Place
     found: str
@@ -51,21 +73,26 @@ class Complaint(Struct, frozen=True):
     other: Place | None = None
     severity: Severity | None = None  # where one case is milder than its rule
     mechanism: str = ""
+    doubt: str = ""
+    aspect: str = ""
 
 
 class TreeFinding(Struct, frozen=True):
     """A complaint with its rule and the cell it is about: division/system/benchmark/scenario, or as much of that as
-    applies. ``origin``: the spec line of the cell, where there is a spec."""
+    applies. ``origin``: the spec line of the cell, where there is a spec. ``members``: those that it sums up, because
+    they are so many that their cause is probably not the submitter's."""
 
     rule: Rule
     submitter: str
     cell: str
     complaint: Complaint
     origin: str = ""
+    members: tuple[TreeFinding, ...] = ()
 
     @property
     def severity(self) -> Severity:
-        return self.complaint.severity or self.rule.severity
+        """A question where a premise is not shown, whatever the rule says."""
+        return Severity.NOTE if self.complaint.doubt else self.complaint.severity or self.rule.severity
 
     @property
     def division(self) -> str:

@@ -30,6 +30,12 @@ class CauseGroup(Struct, frozen=True):
     cells: tuple[FoldedCell, ...]
 
     @property
+    def title(self) -> str:
+        """What happened; of findings that are no accusation, as a question."""
+        asked = self.severity is not Severity.NOTE or self.cause.title.endswith("?")
+        return self.cause.title if asked else f"is it so that {self.cause.title}?"
+
+    @property
     def severity(self) -> Severity:
         return min((finding.severity for finding in self.findings), key=_SEVERITIES.index)
 

@@ -6,16 +6,19 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.errors import StorageError
-from reconciler.tree.findings import Complaint, Place, Rule, TreeFinding
+from reconciler.tree.findings import Complaint, Place, Rule, Severity, TreeFinding
 from reconciler.tree.reading.closed import ClosedFolderError, note_closed_folder, pass_over
 
 V = TypeVar("V")
 Table = Iterable[tuple[Rule, Callable[[V], Iterator[Complaint]]]]
 
-_ANY_ROUND = frozenset({"LoadGen", "ours"})  # who demands what no round's checker or policy need ask for
-INTERNAL = Rule("internal.rule", "one of our rules could not be applied", ("ours",))
+_ANY_ROUND = frozenset({"LoadGen", "ours"})  # sources whose demands do not change from round to round
+INTERNAL = Rule(
+    "internal.rule", "one of our rules could not be applied", ("ours",), proof="it is a bug of this program"
+)
 
 
 class About(Struct, frozen=True):
@@ -30,13 +33,14 @@ class About(Struct, frozen=True):
 
 def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]:
     """Every complaint of every rule. A rule that fails on what someone's tree holds is a finding as well: the other
-    rules must still be heard, and nobody may take the silence for a pass. A rule that meets a closed folder ends there:
-    whoever collects such folders reports them. Of a round that is unknown only what holds in any round is applied."""
+    rules still apply, and the silence of this one must not pass for consent. A rule that meets a closed folder ends
+    there: the code that collects such folders reports them. In an unknown round only what holds in any is applied."""
     for rule, function in table:
         if not about.known and _ANY_ROUND.isdisjoint(rule.sources):
             continue
         try:
             for complaint in function(view):
+                complaint = _ask_where_doubtful(rule, complaint, view)
                 yield TreeFinding(rule, about.submitter, about.cell, complaint, about.origin)
         except ClosedFolderError as error:
             pass_over(error)
@@ -48,3 +52,13 @@ def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]
             text = f"{rule.id}: {type(error).__name__}: {error}"
             complaint = Complaint(Place(about.cell), " ".join(text.split()), "a rule that works", fix="report this bug")
             yield TreeFinding(INTERNAL, about.submitter, about.cell, complaint, about.origin)
+
+
+def _ask_where_doubtful(rule: Rule, complaint: Complaint, view: object) -> Complaint:
+    """The complaint as it is where every premise of the rule is shown, else with the reason why one is not."""
+    if not complaint.doubt and complaint.severity is not Severity.NOTE:
+        for premise in rule.premises:
+            doubt = premise.find_doubt(complaint, view) if premise.find_doubt is not None else ""
+            if doubt:
+                return replace(complaint, doubt=doubt)
+    return complaint

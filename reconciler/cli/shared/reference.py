@@ -8,6 +8,7 @@ from pathlib import Path
 
 from reconciler.cli.main import reconcile
 from reconciler.cli.shared.command_reference import render_command_reference, render_exit_codes
+from reconciler.cli.shared.findings_reference import render_findings_reference
 from reconciler.cli.shared.spec_reference import render_spec_reference
 from reconciler.files import replace
 
@@ -17,6 +18,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "spec.md": render_spec_reference,
     "commands.md": lambda: render_command_reference(reconcile),
     "exit-codes.md": render_exit_codes,
+    "findings.md": render_findings_reference,
 }
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from mmap import mmap
 
 from reconciler.mlperf.loadgen.log import DetailLog
-from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
+from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.quantities import show_count
 
@@ -128,9 +128,12 @@ def _find_wrong_numbers(issued: _Seen) -> Iterator[str]:
 
 
 def _count_issued(log: DetailLog, library: int) -> int:
-    """At most how many samples were issued; 0 where that is not known."""
+    """At most how many samples were issued; 0 where that is not known, as of a run of both modes: it issues a series
+    for each set that it loads, and what it says first is how many the first had."""
     if log.mode == LOADGEN_MODE[ACCURACY]:
         return library + _count_spare(log)
+    if log.mode != LOADGEN_MODE[PERFORMANCE]:
+        return 0
     issued = _read_count(log, "generated_query_count") * _read_count(log, "generated_samples_per_query")
     return issued if issued <= _MOST else 0
 

@@ -46,7 +46,8 @@ _KINDS = (
 )
 _SHAPES = tuple((kind, re.compile(shape, re.ASCII)) for kind, shape in _KINDS)
 _FIRST_KNOWN = 4  # LoadGen's release: of earlier ones numbers among the results are judged
-_RESULT, _QUERIES, _FIRST_PLAIN = "result_", "result_query_count", 3  # before 3 their count was in quotes
+# Before release 3 some builds write the counts among the results in quotes, which are of a type that others do not.
+_RESULT, _COUNT, _FIRST_PLAIN = "result_", "_count", 3
 _CLOCKS = ("power_begin", "power_end")
 # LoadGen takes latencies from a clock that the machine may set (``std::chrono::high_resolution_clock``): where it was
 # set back during the run, the least of them is below 0. Seven published logs of v2.1 have such, by 0.3 to 1.3 s.
@@ -90,7 +91,7 @@ def _judge_older(log: DetailLog, key: str, kind: _Kind, value: Any) -> str:
     """Logs of before release 1 have no lines of this form."""
     if not key.startswith(_RESULT) or kind not in (_NUMBER, _WHOLE) or _fits(_NUMBER, value):
         return ""
-    if key == _QUERIES and log.release < _FIRST_PLAIN and isinstance(value, str) and value.isdecimal():
+    if key.endswith(_COUNT) and log.release < _FIRST_PLAIN and isinstance(value, str) and value.isdecimal():
         return ""
     return _NUMBER.words
 

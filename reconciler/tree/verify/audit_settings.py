@@ -5,9 +5,11 @@ from __future__ import annotations
 from reconciler.mlperf.compliance.judging import find_test
 from reconciler.quantities import is_whole
 from reconciler.tree.check.demands import OURS, Complaints
-from reconciler.tree.findings import Complaint, Rule, Severity
+from reconciler.tree.findings import Complaint, Severity
 from reconciler.tree.reading.values import find_at, read_value, show_value
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.contradiction import contradiction
+from reconciler.tree.verify.premises import ROUND_IS_KNOWN
 
 # What decides which answers a test logs, and what it issues. How long it runs is its rules' business.
 _JUDGED = (
@@ -17,9 +19,19 @@ _JUDGED = (
 )
 
 
+@contradiction(
+    "compliance.settings",
+    "another audit.config than the round's",
+    sources=("compliance scripts", OURS),
+    cause="not-a-test",
+    severity=Severity.WARNING,
+    premises=(ROUND_IS_KNOWN,),
+)
 def verify_test_settings(view: CellView) -> Complaints:
-    """Only the closed division is held to them. A log without the mark of its test is of another run, which is told
-    already."""
+    """A test's log states which answers it logged and what it issued, and the round publishes the ``audit.config`` that
+    decides it. Compared with it are the closed division's logs that have the mark of their test: all 1,490 of v4.1 and
+    v5.1 have the round's numbers. One of another round may be left behind, so that it is a warning.
+    """
     for test, run in view.test_views.items() if view.division == "closed" else ():
         mark = find_test(test).mark
         own = run.log.audit is not None and (not mark or read_value(run.log, f"effective_{mark}"))
@@ -39,10 +51,4 @@ def verify_test_settings(view: CellView) -> Complaints:
             break
 
 
-_SOURCES = ("compliance scripts", OURS)
-TEST_SETTINGS_RULES = (
-    (
-        Rule("compliance.settings", "another audit.config than the round's", _SOURCES, Severity.WARNING),
-        verify_test_settings,
-    ),
-)
+TEST_SETTINGS_RULES = (verify_test_settings,)

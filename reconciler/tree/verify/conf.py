@@ -9,13 +9,21 @@ from typing import Any
 from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions
 from reconciler.mlperf.loadgen.settings import PERFORMANCE
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset, states_itself
-from reconciler.quantities import parse_number
+from reconciler.quantities import parse_decimal, parse_number
 from reconciler.tree.check.demands import OURS, Complaints
-from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.findings import Complaint, Place, Premise
 from reconciler.tree.reading.values import find_at, number, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.verify.causes import SAID_TWICE, find_cause, is_of_accuracy_set, is_rounded
-from reconciler.tree.verify.settings import ConfReading, ConfSetting, list_model_keys, read_settings
+from reconciler.tree.verify.contradiction import contradiction, question
+from reconciler.tree.verify.premises import RELEASE_IS_KNOWN
+from reconciler.tree.verify.settings import (
+    FRACTIONS_SINCE,
+    ConfReading,
+    ConfSetting,
+    list_model_keys,
+    read_settings,
+)
 
 # How LoadGen hands queries over; nothing that is published depends on it.
 _INCIDENTAL = frozenset({"coalesce_queries", "max_async_queries"})
@@ -25,6 +33,8 @@ _LOGGED = {
     ("SingleStream", "target_latency"): "requested_single_stream_expected_latency_ns",
     ("MultiStream", "target_latency"): "requested_multi_stream_expected_latency_ns",
 }
+_ASSIGNED = b"="  # in each line of a conf that sets anything
+_PRINTED = Decimal("0.00001")  # of a number with six digits, one in the last
 # A bound ends a run before its time; LoadGen has none by itself.
 _BOUNDS = {"max_duration": "effective_max_duration_ms", "max_query_count": "effective_max_query_count"}
 _EVERYWHERE = {
@@ -47,22 +57,44 @@ def _read_conf(view: CellView) -> ConfReading | None:
     if conf is None or run is None or conf.rejected or not run.log.scenario:
         return None
     right = view.rules.value("model_key", view.cell.scenario) if view.rules else None
-    keys = list_model_keys(conf, str(right or view.official or view.cell.benchmark))
-    readings = [read_settings(conf, key, run.log.scenario) for key in keys]
+    keys = list_model_keys(conf, str(right or view.official or view.cell.benchmark), view.cell.benchmark)
+    release = run.log.release if run.log.version else FRACTIONS_SINCE
+    readings = [read_settings(conf, key, run.log.scenario, release) for key in keys]
     if len(readings) == 1:
         return readings[0]
     return min(readings, key=lambda reading: (not reading.settings, len(_differences(run, reading))))
 
 
+_WHY = ("submission rules: user.conf is that of the run", OURS)
+
+
+@contradiction(
+    "user-conf.contradicts",
+    "user.conf says otherwise than the log",
+    sources=_WHY,
+    cause="conf-of-another-run",
+    premises=(
+        RELEASE_IS_KNOWN,
+        Premise("LoadGen reads this setting from this file for the run, and logs it as precisely."),
+    ),
+    proof="the submitter's file and LoadGen's log each state a value, and the rules ask that they be one",
+)
 def verify_contradicting(view: CellView) -> Complaints:
+    """LoadGen reads this very file and logs what it took from it. The value would have to be overridden in the SUT's
+    code, which the rules forbid for a published user.conf. Values are compared as LoadGen rounds and logs them, under
+    the model key that fits the log best. It is a question where the log may have the value with fewer digits, where the
+    setting says how queries are handed over, where it is the count of the set that the accuracy run alone has, where
+    this LoadGen does not log it, and where a file that is sorted as a program leaves it holds several lines of a name,
+    one of them with the logged value.
+    """
     reading, run = read_conf(view), view.performance
     if reading is None or run is None:
         return
     for item in _differences(run, reading):
         setting = reading.settings[item.field]
         rounded = is_rounded(setting.line.text, setting.value, item.logged)
-        asks = rounded or item.field in _INCIDENTAL or is_of_accuracy_set(view, item.field, setting.value)
         cause = find_cause(view, item.field, setting, item.logged)
+        doubt = _doubt_setting(view, item, setting, rounded=rounded)
         yield Complaint(
             Place(view.files.user_conf.file, setting.line.line),
             f"{item.field} {show_value(item.asked)} ({setting.line.name} = {setting.line.text})",
@@ -70,9 +102,29 @@ def verify_contradicting(view: CellView) -> Complaints:
             cause="perhaps written with fewer digits" if rounded else cause.text,
             fix="publish the user.conf of the run itself",
             other=Place(run.log.file, item.line),
-            severity=Severity.NOTE if asks or cause.mechanism == SAID_TWICE else None,
-            mechanism="conf-detail" if asks else cause.mechanism,
+            mechanism="conf-detail" if doubt else cause.mechanism,
+            doubt=doubt or (_TWICE if cause.mechanism == SAID_TWICE else ""),
+            aspect=item.field,
         )
+
+
+_TWICE = "the file states the setting several times, as a program that gathers the settings of several runs does"
+
+
+def _doubt_setting(view: CellView, item: Contradiction, setting: ConfSetting, *, rounded: bool) -> str:
+    """Why LoadGen may not have read this value from this file, or not as it is written; "" where it has."""
+    if rounded:
+        return "the file may state the logged value with fewer digits"
+    if item.field in _INCIDENTAL:
+        return "it says how queries are handed over, on which nothing that is published depends"
+    if is_of_accuracy_set(view, item.field, setting.value):
+        return "it is the count of the set that the accuracy run alone has, and a result has one user.conf"
+    if not item.line:
+        return "this LoadGen does not log the setting"
+    asked, logged = parse_decimal(item.asked), parse_decimal(item.logged)
+    if asked is not None and logged is not None and abs(asked - logged) <= abs(logged) * _PRINTED:
+        return "the two differ by one in the last digit that LoadGen prints"
+    return ""
 
 
 def _differences(run: RunView, reading: ConfReading) -> list[Contradiction]:
@@ -80,8 +132,9 @@ def _differences(run: RunView, reading: ConfReading) -> list[Contradiction]:
     return [item for item in find_contradictions(run.log, asked) if item.field in reading.settings]
 
 
+@question("user-conf.unexplained", "what set values that user.conf does not?", sources=(OURS,))
 def verify_unexplained(view: CellView) -> Complaints:
-    """What the log shows, the conf does not set, and LoadGen's built-in configuration would have otherwise."""
+    """The log has a value that no conf sets and that is not LoadGen's own: code may set it. A question."""
     reading, run = read_conf(view), view.performance
     if reading is None or run is None:
         return
@@ -130,7 +183,17 @@ def _read_copied_conf(view: CellView) -> ConfReading | None:
     return read_settings(copied, str(rules.value("model_key", view.cell.scenario)), run.log.scenario)
 
 
+@contradiction(
+    "user-conf.refused",
+    "LoadGen cannot read user.conf",
+    sources=("LoadGen", OURS),
+    cause="conf-of-another-run",
+    premises=(RELEASE_IS_KNOWN, Premise("The file is meant for LoadGen: it sets something.")),
+)
 def verify_rejected(view: CellView) -> Complaints:
+    """LoadGen's reader, which is the same in all releases, rejects the file, so that no run can have been started with
+    it. A text that sets nothing, such as one that names the file to look at, is asked about.
+    """
     conf = view.files.user_conf.value
     for problem in conf.problems if conf else ():
         if problem.fatal:
@@ -139,11 +202,14 @@ def verify_rejected(view: CellView) -> Complaints:
                 f"LoadGen refuses this file: {problem.message}",
                 "a user.conf that LoadGen can read",
                 cause="it is not the file that the run was started with, or none of it applied",
+                doubt="" if _ASSIGNED in view.files.user_conf_text else "it may be a text about another file",
             )
             return
 
 
+@question("user-conf.ignored", "which lines of user.conf were meant to count?", sources=("LoadGen",))
 def verify_ignored(view: CellView) -> Complaints:
+    """LoadGen passes over the line. A question."""
     conf = view.files.user_conf.value
     for problem in conf.problems if conf else ():
         if not problem.fatal:
@@ -151,8 +217,9 @@ def verify_ignored(view: CellView) -> Complaints:
             yield Complaint(place, f"LoadGen passes over this line: {problem.message}", "a line that has an effect")
 
 
+@question("user-conf.mlperf-conf", "why has mlperf.conf other seeds than the run?", sources=(OURS,))
 def verify_old_seeds(view: CellView) -> Complaints:
-    """A copy of mlperf.conf carries the seeds of its round."""
+    """A copy of mlperf.conf with the seeds of another round; since v5.0 LoadGen does not read it. A question."""
     copied, run = view.files.mlperf_conf.value, view.performance
     if copied is None or run is None:
         return
@@ -183,35 +250,4 @@ def read_target(reading: ConfReading | None) -> ConfSetting | None:
     return settings.get("target_qps") or settings.get("target_latency")
 
 
-_WHY = ("submission rules: user.conf is that of the run", OURS)
-CONF_RULES = (
-    (Rule("user-conf.contradicts", "user.conf says otherwise than the log", _WHY), verify_contradicting),
-    (Rule("user-conf.refused", "LoadGen cannot read user.conf", ("LoadGen", OURS)), verify_rejected),
-    (
-        Rule(
-            "user-conf.ignored",
-            "which lines of user.conf were meant to count?",
-            ("LoadGen",),
-            Severity.NOTE,
-        ),
-        verify_ignored,
-    ),
-    (
-        Rule(
-            "user-conf.unexplained",
-            "what set values that user.conf does not?",
-            (OURS,),
-            Severity.NOTE,
-        ),
-        verify_unexplained,
-    ),
-    (
-        Rule(
-            "user-conf.mlperf-conf",
-            "why has mlperf.conf other seeds than the run?",
-            (OURS,),
-            Severity.NOTE,
-        ),
-        verify_old_seeds,
-    ),
-)
+CONF_RULES = (verify_contradicting, verify_rejected, verify_ignored, verify_unexplained, verify_old_seeds)

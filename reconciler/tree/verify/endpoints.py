@@ -10,17 +10,29 @@ from reconciler.mlperf.endpoints_accuracy import read_sample_count
 from reconciler.quantities import parse_number
 from reconciler.tree.check import endpoints
 from reconciler.tree.check.demands import OURS, Complaints
-from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.findings import Complaint, Place, Premise, Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.contradiction import applies, contradiction
+from reconciler.tree.verify.premises import BENCHMARK_IS_KNOWN
 from reconciler.tree.verify.systems import REPEATED, ask_repeated
 
 _NEAR = Decimal("0.02")  # of a rate: the harness divides by its own duration
 _MILLISECOND = 1_000_000
 
 
+_ONE_RUN = Premise("One run of the harness wrote the files: both are of one performance run, in one folder.")
+
+
+@contradiction(
+    "endpoints.samples",
+    "sample counts that do not add up",
+    sources=(OURS,),
+    cause="endpoints",
+    premises=(_ONE_RUN,),
+)
 def verify_samples(view: CellView) -> Complaints:
-    """Issued = completed + failed, and as many as the configuration asks for."""
+    """Issued is not completed and failed together, all of which the harness counts, or fewer than it was asked for."""
     summary, config = view.files.result_summary, view.files.config
     issued, completed = _number(summary, "n_samples_issued"), _number(summary, "n_samples_completed")
     failed = _number(summary, "n_samples_failed") or Decimal(0)
@@ -38,8 +50,11 @@ def verify_samples(view: CellView) -> Complaints:
         )
 
 
+@contradiction(
+    "endpoints.rate", "a rate that its counts deny", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,)
+)
 def verify_rates(view: CellView) -> Complaints:
-    """qps and tps are what the counts and the duration make them."""
+    """A rate that is more than 2 % off the harness's own count and duration."""
     summary = view.files.result_summary
     for name in ("qps", "tps"):
         said, made = _number(summary, name), compute_rate(summary.value, name) if summary.value else None
@@ -51,8 +66,11 @@ def verify_rates(view: CellView) -> Complaints:
             )
 
 
+@contradiction(
+    "endpoints.duration", "shorter than configured", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,)
+)
 def verify_duration(view: CellView) -> Complaints:
-    """A run that is shorter than its configured minimum."""
+    """Shorter than the minimum that the same folder configures."""
     summary, config = view.files.result_summary, view.files.config
     least, took = _setting(config, "settings", "runtime", "min_duration_ms"), _number(summary, "duration_ns")
     if least is not None and took is not None and took < least * _MILLISECOND:
@@ -65,6 +83,9 @@ def verify_duration(view: CellView) -> Complaints:
         )
 
 
+@contradiction(
+    "endpoints.target", "more completed than asked for", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,)
+)
 def verify_target(view: CellView) -> Complaints:
     """A server cannot complete more than it is asked for."""
     summary, config = view.files.result_summary, view.files.config
@@ -79,8 +100,16 @@ def verify_target(view: CellView) -> Complaints:
         )
 
 
+@contradiction(
+    "endpoints.scored",
+    "a score over other samples",
+    sources=(OURS,),
+    cause="endpoints",
+    severity=Severity.WARNING,
+    premises=(BENCHMARK_IS_KNOWN,),
+)
 def verify_scored(view: CellView) -> Complaints:
-    """The accuracy run covers the dataset of the round."""
+    """Scored samples are not the round's."""
     results = view.files.accuracy_results
     wanted = parse_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
     counted = read_sample_count(results.value) if results.value else None
@@ -88,12 +117,21 @@ def verify_scored(view: CellView) -> Complaints:
         yield Complaint(_place(results, "accuracy_scores"), f"{counted} scored samples", f"{wanted} in the dataset")
 
 
+@applies(REPEATED)
 def verify_stated_once(view: CellView) -> Complaints:
     for read in (view.files.result_summary, view.files.accuracy_results):
         yield from ask_repeated(read)
 
 
+@contradiction(
+    "placement.endpoints",
+    "a run that belongs elsewhere",
+    sources=(OURS,),
+    cause="other-scenario",
+    premises=(BENCHMARK_IS_KNOWN,),
+)
 def verify_placement(view: CellView) -> Complaints:
+    """The harness wrote another scenario into its configuration."""
     yield from endpoints.check_scenario(view)
 
 
@@ -110,11 +148,11 @@ def _place(read: Read[ResultDocument], name: str) -> Place:
 
 
 ENDPOINTS_CONTRADICTIONS = (
-    (Rule("endpoints.samples", "sample counts that do not add up", (OURS,)), verify_samples),
-    (Rule("endpoints.rate", "a rate that its counts deny", (OURS,)), verify_rates),
-    (Rule("endpoints.duration", "shorter than configured", (OURS,)), verify_duration),
-    (Rule("endpoints.target", "more completed than asked for", (OURS,)), verify_target),
-    (Rule("endpoints.scored", "a score over other samples", (OURS,), Severity.WARNING), verify_scored),
-    (REPEATED, verify_stated_once),
-    (Rule("placement.endpoints", "a run that belongs elsewhere", (OURS,)), verify_placement),
+    verify_samples,
+    verify_rates,
+    verify_duration,
+    verify_target,
+    verify_scored,
+    verify_stated_once,
+    verify_placement,
 )

@@ -22,13 +22,14 @@ from reconciler.tree.reading.closed import collect_closed_folders
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About
-from reconciler.tree.verify.across import SAME_LOG, add_causes, verify_copied_logs, verify_edited_copies
+from reconciler.tree.verify.across import PublishedLogs, add_causes, verify_copied_logs
 from reconciler.tree.verify.conf import read_conf, read_target
+from reconciler.tree.verify.folding import fold_systemic
 from reconciler.tree.verify.hashes import StatedHash, list_stated_hashes, verify_stated_hashes
-from reconciler.tree.verify.overlaps import OVERLAP, Span, list_spans, verify_overlaps
-from reconciler.tree.verify.revisions import REVISION, Revision, list_revisions, verify_revisions
+from reconciler.tree.verify.overlaps import Span, list_spans, verify_overlaps
+from reconciler.tree.verify.revisions import Revision, list_revisions, verify_revisions
 from reconciler.tree.verify.runs import list_runs
-from reconciler.tree.verify.sources import SOURCES, LoadGenBuild, find_build, verify_sources
+from reconciler.tree.verify.sources import LoadGenBuild, find_build, verify_sources
 from reconciler.tree.verify.systems import (
     BENCHMARK_CONTRADICTIONS,
     ROUND_QUESTIONS,
@@ -49,7 +50,7 @@ ALL_RULES: tuple[Rule, ...] = tuple(
                 )
                 for rule, _ in table
             ),
-            *(SAME_LOG, OVERLAP, SOURCES, REVISION),
+            *(each.rule for each in (verify_copied_logs, verify_overlaps, verify_sources, verify_revisions)),
         )
     )
 )
@@ -82,19 +83,25 @@ def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress
     with pause_collector():
         found = walk.find(surveys)
     pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
-    found += verify_copied_logs(memory.facts, memory.files, pairs)
-    found += verify_edited_copies(memory.facts, memory.files, memory.fingerprints, pairs)
+    known = all(item.ruleset.is_known for item in surveys)
+    logs = PublishedLogs(memory.facts, memory.files, memory.fingerprints, pairs if known else None)
+    found += verify_copied_logs(logs)
     found += verify_stated_hashes(memory.hashes)
-    found += [*verify_overlaps(memory.spans), *verify_sources(memory.builds), *verify_revisions(memory.revisions)]
+    found += verify_overlaps(memory.spans)
+    found += verify_sources(memory.builds)
+    found += verify_revisions(memory.revisions)
     return TreeReport(
         root=str(path),
         rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),
         layouts=tuple(dict.fromkeys(s.layout for item in surveys for s in item.root.submitters)),
         facts=tuple(memory.facts),
-        findings=report_closed_folders(
-            closed,
-            [*((item.root.path, item.root.shown) for item in surveys), (path, "")],
-            add_causes(found, memory.facts),
+        findings=fold_systemic(
+            report_closed_folders(
+                closed,
+                [*((item.root.path, item.root.shown) for item in surveys), (path, "")],
+                add_causes(found, memory.facts),
+            ),
+            memory.facts,
         ),
         gaps=tuple(memory.gaps),
     )

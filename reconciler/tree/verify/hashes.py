@@ -10,10 +10,12 @@ from msgspec import Struct
 
 from reconciler.mlperf.accuracy import is_digest, list_digests, parse_accuracy
 from reconciler.mlperf.log_files import ACCURACY_TEXT
-from reconciler.tree.findings import Complaint, Place, Severity, TreeFinding
+from reconciler.tree.findings import Complaint, Place, Severity
 from reconciler.tree.reading.recent import HeldAnswers
 from reconciler.tree.reading.view import CellView
-from reconciler.tree.verify.verdicts import HASH
+from reconciler.tree.rule_engine import About
+from reconciler.tree.verify.contradiction import TreeRule
+from reconciler.tree.verify.verdicts import verify_hashes
 
 _END = 2000  # bytes at each end of a log, fewer than truncation leaves
 _SMALL = 1 << 20  # bytes of a whole log
@@ -65,7 +67,7 @@ def _plain(data: bytes) -> bytes:
     return data.replace(b"\r\n", b"\n")
 
 
-def verify_stated_hashes(hashes: Iterable[StatedHash]) -> Iterator[TreeFinding]:
+def _compare_hashes(hashes: Iterable[StatedHash]) -> Iterator[tuple[About, Complaint]]:
     """Each log that is not as most of those with its hash; all of them where none is. Nobody knows which file was
     copied, so that it is a warning. Within a cell the runs are compared elsewhere."""
     by_digest: dict[str, list[StatedHash]] = {}
@@ -79,7 +81,7 @@ def verify_stated_hashes(hashes: Iterable[StatedHash]) -> Iterator[TreeFinding]:
                 continue
             other = next(each for each in same if each.ends != item.ends and (not alone or each.ends == usual))
             if (item.submitter, item.cell) != (other.submitter, other.cell):
-                yield TreeFinding(HASH, item.submitter, item.cell, _complain(item, other))
+                yield About(item.submitter, item.cell), _complain(item, other)
 
 
 def _complain(item: StatedHash, other: StatedHash) -> Complaint:
@@ -93,3 +95,6 @@ def _complain(item: StatedHash, other: StatedHash) -> Complaint:
         severity=Severity.WARNING,
         mechanism="accuracy-of-another-run",
     )
+
+
+verify_stated_hashes = TreeRule(verify_hashes.rule, _compare_hashes)

@@ -16,12 +16,14 @@ from reconciler.mlperf.compliance.verdict import FAIL, PASS
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT
-from reconciler.tree.check.demands import Complaints
+from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Severity
 from reconciler.tree.reading.cell import Folder, RunFolder
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.recent import HeldAnswers
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.contradiction import contradiction
+from reconciler.tree.verify.premises import BENCHMARK_IS_KNOWN, RELEASE_IS_KNOWN
 
 T = TypeVar("T")
 _EMPTY = 64  # bytes of a log that holds no answer
@@ -46,16 +48,38 @@ class TreeLogs(RunLogs, frozen=True):
         return _there(self.files.summary if self.files else None, run)
 
 
+_SCRIPTS = ("compliance scripts", OURS)
+
+
+@contradiction(
+    "compliance.passes",
+    "a verdict that its logs deny",
+    sources=_SCRIPTS,
+    cause="denied-verdict",
+    premises=(BENCHMARK_IS_KNOWN, RELEASE_IS_KNOWN),
+)
 def find_disagreements(view: CellView) -> Complaints:
-    """A verify file that says another thing than its logs do. Where a log is truncated or absent, nobody can say."""
+    """The verdict is computed again from the published logs with the round's limits; answers are read as every type
+    that the script offers, and the one that passes counts. Where a log is truncated or absent, nothing can be said. A
+    verify file without a verdict although its logs pass is a warning: the script did not end.
+    """
     for test, folder in view.files.tests.items():
         for item in judge_files(_published(view, test, folder)):
             if item.said is not item.found and item.sure and not _is_of_nothing(item):
                 yield _complaint(test, view.files.text(folder, item.file), item)
 
 
+@contradiction(
+    "compliance.empty",
+    "a pass over no answers",
+    sources=_SCRIPTS,
+    cause="empty-test",
+    severity=Severity.WARNING,
+)
 def find_empty_tests(view: CellView) -> Complaints:
-    """TEST06's script finds nothing wrong with no answers: who published them need not have known."""
+    """TEST06's log has no answer at all. Its script finds nothing wrong with none, so that the submitter's verdict is
+    what it printed, and no proof of anything.
+    """
     for test, folder in view.files.tests.items():
         whole = view.files.whole_answers(folder / "accuracy")
         short = whole is not None and len(whole.data) <= _EMPTY

@@ -10,12 +10,13 @@ from heapq import heappop, heappush
 from msgspec import Struct, field
 
 from reconciler.tree.check.demands import OURS
-from reconciler.tree.findings import Complaint, Place, Rule, Severity, TreeFinding
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.values import find_at, read_end, read_start
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.rule_engine import About
+from reconciler.tree.verify.contradiction import question
 from reconciler.tree.verify.runs import list_runs
 
-OVERLAP = Rule("runs.overlap", "were two runs of one system made at the same time?", (OURS,), Severity.NOTE)
 _LEAST = 60.0  # seconds that two runs have in common: less may be clocks of two machines
 
 
@@ -44,8 +45,11 @@ def list_spans(view: CellView) -> Iterator[Span]:
             yield Span(submitter, cell, run.name, run.run.digest, start.timestamp(), end.timestamp(), place)
 
 
-def verify_overlaps(spans: Iterable[Span]) -> Iterator[TreeFinding]:
-    """One finding for each system: the first two runs that overlap, one of them a performance run, and how many do."""
+@question("runs.overlap", "were two runs of one system made at the same time?", sources=(OURS,)).across_cells
+def verify_overlaps(spans: Iterable[Span]) -> Iterator[tuple[About, Complaint]]:
+    """Two runs of one system had a minute or more in common by LoadGen's own clocks, one of them a performance run; one
+    finding for each system. There may have been two machines of the kind: a question.
+    """
     systems: dict[tuple[str, str], dict[str, Span]] = {}
     for span in spans:
         systems.setdefault(span.system, {}).setdefault(span.digest, span)
@@ -63,7 +67,7 @@ def verify_overlaps(spans: Iterable[Span]) -> Iterator[TreeFinding]:
                 "one run at a time, or as many machines of this kind",
                 other=first.place,
             )
-            yield TreeFinding(OVERLAP, submitter, system, complaint)
+            yield About(submitter, system), complaint
 
 
 def _find_pairs(runs: list[Span]) -> tuple[tuple[Span, Span] | None, int]:

@@ -12,24 +12,60 @@ from reconciler.quantities import parse_number
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.tree.check import accuracy, limits, runs
 from reconciler.tree.check.demands import OURS, Complaints
-from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.findings import Complaint, Place, Premise
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
+from reconciler.tree.verify.contradiction import contradiction
+from reconciler.tree.verify.premises import RELEASE_IS_KNOWN
 
 _WANTED = "accuracy_log_sampling_target"
 _MARKS = {name: f"effective_{test.mark}" for name, test in TESTS.items() if test.mark}
 
 
+_INFERRED = "results may be inferred from other scenarios, and the rules of this round are not known"
+
+
+def _doubt_inference(complaint: Complaint, view: CellView) -> str:
+    """Which scenarios a result may be inferred from is the round's affair; modes and settings are LoadGen's."""
+    return "" if view.ruleset.is_known or complaint.aspect != _SCENARIO else _INFERRED
+
+
+_SCENARIO = "scenario"
+_SCENARIO_IS_OWN = Premise(
+    "The round is known where another scenario ran, so that the result may not be inferred from it.", _doubt_inference
+)
+
+
+@contradiction(
+    "placement.performance",
+    "the performance log belongs elsewhere",
+    sources=(OURS,),
+    cause="other-scenario",
+    premises=(RELEASE_IS_KNOWN, _SCENARIO_IS_OWN),
+)
 def verify_performance(view: CellView) -> Complaints:
+    """The published log says itself that another scenario or mode ran, or that LoadGen took settings from an
+    audit.config, which it says in all releases.
+    """
     run = view.performance
     if run is not None:
-        yield from runs.check_scenario(run)
+        yield from (replace(item, aspect=_SCENARIO) for item in runs.check_scenario(run))
         yield from runs.check_mode(run)
         yield from (replace(item, mechanism="audited-run") for item in runs.check_audit_absent(run))
-        yield from limits.find_model_key(run)
+        yield from limits.find_model_key(run) if view.ruleset.is_known else ()
 
 
+@contradiction(
+    "placement.accuracy",
+    "the accuracy log belongs elsewhere",
+    sources=(OURS,),
+    cause="accuracy-of-another-run",
+    premises=(RELEASE_IS_KNOWN, _SCENARIO_IS_OWN),
+)
 def verify_accuracy_run(view: CellView) -> Complaints:
+    """The log in accuracy/ says itself that it is a performance run, of another scenario, or ran under an
+    audit.config.
+    """
     yield from accuracy.check_mode(view)
     yield from accuracy.audit(view)
     run, performed = view.accuracy, view.performance
@@ -38,13 +74,21 @@ def verify_accuracy_run(view: CellView) -> Complaints:
     if performed is None or performed.log.scenario != run.log.scenario:
         found, folder = show_value(run.log.scenario or None), view.cell.scenario
         cause = "the accuracy run of another scenario, taken for this one"
-        yield Complaint(find_at(run.log, "effective_scenario"), f"a run of {found}", f"a run of {folder}", cause=cause)
+        place = find_at(run.log, "effective_scenario")
+        yield Complaint(place, f"a run of {found}", f"a run of {folder}", cause=cause, aspect=_SCENARIO)
 
 
+@contradiction(
+    "placement.compliance",
+    "a compliance log belongs elsewhere",
+    sources=(OURS,),
+    cause="not-a-test",
+    premises=(RELEASE_IS_KNOWN,),
+)
 def verify_tests(view: CellView) -> Complaints:
-    """A compliance run is of the cell's scenario, and has the settings of its test.
-
-    LoadGen tells of an audit.config that it reads; a SUT whose code sets the same leaves no such line.
+    """The test's log lacks the line that LoadGen writes whenever it reads an audit.config, and the test's settings too,
+    which code may have handed over; or it is of another scenario than the published run, or logged as many answers as
+    another test of this result wants, and not its own.
     """
     run = view.performance
     wanted = run.log.scenario if run is not None else name_loadgen_scenario(view.cell.scenario)
@@ -52,7 +96,8 @@ def verify_tests(view: CellView) -> Complaints:
         if test.log.scenario != wanted:
             place = find_at(test.log, "effective_scenario")
             other = find_at(run.log, "effective_scenario") if run is not None else None
-            yield Complaint(place, f"a run of {show_value(test.log.scenario)}", f"a run of {wanted}", other=other)
+            found = f"a run of {show_value(test.log.scenario)}"
+            yield Complaint(place, found, f"a run of {wanted}", other=other)
         marked = name in _MARKS and read_value(test.log, _MARKS[name])
         if test.log.audit is None and not marked:  # the tests' README lets code hand the settings to LoadGen, too
             cause = "a run without the test's audit.config, or the log of another run"
@@ -86,8 +131,15 @@ def _read_wanted(view: CellView, name: str) -> Decimal | None:
     return parse_number(view.audit_settings(name).get(_WANTED))
 
 
+@contradiction(
+    "placement.measurements",
+    "the measurements file belongs elsewhere",
+    sources=(OURS,),
+    cause="other-scenario",
+    premises=(Premise("The log that ran, whose scenario the file may be named for, is there."),),
+)
 def verify_measurements(view: CellView) -> Complaints:
-    """Legacy: the file's name ends in its scenario, or in the one that its result is inferred from."""
+    """The file is named for another scenario than its folder, and than the one that its result is inferred from."""
     name = view.files.measurements_name
     if not view.files.legacy or not name:
         return
@@ -97,12 +149,13 @@ def verify_measurements(view: CellView) -> Complaints:
     inferred_from = run.log.scenario if run is not None and run.inferred else ""
     if named and named not in (view.cell.scenario, inferred_from):
         place = Place(view.files.measurements.file)
-        yield Complaint(place, f"a file for {named}", f"one for {view.cell.scenario}", cause="the file of another cell")
+        yield Complaint(
+            place,
+            f"a file for {named}",
+            f"one for {view.cell.scenario}",
+            cause="the file of another cell",
+            doubt="" if run is not None else "no log says which scenario ran, from which the result may be inferred",
+        )
 
 
-PLACEMENT_RULES = (
-    (Rule("placement.performance", "the performance log belongs elsewhere", (OURS,)), verify_performance),
-    (Rule("placement.accuracy", "the accuracy log belongs elsewhere", (OURS,)), verify_accuracy_run),
-    (Rule("placement.compliance", "a compliance log belongs elsewhere", (OURS,)), verify_tests),
-    (Rule("placement.measurements", "the measurements file belongs elsewhere", (OURS,)), verify_measurements),
-)
+PLACEMENT_RULES = (verify_performance, verify_accuracy_run, verify_tests, verify_measurements)

@@ -9,15 +9,19 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from reconciler.tree.check.demands import OURS
-from reconciler.tree.findings import Complaint, Place, Rule, Severity, TreeFinding
+from reconciler.tree.findings import Complaint, Place, Premise, Severity
 from reconciler.tree.reading.values import find_at, read_value
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.rule_engine import About
+from reconciler.tree.verify.contradiction import contradiction
 from reconciler.tree.verify.runs import list_runs
 
-REVISION = Rule("runs.revision", "one commit of LoadGen, told in two ways", ("LoadGen", OURS))
 _VERSION, _DATE = "loadgen_version", "loadgen_git_commit_date"
 _STATED = re.compile(r"(\S{1,40}) @ ([0-9a-f]{10,40})", re.ASCII)
 _DIGITS = 10  # of a commit, as LoadGen prints it
+# As git writes the date of a commit in strict ISO 8601: the build of LoadGen asks for that. One that is too old to know
+# the format prints its letters.
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", re.ASCII)
 
 
 class Revision(Struct, frozen=True):
@@ -46,18 +50,33 @@ def _read_instant(date: str) -> str:
     return f"{date.removesuffix('Z')}+00:00" if date.endswith("Z") else date
 
 
-def verify_revisions(revisions: Iterable[Revision]) -> Iterator[TreeFinding]:
-    """Each log that does not state what most logs of its commit do; of two that are equally many, what came first is
-    taken for right. The number may be that of a file that was changed and not committed, so that it is a warning."""
+@contradiction(
+    "runs.revision",
+    "one commit of LoadGen, stated in two ways",
+    sources=("LoadGen", OURS),
+    cause="revision",
+    premises=(Premise("Both logs state a date as git writes it."),),
+).across_cells
+def verify_revisions(revisions: Iterable[Revision]) -> Iterator[tuple[About, Complaint]]:
+    """The date of a commit is one, wherever LoadGen was built from it: 43 commits are named in 6,455 logs of v4.1 and
+    v5.1, each with one date and one version. What is no date is compared with nothing: a git that does not know the
+    format prints its letters. Of two that are equally many, the first is taken for right. The version is read from a
+    file, which may be changed and not committed: a warning. Logs that name no commit are left out.
+    """
     commits: dict[str, list[Revision]] = {}
     for revision in revisions:
         commits.setdefault(revision.commit, []).append(revision)
     for commit, same in commits.items():
         for part, (name, severity) in enumerate((("version", Severity.WARNING), ("date", None))):
-            counts = Counter(_read_instant(revision.stated[part]) for revision in same)
+            named = [
+                revision for revision in same if part == 0 or _INSTANT.fullmatch(_read_instant(revision.stated[1]))
+            ]
+            if not named:
+                continue
+            counts = Counter(_read_instant(revision.stated[part]) for revision in named)
             (usual, count), *others = counts.most_common()
-            model = next(revision for revision in same if _read_instant(revision.stated[part]) == usual)
-            for revision in same if others else ():
+            model = next(revision for revision in named if _read_instant(revision.stated[part]) == usual)
+            for revision in named if others else ():
                 if _read_instant(revision.stated[part]) != usual:
                     logs = "another log" if count == 1 else f"{count} other logs"
                     complaint = Complaint(
@@ -68,4 +87,4 @@ def verify_revisions(revisions: Iterable[Revision]) -> Iterator[TreeFinding]:
                         other=model.places[part],
                         severity=severity,
                     )
-                    yield TreeFinding(REVISION, revision.submitter, revision.cell, complaint)
+                    yield About(revision.submitter, revision.cell), complaint

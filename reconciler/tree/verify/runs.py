@@ -13,10 +13,12 @@ from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset, states_its
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.check.limits import PERCENTILE, check_percentile
-from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.findings import Complaint, Place, Premise, Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import find_at, number, read_end, read_start, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
+from reconciler.tree.verify.contradiction import contradiction, question
+from reconciler.tree.verify.premises import BENCHMARK_IS_KNOWN, FILE_IS_WHOLE, RELEASE_IS_KNOWN
 
 NO_COMMIT = "NA"  # what LoadGen writes that was built outside a repository
 _EDITED = "a log that was edited, put together from two, or written by a LoadGen that was changed"
@@ -37,8 +39,19 @@ def list_own_runs(view: CellView) -> Iterator[RunView]:
     return (run for run in list_runs(view) if not view.is_foreign(run.name))
 
 
+@contradiction(
+    "log.duration",
+    "a duration that cannot be",
+    sources=("LoadGen", OURS),
+    cause="impossible-log",
+    premises=(RELEASE_IS_KNOWN, Premise("The logger's clock, by which LoadGen ends a run, counted as the dates do.")),
+)
 def verify_duration(view: CellView) -> Complaints:
-    """LoadGen says that the minimum duration was kept, and its own clock that it cannot have been."""
+    """LoadGen says that a minimum duration was kept, and its own clock that the run was shorter by more than a second.
+    It ends a run by the clock of its logger, which need not be that of the dates: where only the dates say so, a clock
+    may have been set. Left out is a run of both modes, as LoadGen offered it before release 4, whose first clocks are
+    of its accuracy part.
+    """
     for run in list_runs(view):
         yield from _deny_duration(run)
 
@@ -53,17 +66,28 @@ def _deny_duration(run: RunView) -> Complaints:
         return
     lasted = (end - start).total_seconds()
     if lasted + _SLACK < float(least) / 1000:
+        began, ended = run.log.index.began_at, run.log.index.ended_at
+        counted = (ended - began) / 1000 if began is not None and ended is not None else None
+        agrees = counted is not None and float(counted) + _SLACK < float(least) / 1000
         yield Complaint(
             find_at(run.log, "effective_min_duration_ms"),
             f"a minimum duration of {float(least) / 1000:g} s that was met",
             f"{lasted:g} s between power_begin and power_end",
             cause=_EDITED,
             other=find_at(run.log, "power_end"),
+            doubt="" if agrees else "LoadGen's logger did not count so: the clock of the dates may have been set",
         )
 
 
+@contradiction(
+    "log.validity",
+    "VALID against its own conditions",
+    sources=("LoadGen", OURS),
+    cause="impossible-log",
+    premises=(RELEASE_IS_KNOWN,),
+)
 def verify_validity(view: CellView) -> Complaints:
-    """VALID, with a condition that is not met."""
+    """LoadGen calls a run VALID only where each of these conditions holds, in every release."""
     for run in list_runs(view):
         yield from _deny_validity(run)
 
@@ -75,8 +99,20 @@ def _deny_validity(run: RunView) -> Complaints:
         yield Complaint(place, "VALID", f"{failed[0]} false in the same log", cause=_EDITED, other=other)
 
 
+@contradiction(
+    "log.consistency",
+    "a log that contradicts itself",
+    sources=("LoadGen", OURS),
+    cause="impossible-log",
+    premises=(RELEASE_IS_KNOWN, Premise("What contradicts does not rest on a date, or on a clock that can be set.")),
+)
 def verify_consistency(view: CellView) -> Complaints:
-    """What LoadGen derives of numbers that stand in the same log, and samples that no rule lets it issue."""
+    """LoadGen derives the value from others that the same log has, reads it from latencies that lie between its
+    percentiles, or takes it over under another name; or a setting of a performance run has a value that the rules leave
+    to compliance tests. What rests on dates is a question, since the clock of a machine may be set to another year, and
+    so is a latency below 0. More samples than the library has are a warning: the count may be too high, or the library
+    may say less than it has.
+    """
     for run in list_runs(view):
         said = {key for key, deny in _SAID_ABOVE.items() if any(deny(run))}
         found_wrong = find_inconsistencies(run.log, judge_library=False)
@@ -87,8 +123,10 @@ def verify_consistency(view: CellView) -> Complaints:
                     Place(run.log.file, item.line),
                     f"{item.key} {item.stated}",
                     item.derived,
-                    cause=_EDITED,
+                    cause="" if item.is_doubt else _EDITED,
                     other=Place(run.log.file, item.other) if item.other else None,
+                    doubt=f"the log does not show that {item.premise}" if item.is_doubt else "",
+                    aspect=item.key,
                 )
         for item in () if view.rehearsal or _is_of_test(view, run) else find_small_library(run.log):
             yield Complaint(
@@ -99,6 +137,7 @@ def verify_consistency(view: CellView) -> Complaints:
                 other=Place(run.log.file, item.other),
                 severity=Severity.WARNING,
                 mechanism="small-library",
+                aspect=item.key,
             )
         for found in find_unasked_issue(run.log, {}) if run.name == "performance" else ():
             yield Complaint(
@@ -107,6 +146,7 @@ def verify_consistency(view: CellView) -> Complaints:
                 f"{found.asked}, as in every performance run that is not a compliance test",
                 cause="the run of a compliance test, or settings of the SUT's own",
                 mechanism="audited-run",
+                aspect=found.field,
             )
 
 
@@ -125,8 +165,9 @@ def _ask_about_clock(run: RunView, negative: Sequence[Inconsistency]) -> Complai
             f"{item.key} {item.stated}",
             "a latency of at least 0",
             cause="was the machine's clock, from which LoadGen takes latencies, set back during the run?",
-            severity=Severity.NOTE,
+            doubt="LoadGen takes latencies from a clock that the machine may set",
             mechanism="clock-set-back",
+            aspect=item.key,
         )
 
 
@@ -139,8 +180,11 @@ _CONDITIONS = (
 )
 
 
+@contradiction("runs.seeds", "runs with different seeds", sources=(OURS,), cause="seeds", severity=Severity.WARNING)
 def verify_seeds(view: CellView) -> Complaints:
-    """All runs of a cell carry the seeds of one round."""
+    """LoadGen logs its seeds, and all runs of a cell carry those of one round. The seeds of an accuracy run order the
+    samples and no more, so that it is a warning.
+    """
     run = view.performance
     if run is None:
         return
@@ -167,7 +211,9 @@ def _seeds_cause(seeds: Mapping[str, int]) -> str:
     return f"the seeds of {carriers[-1]}" if carriers else "seeds of no known round"
 
 
+@question("runs.loadgen", "why do the runs have different LoadGens?", sources=(OURS,))
 def verify_versions(view: CellView) -> Complaints:
+    """Revisions differ; the rules allow it. A question."""
     run = view.performance
     for other in list_own_runs(view):
         if run is not None and _are_other_sources(other.log.version, run.log.version):
@@ -185,8 +231,9 @@ def _are_other_sources(one: str, other: str) -> bool:
     return number_of_one != number_of_other or (commit != other_commit and NO_COMMIT not in (commit, other_commit))
 
 
+@question("runs.dates", "why is a log so much older or newer than its neighbours?", sources=(OURS,))
 def verify_dates(view: CellView) -> Complaints:
-    """A log far older than its neighbours was often left from an earlier campaign."""
+    """A log far older than its neighbours was often left from an earlier campaign. Runs a month apart: a question."""
     run = view.performance
     start = read_start(run.log) if run else None
     if run is None or start is None:
@@ -205,8 +252,11 @@ def verify_dates(view: CellView) -> Complaints:
         )
 
 
+@contradiction(
+    "runs.dataset", "runs over different datasets", sources=(OURS,), cause="dataset", severity=Severity.WARNING
+)
 def verify_datasets(view: CellView) -> Complaints:
-    """Performance and compliance runs load from the dataset that the accuracy run covers, unless the round says so."""
+    """Two data sets of different size in one result, where the round's size is not that of the accuracy run."""
     accuracy, run = view.accuracy, view.performance
     if accuracy is None or run is None:
         return
@@ -229,7 +279,9 @@ def verify_datasets(view: CellView) -> Complaints:
 _TOTAL = "qsl_reported_total_count"
 
 
+@question("runs.sut", "why do the runs of a result name their SUT differently?", sources=(OURS,))
 def verify_names(view: CellView) -> Complaints:
+    """The names in the logs differ. A question."""
     run = view.performance
     ours = read_value(run.log, "sut_name") if run else None
     for other in list_own_runs(view):
@@ -240,8 +292,11 @@ def verify_names(view: CellView) -> Complaints:
             yield Complaint(place, f"SUT {show_value(theirs)}", wanted, other=find_at(run.log, "sut_name"))
 
 
+@question("system.nodes", "why does the SUT count other nodes?", sources=(OURS,))
 def verify_nodes(view: CellView) -> Complaints:
-    """A harness that sends queries to several nodes names a network SUT for each."""
+    """A harness names a network SUT for each node that it sends queries to: the eight published systems whose logs name
+    any have as many nodes. Several may be on one node: a question.
+    """
     run, nodes = view.performance, view.system.whole("number_of_nodes")
     named = read_value(run.log, "sut_name") if run is not None else None
     if run is None or nodes is None or not isinstance(named, str) or not _NETWORK_SUTS.fullmatch(named):
@@ -256,8 +311,13 @@ def verify_nodes(view: CellView) -> Complaints:
         )
 
 
+@question("runs.foreign", "why is there a test that the round does not have?", sources=(OURS,))
 def verify_foreign(view: CellView) -> Complaints:
-    """Nothing of a result rests on such a test, so that it is not compared with the result's own runs."""
+    """A compliance test that the round does not have, once for each result. Nothing rests on it, so that seeds, dates,
+    LoadGens and copies of its logs are compared with nothing. A question.
+    """
+    if not view.ruleset.is_known:
+        return
     foreign = [name for name in view.test_views if view.is_foreign(name)]
     if foreign:
         yield Complaint(
@@ -268,8 +328,15 @@ def verify_foreign(view: CellView) -> Complaints:
         )
 
 
+@contradiction(
+    "files.readable",
+    "every file can be read",
+    sources=(OURS,),
+    cause="unreadable",
+    premises=(FILE_IS_WHOLE,),
+)
 def verify_readable(view: CellView) -> Complaints:
-    """Files that are there and cannot be compared with anything."""
+    """The file is there and does not parse, so that nothing can be compared with it."""
     files = view.files
     reads: list[Read[object]] = [files.user_conf, files.measurements, files.accuracy_text]
     for run in files.runs():
@@ -279,26 +346,34 @@ def verify_readable(view: CellView) -> Complaints:
             yield Complaint(Place(read.file, read.line), read.problem, "a file that can be read")
 
 
+@contradiction(
+    PERCENTILE.id,
+    PERCENTILE.title,
+    sources=PERCENTILE.sources,
+    cause="percentile",
+    premises=(BENCHMARK_IS_KNOWN,),
+)
 def verify_percentile(view: CellView) -> Complaints:
+    """The log itself states a share of SingleStream, MultiStream or Server that the round does not state the benchmark
+    by. LoadGen carries the round's, per model key, and the closed division allows no other; logs without the line are
+    passed over, and so is Offline, where it decides nothing. In the open division, whose model may have another
+    latency, it is a warning.
+    """
     if view.performance is not None:
         yield from check_percentile(view.performance)
 
 
-NOTE = Severity.NOTE
 RUN_CONTRADICTIONS = (
-    (Rule("files.readable", "every file can be read", (OURS,)), verify_readable),
-    (Rule("log.duration", "a duration that cannot be", ("LoadGen", OURS)), verify_duration),
-    (Rule("log.consistency", "a log that contradicts itself", ("LoadGen", OURS)), verify_consistency),
-    (Rule("log.validity", "VALID against its own conditions", ("LoadGen", OURS)), verify_validity),
-    (PERCENTILE, verify_percentile),
-    (Rule("runs.seeds", "runs with different seeds", (OURS,), Severity.WARNING), verify_seeds),
-    (Rule("runs.dataset", "runs over different datasets", (OURS,), Severity.WARNING), verify_datasets),
-    (
-        Rule("runs.loadgen", "why do the runs have different LoadGens?", (OURS,), NOTE),
-        verify_versions,
-    ),
-    (Rule("runs.dates", "why is a log so much older or newer than its neighbours?", (OURS,), NOTE), verify_dates),
-    (Rule("runs.sut", "why do the runs of a result name their SUT differently?", (OURS,), NOTE), verify_names),
-    (Rule("runs.foreign", "why is there a test that the round does not have?", (OURS,), NOTE), verify_foreign),
-    (Rule("system.nodes", "why does the SUT count other nodes?", (OURS,), NOTE), verify_nodes),
+    verify_readable,
+    verify_duration,
+    verify_consistency,
+    verify_validity,
+    verify_percentile,
+    verify_seeds,
+    verify_datasets,
+    verify_versions,
+    verify_dates,
+    verify_names,
+    verify_foreign,
+    verify_nodes,
 )

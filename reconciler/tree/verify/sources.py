@@ -10,12 +10,13 @@ from msgspec import Struct
 
 from reconciler.errors import LogError
 from reconciler.tree.check.demands import OURS
-from reconciler.tree.findings import Complaint, Place, Rule, Severity, TreeFinding
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.values import find_at
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.rule_engine import About
+from reconciler.tree.verify.contradiction import question
 from reconciler.tree.verify.runs import NO_COMMIT
 
-SOURCES = Rule("runs.sources", "why do LoadGen's sources differ from others of its commit?", (OURS,), Severity.NOTE)
 _KEY = "loadgen_file_sha1"
 _SUFFIXES = (".cc", ".h")
 _WRITTEN = ("build/", "version.cc", "version_generated.cc")  # by the build itself
@@ -57,8 +58,11 @@ def _list_compiled(sources: tuple[tuple[str, str], ...]) -> frozenset[tuple[str,
     return frozenset(item for item in compiled if not any(part in item[0] for part in _WRITTEN))
 
 
-def verify_sources(builds: Iterable[LoadGenBuild]) -> Iterator[TreeFinding]:
-    """Each build that is not as most of the same commit; of two that are equally many, none is the one to ask about."""
+@question("runs.sources", "why do LoadGen's sources differ from others of its commit?", sources=(OURS,)).across_cells
+def verify_sources(builds: Iterable[LoadGenBuild]) -> Iterator[tuple[About, Complaint]]:
+    """LoadGen logs the SHA-1 of each of its files, and one of those that are compiled is not the one of most results of
+    the same commit. A generated header may differ for many reasons: a question.
+    """
     by_version: dict[str, list[LoadGenBuild]] = {}
     for build in builds:
         by_version.setdefault(build.version, []).append(build)
@@ -73,6 +77,4 @@ def verify_sources(builds: Iterable[LoadGenBuild]) -> Iterator[TreeFinding]:
                 more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
                 found = f"LoadGen {version} with another {', '.join(files[:_SHOWN])}{more}"
                 wanted = f"the sources of {count} other results of this commit"
-                yield TreeFinding(
-                    SOURCES, build.submitter, build.cell, Complaint(build.place, found, wanted, other=model.place)
-                )
+                yield About(build.submitter, build.cell), Complaint(build.place, found, wanted, other=model.place)

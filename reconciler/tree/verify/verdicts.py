@@ -16,12 +16,14 @@ from reconciler.quantities import parse_decimal
 from reconciler.tree.check import accuracy
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints
-from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.findings import Complaint, Place, Premise, Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import find_at, number
 from reconciler.tree.reading.view import CellView, RunView
+from reconciler.tree.verify.contradiction import contradiction
 from reconciler.tree.verify.counts import ENTRIES, list_counts, verify_counts
 from reconciler.tree.verify.judging import find_disagreements, find_empty_tests
+from reconciler.tree.verify.premises import BENCHMARK_IS_KNOWN, FILE_IS_WHOLE
 
 # As the official scripts and as our own verdicts write it.
 _SCORE = re.compile(
@@ -40,6 +42,7 @@ _HASH = re.compile(r"hash=\s*([0-9A-Fa-f]{64})\b", re.ASCII)
 _STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
 _DIGITS = 20
+WARNING = Severity.WARNING
 # By a word that stands in what they match.
 _SCORED = {
     "queries=": re.compile(r"\bqueries=(\d+)", re.ASCII),
@@ -49,8 +52,17 @@ _SCORED = {
 }
 
 
+@contradiction(
+    "compliance.scores",
+    "a verdict over other runs",
+    sources=(OURS,),
+    cause="verdict-of-other-runs",
+    severity=WARNING,
+)
 def verify_scores(view: CellView) -> Complaints:
-    """The verdict compared the runs that are published."""
+    """The score in the verify file is none of the published run's, by more than 0.1 %: a run was repeated after its
+    verification.
+    """
     for test, run in view.test_views.items():
         read = view.files.text(view.files.tests[test], VERIFY_PERFORMANCE)
         for line, which, said in _said(read):
@@ -69,8 +81,17 @@ def verify_scores(view: CellView) -> Complaints:
             )
 
 
+@contradiction(
+    "compliance.figures",
+    "a verdict without its figures",
+    sources=("compliance scripts", OURS),
+    cause="verdict-without-figures",
+    severity=WARNING,
+)
 def verify_figures(view: CellView) -> Complaints:
-    """The scripts print what they compared before they say that a test is passed."""
+    """The scripts of TEST01, TEST04 and TEST05 print both scores, that of TEST01 the number of entries, before the
+    verdict: all 2,972 published verdicts of them in v4.1 and v5.1 that pass state these.
+    """
     for test, names in _FIGURES.items():
         if test not in view.files.tests:
             continue
@@ -95,9 +116,17 @@ def verify_figures(view: CellView) -> Complaints:
                 )
 
 
+@contradiction(
+    "accuracy.samples",
+    "a score over other samples",
+    sources=(OURS,),
+    cause="accuracy-of-another-run",
+    premises=(BENCHMARK_IS_KNOWN,),
+)
 def verify_scored_samples(view: CellView) -> Complaints:
-    """A score over fewer samples than the accuracy run issued. DLRM's ``total`` counts the pairs of its samples, which
-    the same line calls queries."""
+    """The scorer states how many samples it scored (of DLRM the queries, whose pairs the same line calls its total),
+    and LoadGen how many it issued. The scorer of a benchmark that the round does not have may count anything else.
+    """
     run, read = view.accuracy, view.files.accuracy_text
     total = number(run.log, count_key(run)) if run else None
     if run is None or total is None or read.value is None:
@@ -120,13 +149,37 @@ def _scored(text: str) -> Decimal | None:
     return Decimal(found[1]) if found and len(found[1]) < _DIGITS else None
 
 
+@contradiction(
+    "accuracy.hash",
+    "a hash that is not the log's",
+    sources=("submission rules: truncation", OURS),
+    cause="hash",
+    premises=(
+        FILE_IS_WHOLE,
+        Premise("The log is whole, or its original is at hand, or the hash is that of another file in the tree."),
+    ),
+)
 def verify_hashes(view: CellView) -> Complaints:
+    """Equal files, or a SHA-256 that is the one of a named file. Hashes of truncated logs are never called wrong
+    without the original, nor are line ends that git or Windows changed; but two cells that state one hash have logs
+    with the same ends, as all 432 published hashes that are in several places do: where they have not, it is not known
+    which of the two is right, so that it is a warning.
+    """
     yield from accuracy.hash_of_log(view)
     yield from accuracy.check_test_hashes(view)
 
 
+@contradiction(
+    "accuracy.hashes",
+    "two hashes of one accuracy log",
+    sources=("submission rules: truncation", OURS),
+    cause="hash",
+    severity=WARNING,
+)
 def verify_one_hash(view: CellView) -> Complaints:
-    """One log has one hash, and who reads the last takes another for it than who reads the first."""
+    """One file states two SHA-256 of one log that differ. One of them is of another log, or of this one when it had
+    been cut, whichever; that is no proof of anything, so that it is a warning.
+    """
     for read in (view.files.accuracy_text, *_list_accuracy_texts(view)):
         yield from _deny_second_hash(read)
 
@@ -174,21 +227,13 @@ def _agrees(said: Decimal, logged: Decimal, scenario: str) -> bool:
     return rate is not None and abs(said - rate) <= rate * _TOLERANCE
 
 
-WARNING = Severity.WARNING
-HASH = Rule("accuracy.hash", "a hash that is not the log's", ("submission rules: truncation", OURS))
 VERDICT_RULES = (
-    (Rule("compliance.scores", "a verdict over other runs", (OURS,), WARNING), verify_scores),
-    (Rule("compliance.passes", "a verdict that its logs deny", ("compliance scripts", OURS)), find_disagreements),
-    (Rule("compliance.empty", "a pass over no answers", ("compliance scripts", OURS), WARNING), find_empty_tests),
-    (
-        Rule("compliance.figures", "a verdict without its figures", ("compliance scripts", OURS), WARNING),
-        verify_figures,
-    ),
-    (Rule("compliance.counts", "counts that do not match", ("compliance scripts", OURS)), verify_counts),
-    (Rule("accuracy.samples", "a score over other samples", (OURS,)), verify_scored_samples),
-    (HASH, verify_hashes),
-    (
-        Rule("accuracy.hashes", "two hashes of one accuracy log", ("submission rules: truncation", OURS), WARNING),
-        verify_one_hash,
-    ),
+    verify_scores,
+    find_disagreements,
+    find_empty_tests,
+    verify_figures,
+    verify_counts,
+    verify_scored_samples,
+    verify_hashes,
+    verify_one_hash,
 )

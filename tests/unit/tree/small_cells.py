@@ -10,7 +10,7 @@ from typing import Any
 
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.kinds import Cell
-from reconciler.tree.findings import Complaint
+from reconciler.tree.findings import Complaint, Severity
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.places import V6, CellPlace, SubmitterPlace
 from reconciler.tree.reading.system import SubmitterFiles
@@ -105,7 +105,7 @@ def say(complaints: Iterable[Complaint]) -> list[str]:
 
 
 def _say(said: Complaint) -> str:
-    text = f"{said.severity} {said.place}: {said.found}; wanted {said.wanted}"
+    text = f"{Severity.NOTE if said.doubt else said.severity} {said.place}: {said.found}; wanted {said.wanted}"
     text += f"; beside {said.other}" if said.other is not None else ""
     named = {"because": said.cause, "to mend": said.fix, "mechanism": said.mechanism}
     text += "".join(f"; {name}: {value}" for name, value in named.items() if value)

@@ -16,7 +16,6 @@ __all__ = ["clean_trees", "logs", "tree_of"]
 
 CHANGES: dict[str, Callable[[Path], object]] = {
     "missing": lambda path: None,
-    "empty": lambda path: path.write_bytes(b""),
 }
 CELL = "results/sys1/resnet/"
 EXAMINED = ("systems/", f"{CELL}SingleStream/", f"{CELL}Offline/performance/")

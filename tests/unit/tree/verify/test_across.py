@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
-from reconciler.tree.verify.across import add_causes, verify_copied_logs, verify_edited_copies
+from reconciler.tree.verify.across import PublishedLogs, add_causes, verify_copied_logs
 
 INFERABLE = frozenset({("MultiStream", "SingleStream")})
 
@@ -36,8 +36,8 @@ FIRST = sharing("closed/box/bert-99/SingleStream", "bert-99")
     ],
 )
 def test_a_log_is_shared_by_variants_and_inferred_scenarios_alone(other: Facts, severity: Severity | None) -> None:
-    found = list(verify_copied_logs([FIRST, other], {}, INFERABLE))
-    assert [finding.complaint.severity for finding in found] == ([] if severity is None else [severity])
+    found = list(verify_copied_logs(PublishedLogs([FIRST, other], {}, inferable=INFERABLE)))
+    assert [finding.severity for finding in found] == ([] if severity is None else [severity])
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_log_is_shared_by_variants_and_inferred_scenarios_alone(other: Facts, 
 def test_copied_log_is_told_of_the_later_cell_with_both_places(other: Facts, found: str) -> None:
     (run, _), *_ = other.digests
     files = {("Acme", FIRST.cell, "performance"): "first.log", (other.submitter, other.cell, run): "second.log"}
-    (told,) = verify_copied_logs([FIRST, other], files)
+    (told,) = verify_copied_logs(PublishedLogs([FIRST, other], files))
     assert (told.rule.id, told.submitter, told.cell) == ("placement.copied", other.submitter, other.cell)
     assert (told.complaint.found, told.complaint.wanted) == (found, "a log of its own")
     assert (told.complaint.place, told.complaint.other) == (Place("second.log"), Place("first.log"))
@@ -61,14 +61,15 @@ def test_copied_log_is_told_of_the_later_cell_with_both_places(other: Facts, fou
 
 def test_official_name_tells_variants_where_the_folder_has_another() -> None:
     one, two = sharing("open/box/ours/Offline", "bert-99"), sharing("open/box/theirs/Offline", "bert-99.9")
-    assert not list(verify_copied_logs([one, two], {}))
-    assert len(list(verify_copied_logs([one, sharing("open/box/bert/Offline", "resnet")], {}))) == 1
-    assert not list(verify_copied_logs([sharing("open/box/bert-99/Offline", ""), two], {}))
-    assert len(list(verify_copied_logs([sharing("open/box/resnet/Offline", ""), two], {}))) == 1
+    assert not list(verify_copied_logs(PublishedLogs([one, two], {})))
+    assert len(list(verify_copied_logs(PublishedLogs([one, sharing("open/box/bert/Offline", "resnet")], {})))) == 1
+    assert not list(verify_copied_logs(PublishedLogs([sharing("open/box/bert-99/Offline", ""), two], {})))
+    assert len(list(verify_copied_logs(PublishedLogs([sharing("open/box/resnet/Offline", ""), two], {})))) == 1
 
 
 def test_one_user_conf_in_two_cells_is_no_copied_log() -> None:
-    assert not list(verify_copied_logs([sharing(c, "", run="user.conf") for c in ("closed/a/b/c", "closed/d/e/f")], {}))
+    confs = [sharing(cell, "", run="user.conf") for cell in ("closed/a/b/c", "closed/d/e/f")]
+    assert not list(verify_copied_logs(PublishedLogs(confs, {})))
 
 
 def test_edited_copy_has_other_bytes_and_the_marks_of_another_run() -> None:
@@ -77,12 +78,13 @@ def test_edited_copy_has_other_bytes_and_the_marks_of_another_run() -> None:
         configured("closed/box/x/Server", digests=(("accuracy", "b"),)),
     )
     marks = {("Acme", OWN, "performance"): ("m", "n"), ("Acme", two.cell, "accuracy"): ("o", "n")}
-    (told,) = verify_edited_copies([one, two], {}, marks)
+    (told,) = verify_copied_logs(PublishedLogs([one, two], {}, marks))
     assert (told.cell, told.complaint.cause) == (two.cell, "one run's log twice, of which one was changed")
     assert told.complaint.found == f"the accuracy log of {OWN} (performance)"
-    same = configured(two.cell, digests=(("accuracy", "a"),))  # told as a copy already
-    assert not list(verify_edited_copies([one, same], {}, marks))
-    assert not list(verify_edited_copies([one, two], {}, {}))
+    same = configured(two.cell, digests=(("accuracy", "a"),))
+    (copied,) = verify_copied_logs(PublishedLogs([one, same], {}, marks))
+    assert copied.complaint.cause == "one run that is published twice, or a log that was copied"
+    assert not list(verify_copied_logs(PublishedLogs([one, two], {}, {})))
 
 
 OWN = "closed/box/bert-99/Server"
@@ -170,14 +172,33 @@ def test_known_causes_stay_and_an_estimate_is_grouped_as_one() -> None:
 def test_parts_of_a_cell_that_is_no_scenario_are_empty() -> None:
     """A finding of a benchmark or of a system is compared as well."""
     one, two = sharing("closed/box", "", run="a"), sharing("open/box", "", run="a")
-    (told,) = verify_copied_logs([one, two], {})
+    (told,) = verify_copied_logs(PublishedLogs([one, two], {}))
     assert (told.severity, told.rule.id, told.complaint.place) == (Severity.NOTE, "placement.copied", Place("open/box"))
+
+
+def test_scenarios_of_a_round_without_rules_may_share_a_log_for_all_that_is_known() -> None:
+    scenario = sharing("closed/box/bert-99/MultiStream", "bert-99")
+    system = sharing("closed/big/bert-99/MultiStream", "bert-99")
+    found = verify_copied_logs(PublishedLogs([FIRST, scenario, system], {}, inferable=None))
+    assert [(item.severity, bool(item.complaint.doubt)) for item in found] == [
+        (Severity.NOTE, True),
+        (Severity.ERROR, False),
+    ]
 
 
 def test_any_of_several_inferences_lets_two_scenarios_share() -> None:
     other = sharing("closed/box/bert-99/MultiStream", "bert-99")
     several = frozenset({("Offline", "Server"), ("MultiStream", "SingleStream"), ("Offline", "MultiStream")})
-    assert not list(verify_copied_logs([FIRST, other], {}, several))
-    assert len(list(verify_copied_logs([FIRST, other], {}, frozenset({("Offline", "SingleStream")})))) == 1
+    assert not list(verify_copied_logs(PublishedLogs([FIRST, other], {}, inferable=several)))
+    assert (
+        len(
+            list(
+                verify_copied_logs(
+                    PublishedLogs([FIRST, other], {}, inferable=frozenset({("Offline", "SingleStream")}))
+                )
+            )
+        )
+        == 1
+    )
     elsewhere = sharing("closed/big/bert-99/MultiStream", "bert-99")
-    assert len(list(verify_copied_logs([FIRST, elsewhere], {}, several))) == 1
+    assert len(list(verify_copied_logs(PublishedLogs([FIRST, elsewhere], {}, inferable=several)))) == 1

@@ -173,7 +173,7 @@ def test_no_scorer_finds_more_than_all(tmp_path: Path) -> None:
 
 def test_rules_of_answers_by_their_ids() -> None:
     assert [(rule.id, check, rule.sources) for rule, check in ANSWER_RULES] == [
-        ("accuracy.answers", verify_answers, ("LoadGen", "ours")),
-        ("compliance.answers", verify_differing, ("compliance scripts", "ours")),
-        ("accuracy.possible", verify_possible, ("ours",)),
+        ("accuracy.answers", verify_answers.find, ("LoadGen", "ours")),
+        ("compliance.answers", verify_differing.find, ("compliance scripts", "ours")),
+        ("accuracy.possible", verify_possible.find, ("ours",)),
     ]

@@ -68,4 +68,4 @@ def test_nothing_is_said_of_other_runs_and_settings(
 
 def test_rule_by_its_id() -> None:
     ((rule, check),) = TEST_SETTINGS_RULES
-    assert (rule.id, rule.severity, check) == ("compliance.settings", Severity.WARNING, verify_test_settings)
+    assert (rule.id, rule.severity, check) == ("compliance.settings", Severity.WARNING, verify_test_settings.find)

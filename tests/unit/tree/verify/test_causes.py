@@ -19,7 +19,8 @@ CELL = "closed/Acme/results/sys1/resnet/Offline"
 
 def finding(rule: str, cell: str, submitter: str = "Acme", **more: object) -> TreeFinding:
     complaint = Complaint(Place(cell), "this", "that", **more)  # type: ignore[arg-type]
-    return TreeFinding(Rule(rule, f"what {rule} says", ("ours",)), submitter, cell, complaint)
+    declared = next((item for item in ALL_RULES if item.id == rule), Rule(rule, f"what {rule} says", ("ours",)))
+    return TreeFinding(declared, submitter, cell, complaint)
 
 
 def test_twins_are_told_once() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 
 from reconciler.mlperf.loadgen.user_conf import parse_user_conf
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.tree.check.demands import Complaints
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.verify.conf import (
     CONF_RULES,
@@ -22,10 +21,11 @@ from reconciler.tree.verify.conf import (
     verify_rejected,
     verify_unexplained,
 )
+from reconciler.tree.verify.contradiction import ViewRule
 from reconciler.tree.verify.settings import list_model_keys, read_settings
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, rules, say, small_cell
 
-Check = Callable[[CellView], Complaints]
+Check = ViewRule[CellView]
 LOG = f"./{RUN}/{DETAIL}"
 KEYED = rules(values={"model_key": "resnet50"})
 
@@ -376,9 +376,66 @@ def test_seeds_of_a_copied_mlperf_conf_are_those_of_the_log(tmp_path: Path) -> N
 
 def test_rules_of_user_conf_by_their_ids() -> None:
     assert [(rule.id, check, "LoadGen" in rule.sources) for rule, check in CONF_RULES] == [
-        ("user-conf.contradicts", verify_contradicting, False),
-        ("user-conf.refused", verify_rejected, True),
-        ("user-conf.ignored", verify_ignored, True),
-        ("user-conf.unexplained", verify_unexplained, False),
-        ("user-conf.mlperf-conf", verify_old_seeds, False),
+        ("user-conf.contradicts", verify_contradicting.find, False),
+        ("user-conf.refused", verify_rejected.find, True),
+        ("user-conf.ignored", verify_ignored.find, True),
+        ("user-conf.unexplained", verify_unexplained.find, False),
+        ("user-conf.mlperf-conf", verify_old_seeds.find, False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "logged", "accused"),
+    [
+        ("1.1 @ 0123456789", 4_000_000, 0),
+        ("1.1 @ 0123456789", 4_400_000, 1),
+        (".5a1", 4_000_000, 0),
+        ("2.0 @ 0123456789", 4_400_000, 0),
+        ("2.0 @ 0123456789", 4_000_000, 1),
+    ],
+)
+def test_loadgen_before_2_cuts_the_fraction_of_an_expected_latency_off(
+    tmp_path: Path, version: str, logged: int, accused: int
+) -> None:
+    files = {
+        **ran("SingleStream", (LATENCY, logged), ("loadgen_version", version)),
+        "user.conf": "*.SingleStream.target_latency = 4.4\n",
+    }
+    found = [said for said in tell(verify_contradicting, tmp_path, files) if not said.startswith("note ")]
+    assert len(found) == accused
+
+
+def test_loadgen_before_2_reads_no_expected_latency_of_multistream(tmp_path: Path) -> None:
+    files = {
+        **ran("MultiStream", ("loadgen_version", "1.1 @ 0123456789")),
+        "user.conf": "*.MultiStream.target_latency = 4\n",
+    }
+    assert not tell(verify_contradicting, tmp_path, files)
+
+
+def test_a_setting_that_loadgen_does_not_log_is_asked_about(tmp_path: Path) -> None:
+    files = {**ran("Server", (QPS, 5)), "user.conf": "*.Server.ttft_latency = 4\n"}
+    (said,) = tell(verify_contradicting, tmp_path, files, scenario="Server")
+    assert said.startswith("note ")
+
+
+@pytest.mark.parametrize(("logged", "accused"), [("12477800", False), ("12477900", True)])
+def test_one_in_the_last_digit_that_is_printed_is_asked_about(tmp_path: Path, logged: str, accused: bool) -> None:
+    files = {**ran("SingleStream", (LATENCY, int(logged))), "user.conf": "*.*.target_latency = 12.477742826\n"}
+    (said,) = tell(verify_contradicting, tmp_path, files)
+    assert said.startswith("note ") is not accused
+
+
+@pytest.mark.parametrize(
+    ("text", "accused"), [("Same as the one of the Offline scenario\n", False), ("*.*.x = 5 # five\n", True)]
+)
+def test_a_text_that_sets_nothing_is_asked_about(tmp_path: Path, text: str, accused: bool) -> None:
+    (said,) = tell(verify_rejected, tmp_path, {**ran("Server", (QPS, 5)), "user.conf": text}, scenario="Server")
+    assert said.startswith("note ") is not accused
+
+
+@pytest.mark.parametrize(("folder", "said"), [("resnet", 0), ("retinanet", 1)])
+def test_lines_for_the_folders_own_name_are_compared_where_they_fit(tmp_path: Path, folder: str, said: int) -> None:
+    conf = f"resnet50.Server.target_qps = 7\n{folder}.Server.target_qps = 5\nbert.Server.target_qps = 9\n"
+    files = {**ran("Server", (QPS, 5)), "user.conf": conf}
+    assert len(tell(verify_contradicting, tmp_path, files, scenario="Server")) == said

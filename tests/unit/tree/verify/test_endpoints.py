@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from reconciler.mlperf.documents import parse_json_object
-from reconciler.tree.check.demands import Complaints
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
+from reconciler.tree.verify.contradiction import ViewRule
 from reconciler.tree.verify.endpoints import (
     ENDPOINTS_CONTRADICTIONS,
     verify_duration,
@@ -47,7 +46,7 @@ def runtime(**settings: object) -> dict[str, object]:
     return {"settings": {"runtime": settings}}
 
 
-def tell(verify: Callable[[Any], Complaints], at: Any) -> list[tuple[str, str, Place, Place | None]]:
+def tell(verify: ViewRule[Any], at: Any) -> list[tuple[str, str, Place, Place | None]]:
     return [(told.found, told.wanted, told.place, told.other) for told in verify(at)]
 
 
@@ -133,11 +132,11 @@ def test_names_that_stand_twice_are_asked_about_in_both_files() -> None:
 
 def test_contradictions_of_the_harness_by_their_ids() -> None:
     assert [(rule.id, check) for rule, check in ENDPOINTS_CONTRADICTIONS] == [
-        ("endpoints.samples", verify_samples),
-        ("endpoints.rate", verify_rates),
-        ("endpoints.duration", verify_duration),
-        ("endpoints.target", verify_target),
-        ("endpoints.scored", verify_scored),
-        ("files.repeated", verify_stated_once),
-        ("placement.endpoints", verify_placement),
+        ("endpoints.samples", verify_samples.find),
+        ("endpoints.rate", verify_rates.find),
+        ("endpoints.duration", verify_duration.find),
+        ("endpoints.target", verify_target.find),
+        ("endpoints.scored", verify_scored.find),
+        ("files.repeated", verify_stated_once.find),
+        ("placement.endpoints", verify_placement.find),
     ]

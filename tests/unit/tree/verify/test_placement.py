@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from reconciler.mlperf.loadgen.log import AUDIT_TEXT
-from reconciler.tree.check.demands import Complaints
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.reading.places import LEGACY
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.contradiction import ViewRule
 from reconciler.tree.verify.engine import verify_tree
 from reconciler.tree.verify.placement import (
     PLACEMENT_RULES,
@@ -185,7 +185,7 @@ PERFORMED, ANSWERED = ("effective_test_mode", "PerformanceOnly"), ("effective_te
 AUDITED = ("warning_generic", AUDIT_TEXT)
 
 
-def tell(check: Callable[[CellView], Complaints], root: Path, **logs: tuple[Line, ...]) -> list[str]:
+def tell(check: ViewRule[CellView], root: Path, **logs: tuple[Line, ...]) -> list[str]:
     """Each log is named for its run; its lines stand from the first on."""
     folders = {"performed": PERFORMANCE, "answered": ACCURACY, "TEST01": FIRST, "TEST04": FIRST.replace("1", "4", 1)}
     folders["TEST06"] = FIRST.replace("1", "6", 1)
@@ -309,8 +309,8 @@ def test_the_measurements_of_older_trees_are_named_for_their_scenario(
 
 def test_rules_of_places_by_their_ids() -> None:
     assert [(rule.id, check) for rule, check in PLACEMENT_RULES] == [
-        ("placement.performance", verify_performance),
-        ("placement.accuracy", verify_accuracy_run),
-        ("placement.compliance", verify_tests),
-        ("placement.measurements", verify_measurements),
+        ("placement.performance", verify_performance.find),
+        ("placement.accuracy", verify_accuracy_run.find),
+        ("placement.compliance", verify_tests.find),
+        ("placement.measurements", verify_measurements.find),
     ]

@@ -465,3 +465,64 @@ def test_rules_of_sessions_by_their_ids() -> None:
         ("power.phases", "verify_phases"),
         ("power.times", "verify_times"),
     ]
+
+
+def ask_of_digests(session: Path) -> list[tuple[str, Severity, bool]]:
+    found = verify_tree(session.parents[6]).findings
+    return [
+        (f.complaint.place.file.rpartition("/")[2], f.severity, bool(f.complaint.doubt))
+        for f in found
+        if f.rule.id == "power.digests"
+    ]
+
+
+def write_daemon_log(session: Path, written: bytes, published: bytes) -> None:
+    """The kit lists what the daemon wrote, and the tree has what git made of it."""
+    path = session / "power/ptd_logs.txt"
+    path.write_bytes(written)
+    write_session(session, "server.json", ["run_1/spl.txt", "ranging/spl.txt", "power/ptd_logs.txt"])
+    path.write_bytes(published)
+
+
+MIXED = b"Watts,1\r\nWatts,2\nWatts,3\r\n"
+
+
+def test_line_ends_of_two_kinds_that_git_made_one_are_asked_about(session: Path) -> None:
+    write_daemon_log(session, MIXED, MIXED.replace(b"\r\n", b"\n"))
+    assert ask_of_digests(session) == [("ptd_logs.txt", Severity.NOTE, True)]
+
+
+def test_a_log_that_still_has_line_ends_of_both_kinds_is_as_it_was_written(session: Path) -> None:
+    write_daemon_log(session, MIXED, MIXED)
+    assert not ask_of_digests(session)
+    write_daemon_log(session, MIXED, MIXED.replace(b"2", b"7"))
+    assert ask_of_digests(session) == [("ptd_logs.txt", Severity.ERROR, False)]
+
+
+def test_another_file_of_the_session_shows_that_git_changes_no_line_ends(session: Path) -> None:
+    path = session / "power/client.log"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    write_session(session, "client.json", [*(f"run_1/{name}" for name in LOGS), "power/client.log"])
+    write_daemon_log(session, b"Watts,1\n", b"Watts,7\n")
+    assert ask_of_digests(session) == [("ptd_logs.txt", Severity.ERROR, False)]
+
+
+def test_another_session_of_the_system_shows_how_its_daemon_writes(session: Path) -> None:
+    write_daemon_log(session, b"Watts,1\n", b"Watts,7\n")
+    assert ask_of_digests(session) == [("ptd_logs.txt", Severity.NOTE, True)]
+    other = session.parents[1] / "SingleStream/performance/power"
+    other.mkdir()
+    (other / "ptd_logs.txt").write_bytes(b"Watts,2\n")
+    digest = hashlib.sha1(b"Watts,2\n").hexdigest()
+    (other / "server.json").write_text(json.dumps({"results": {"power/ptd_logs.txt": digest}}))
+    assert ("ptd_logs.txt", Severity.ERROR, False) in ask_of_digests(session)
+
+
+def test_samples_that_a_copy_lacks_with_all_other_large_files_are_asked_about(session: Path) -> None:
+    (session / "run_1/spl.txt").unlink()
+    accused = [f for f in verify_tree(session.parents[6]).findings if f.rule.id == "power.session"]
+    assert [f.severity for f in accused] == [Severity.ERROR]
+    for name in ("ranging/spl.txt", "power/ptd_logs.txt"):
+        (session / name).unlink()
+    asked = [f for f in verify_tree(session.parents[6]).findings if f.rule.id == "power.session"]
+    assert [f.severity for f in asked] == [Severity.NOTE]

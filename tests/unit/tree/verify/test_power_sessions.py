@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reconciler.tree.check.demands import Complaints
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.contradiction import ViewRule
 from reconciler.tree.verify.power import (
     verify_digests,
     verify_phases,
@@ -46,7 +46,7 @@ def files(**changed: str | None) -> dict[str, str]:
     return {paths[name][2:]: text for name, text in found.items() if text is not None}
 
 
-def tell(check: Callable[[CellView], Complaints], root: Path, texts: Mapping[str, str]) -> list[str]:
+def tell(check: ViewRule[CellView], root: Path, texts: Mapping[str, str]) -> list[str]:
     return say(check(small_cell(root, texts)))
 
 
@@ -86,7 +86,7 @@ UNLISTED = (
         (
             {"samples": None},
             [
-                f"./performance/{SAMPLES}: no samples; wanted those that the session lists; beside {SERVER}:4; "
+                f"note ./performance/{SAMPLES}: no samples; wanted those that the session lists; beside {SERVER}:4; "
                 "because: a file that was left out"
             ],
         ),
@@ -173,9 +173,10 @@ def lacking(count: int) -> str:
         pytest.param(" " + sampled("10:03"), None, [NONE], id="not at the beginning of a line"),
         pytest.param(sampled(*LATER), 3600, [], id="an hour later"),
         pytest.param(sampled(*EARLIER), 3600, [], id="an hour earlier"),
-        pytest.param(sampled(*LATER), "3600", [NONE], id="in words"),
+        pytest.param(sampled(*LATER), "3600", [f"note {NONE}"], id="in words"),
         pytest.param(sampled(*ALL, day="01-03-2026"), 86_400, [], id="a day later"),
         pytest.param(sampled(*LATER, day="01-03-2026"), 90_000, [NONE], id="more"),
+        pytest.param(sampled(*LATER), None, [f"note {NONE}"], id="a time zone that is not stated"),
         pytest.param(sampled(*ALL), 3600, [], id="in UTC"),
         pytest.param("", None, [], id="empty"),
     ],

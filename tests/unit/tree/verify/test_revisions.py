@@ -9,11 +9,11 @@ import pytest
 
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.tree.findings import Place, Severity
-from reconciler.tree.verify.revisions import REVISION, Revision, list_revisions, verify_revisions
+from reconciler.tree.verify.revisions import Revision, list_revisions, verify_revisions
 
 FIRST = ':::MLLOG {"key": "seen", "value": true}\n'
 COMMIT = "0123456789abcdef"
-DATE = "Mon Jan 5 10:00:00 2026"
+DATE, OTHER = "2026-01-05T10:00:00+01:00", "2026-01-06T10:00:00+01:00"
 
 
 def read(version: object, date: object) -> list[Revision]:
@@ -70,9 +70,9 @@ def test_log_that_states_what_no_other_does_is_told() -> None:
     common = [state("a"), state("b")]
     version = "version 5.0 of LoadGen's commit a", "5.1, as 2 other logs of this commit"
     assert find(state("c", "5.0"), *common) == [("c", *version, Place("c", 1), Place("a", 1), Severity.WARNING)]
-    date = "date never of LoadGen's commit a", f"{DATE}, as 2 other logs of this commit"
-    assert find(*common, state("c", date="never")) == [("c", *date, Place("c", 2), Place("a", 2), Severity.ERROR)]
-    assert [row[0] for row in find(*common, state("c", "5.0", "never"), state("d", "4"))] == ["c", "d", "c"]
+    date = f"date {OTHER} of LoadGen's commit a", f"{DATE}, as 2 other logs of this commit"
+    assert find(*common, state("c", date=OTHER)) == [("c", *date, Place("c", 2), Place("a", 2), Severity.ERROR)]
+    assert [row[0] for row in find(*common, state("c", "5.0", OTHER), state("d", "4"))] == ["c", "d", "c"]
 
 
 def test_first_of_two_that_differ_is_taken_for_right() -> None:
@@ -86,13 +86,20 @@ def test_utc_is_one_date_however_git_writes_it() -> None:
     assert found[1] == "date 2026-01-29T23:59:02+00:00 of LoadGen's commit a"
 
 
+def test_letters_of_a_format_that_git_does_not_know_are_no_date() -> None:
+    old = [state(cell, date="%cI") for cell in ("a", "b", "c")]
+    assert find(*old) == []
+    assert find(*old, state("d"), state("e")) == []
+    assert [row[0] for row in find(*old, state("d"), state("e"), state("f", date=OTHER))] == ["f"]
+
+
 def test_logs_of_different_commits_state_different_things() -> None:
-    assert find(state("a"), state("b", "5.0", commit="b"), state("c", date="never", commit="c"), state("d")) == []
+    assert find(state("a"), state("b", "5.0", commit="b"), state("c", date=OTHER, commit="c"), state("d")) == []
 
 
 def test_rule_of_revisions_by_its_id() -> None:
-    assert (REVISION.id, REVISION.sources) == ("runs.revision", ("LoadGen", "ours"))
+    assert (verify_revisions.rule.id, verify_revisions.rule.sources) == ("runs.revision", ("LoadGen", "ours"))
     found = list(verify_revisions([state("a"), state("b"), state("c", "5.0")]))
     assert [(told.rule, told.submitter, told.complaint.cause) for told in found] == [
-        (REVISION, "Acme", "a log that was edited, or a LoadGen whose files or history were")
+        (verify_revisions.rule, "Acme", "a log that was edited, or a LoadGen whose files or history were")
     ]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
-from reconciler.tree.check.demands import Complaints
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.contradiction import ViewRule
 from reconciler.tree.verify.runs import (
     RUN_CONTRADICTIONS,
     list_own_runs,
@@ -32,7 +32,7 @@ from reconciler.tree.verify.runs import (
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, VALID, Line, log, rules, say, small_cell
 
 FOLDERS = {"performance": RUN, "accuracy": "accuracy", "TEST01": f"TEST01/{RUN}", "TEST04": f"TEST04/{RUN}"}
-Check = Callable[[CellView], Complaints]
+Check = ViewRule[CellView]
 
 
 def cell(
@@ -93,7 +93,7 @@ def test_a_minimum_duration_that_was_met_has_passed(tmp_path: Path, lines: tuple
     )
     for name in FOLDERS:
         found = tell(verify_duration, cell(tmp_path / name, **{name: lines}))
-        assert found == ([f"{name}:{said.replace('NAME', name)}"] if lasted else [])
+        assert found == ([f"note {name}:{said.replace('NAME', name)}"] if lasted else [])
 
 
 @pytest.mark.parametrize(("release", "denied"), [("2.1", 0), ("4.0", 1)])
@@ -456,16 +456,16 @@ def test_contradictions_of_runs_by_their_ids() -> None:
     by_loadgen = [rule.id for rule, _ in RUN_CONTRADICTIONS if "LoadGen" in rule.sources]
     assert by_loadgen == ["log.duration", "log.consistency", "log.validity"]
     assert [(rule.id, check) for rule, check in RUN_CONTRADICTIONS] == [
-        ("files.readable", verify_readable),
-        ("log.duration", verify_duration),
-        ("log.consistency", verify_consistency),
-        ("log.validity", verify_validity),
-        ("run.percentile", verify_percentile),
-        ("runs.seeds", verify_seeds),
-        ("runs.dataset", verify_datasets),
-        ("runs.loadgen", verify_versions),
-        ("runs.dates", verify_dates),
-        ("runs.sut", verify_names),
-        ("runs.foreign", verify_foreign),
-        ("system.nodes", verify_nodes),
+        ("files.readable", verify_readable.find),
+        ("log.duration", verify_duration.find),
+        ("log.consistency", verify_consistency.find),
+        ("log.validity", verify_validity.find),
+        ("run.percentile", verify_percentile.find),
+        ("runs.seeds", verify_seeds.find),
+        ("runs.dataset", verify_datasets.find),
+        ("runs.loadgen", verify_versions.find),
+        ("runs.dates", verify_dates.find),
+        ("runs.sut", verify_names.find),
+        ("runs.foreign", verify_foreign.find),
+        ("system.nodes", verify_nodes.find),
     ]

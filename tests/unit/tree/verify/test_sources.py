@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.tree.findings import Place, Severity
-from reconciler.tree.verify.sources import SOURCES, LoadGenBuild, find_build, verify_sources
+from reconciler.tree.verify.sources import LoadGenBuild, find_build, verify_sources
 
 COMPILED = {"/loadgen.cc": "1", "/query_sample.h": "2"}
 
@@ -100,4 +100,4 @@ def test_three_sources_are_named_and_the_others_counted(count: int, named: str) 
 
 
 def test_rule_of_sources_by_its_id() -> None:
-    assert (SOURCES.id, SOURCES.severity) == ("runs.sources", Severity.NOTE)
+    assert (verify_sources.rule.id, verify_sources.rule.severity) == ("runs.sources", Severity.NOTE)

@@ -270,4 +270,4 @@ def test_the_last_of_a_figure_counts_and_the_rounds_bounds_bind_the_closed_divis
 
 
 def test_rules_of_figures_by_their_ids() -> None:
-    assert [(rule.id, check) for rule, check in STATED_RULES] == [("compliance.stated", verify_stated)]
+    assert [(rule.id, check) for rule, check in STATED_RULES] == [("compliance.stated", verify_stated.find)]

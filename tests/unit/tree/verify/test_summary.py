@@ -76,4 +76,4 @@ def test_without_either_log_nothing_differs(tmp_path: Path) -> None:
 
 
 def test_rules_of_summaries_by_their_ids() -> None:
-    assert [(rule.id, check) for rule, check in SUMMARY_RULES] == [("summary.contradicts", verify_summaries)]
+    assert [(rule.id, check) for rule, check in SUMMARY_RULES] == [("summary.contradicts", verify_summaries.find)]

@@ -87,5 +87,5 @@ def test_a_log_that_another_program_wrote_names_no_process(tmp_path: Path) -> No
 
 def test_rules_of_traces_by_their_ids() -> None:
     assert [(rule.id, check, rule.sources) for rule, check in TRACE_RULES] == [
-        ("log.trace", verify_traces, ("LoadGen", "ours"))
+        ("log.trace", verify_traces.find, ("LoadGen", "ours"))
     ]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from reconciler.tree.check.demands import Complaints
 from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.contradiction import ViewRule
 from reconciler.tree.verify.counts import verify_counts
 from reconciler.tree.verify.judging import find_disagreements, find_empty_tests
 from reconciler.tree.verify.verdicts import (
@@ -22,7 +21,7 @@ from reconciler.tree.verify.verdicts import (
 )
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, say, small_cell
 
-Check = Callable[[CellView], Complaints]
+Check = ViewRule[CellView]
 SPEED, ANSWERS, TEXT = "verify_performance.txt", "verify_accuracy.txt", "accuracy.txt"
 OFFLINE: Line = ("effective_scenario", "Offline")
 SCORE = "result_samples_per_second"
@@ -35,9 +34,7 @@ def run_of(score: object, scenario: str = "Offline", key: str = SCORE, version: 
     )
 
 
-def tell(
-    check: Callable[[CellView], Complaints], root: Path, files: dict[str, str], scenario: str = "Offline"
-) -> list[str]:
+def tell(check: ViewRule[CellView], root: Path, files: dict[str, str], scenario: str = "Offline") -> list[str]:
     return say(check(small_cell(root, files, scenario=scenario)))
 
 
@@ -275,12 +272,12 @@ def test_hashes_are_looked_at_as_check_does_it(tmp_path: Path) -> None:
 
 def test_rules_of_verdicts_by_their_ids() -> None:
     assert [(rule.id, check, rule.sources[0]) for rule, check in VERDICT_RULES] == [
-        ("compliance.scores", verify_scores, "ours"),
-        ("compliance.passes", find_disagreements, "compliance scripts"),
-        ("compliance.empty", find_empty_tests, "compliance scripts"),
-        ("compliance.figures", verify_figures, "compliance scripts"),
-        ("compliance.counts", verify_counts, "compliance scripts"),
-        ("accuracy.samples", verify_scored_samples, "ours"),
-        ("accuracy.hash", verify_hashes, "submission rules: truncation"),
-        ("accuracy.hashes", verify_one_hash, "submission rules: truncation"),
+        ("compliance.scores", verify_scores.find, "ours"),
+        ("compliance.passes", find_disagreements.find, "compliance scripts"),
+        ("compliance.empty", find_empty_tests.find, "compliance scripts"),
+        ("compliance.figures", verify_figures.find, "compliance scripts"),
+        ("compliance.counts", verify_counts.find, "compliance scripts"),
+        ("accuracy.samples", verify_scored_samples.find, "ours"),
+        ("accuracy.hash", verify_hashes.find, "submission rules: truncation"),
+        ("accuracy.hashes", verify_one_hash.find, "submission rules: truncation"),
     ]

@@ -239,6 +239,6 @@ def test_products_are_told_of_each_file_of_a_session(tmp_path: Path) -> None:
 
 def test_rules_of_watts_by_their_ids() -> None:
     assert [(rule.id, check) for rule, check in WATTS_CONTRADICTIONS] == [
-        ("power.watts", verify_watts),
-        ("power.products", verify_products),
+        ("power.watts", verify_watts.find),
+        ("power.products", verify_products.find),
     ]

@@ -155,7 +155,8 @@ def _conf_contradictions(run: RunFiles, log: DetailLog) -> list[str]:
     if not run.own_conf:
         return []
     key, scenario = str(run.inputs.get("model_key", "*")), str(run.inputs["scenario"])
-    found = find_conf_contradictions(read_regular(run.user_conf), log, key, scenario)
+    overridden = audit_settings(run.inputs)
+    found = find_conf_contradictions(read_regular(run.user_conf), log, key, scenario, overridden)
     return [f"user.conf: {item}" for item in found]
 
 

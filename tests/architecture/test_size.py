@@ -15,7 +15,6 @@ THIN = {
     "harness/benchmarks/llama3_1_8b_edge/rehearsal.py": "the same rows and network under the name of another file",
     "harness/benchmarks/command.py": "a benchmark is a module, and this one prepares nothing",
     "reconciler/diff/host_drift.py": "a kind of drift of its own, between runs and not within a cell",
-    "reconciler/launch/audit_config_files.py": "reads attempts, which the pure adapters beside it must not",
 }
 FUNCTION_P90, FUNCTION_MOST = 30, 80
 

@@ -16,6 +16,7 @@ from harness import collecting, collecting_results
 from harness.audit_config import audit_config
 from harness.building import collect_built, list_written
 from harness.clocks import ClockWatch
+from harness.code_folder import list_created, list_entries
 from harness.collecting import Collector, bring_outputs
 from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
 from harness.cuda.nvml import device_evidence
@@ -64,6 +65,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     last_line, secrets = Path(request.counter).with_name(LAST_LINE), list_secrets(request)
     output = BoundedOutput(sys.stdout.fileno(), last_line, secrets=secrets)
     before = list_written(request) if request.purpose == "build" else {}
+    entries = list_entries(Path(request.code)) if request.code_location else frozenset()
     stop = StopRequest()
     if is_launched():
         # The first process of a container takes the others with it: what was placed must be cleared before it ends.
@@ -76,6 +78,8 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     if stop.asked:
         os._exit(ORPHANED)
     counter.stage("completing")
+    if request.code_location and (created := list_created(entries, list_entries(Path(request.code)))):
+        facts["code.written"] = Fact(value={"location": request.code_location, "names": created}, role="note")
     if request.service_log:
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     facts |= telemetry.facts()

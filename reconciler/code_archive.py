@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from reconciler.archive_members import NO_ARCHIVE, BoundedMember, read_members
@@ -20,13 +20,13 @@ MOST_CODE = 256 << 20  # bytes of an archive's content
 LEFT_OUT = "left-out.txt"
 
 
-def read_code(path: Path, prefix: str = "") -> tuple[dict[str, bytes], dict[str, str]]:
+def read_code(path: Path, prefix: str = "", written: Collection[str] = ()) -> tuple[dict[str, bytes], dict[str, str]]:
     """Name → content of a file or folder of code, and name → digest of what is too large to be code. Hidden files are
     in neither: they hold settings and secrets. Raises OSError."""
     if not path.is_dir():
         names, folder = [path.name], path.parent
     else:
-        names, folder = select_kept_names(path, list_code_names(path)), path.resolve()
+        names, folder = select_kept_names(path, list_code_names(path), written), path.resolve()
     found: dict[str, bytes] = {}
     large: dict[str, str] = {}
     for name in names:

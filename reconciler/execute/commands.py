@@ -30,7 +30,6 @@ from reconciler.resource.settings import (
 from reconciler.result_formats.table import find_format
 
 
-
 def has_command(attempt: Attempt) -> bool:
     """Whether it is a harness command that this attempt starts."""
     named = {
@@ -77,6 +76,7 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
         place_audit=str(attempt.audit_settings) if placed and audit else "",
         lock=str(make_machine_lock(f"folder-{hash_bytes(str(cwd).encode())[:16]}").path) if placed else "",
         code=find_location(settings, "harness.code" if "harness.code" in settings else CLIENT_CODE, values, paths.root),
+        code_location=settings.text("harness.code"),
         service_log=attempt.intent.server.log if attempt.intent.server else "",
         slices=select_slices(settings) if attempt.intent.server is None else (),  # the server has them
     )
@@ -120,6 +120,7 @@ def make_command_score(
         timeout=settings.seconds("harness.timeout"),
         outputs=(shown.folder,) if shown else (),
         code=find_location(settings, "harness.code", values, paths.root),
+        code_location=settings.text("harness.code"),
     )
 
 
@@ -142,6 +143,7 @@ def make_command_build(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping
         since=attempt.intent.clock,
         outputs=fill_words(settings.words(f"{BUILD}.outputs"), values),
         code=find_part_location(settings, BUILD, "code", values, paths.root),
+        code_location=settings.text(f"{BUILD}.code") or settings.text("harness.code"),
         slices=select_slices(settings)[-1:],
     )
 
@@ -240,7 +242,7 @@ def collect_environment(
 
 
 def find_location(settings: CellSettings, name: str, values: Mapping[str, str], base: Path) -> str:
-    """"" where none is declared, or a condition leaves nothing of it."""
+    """ "" where none is declared, or a condition leaves nothing of it."""
     filled = fill_placeholders(settings.text(name), values)
     return str((base / filled).resolve()) if filled else ""
 

@@ -32,7 +32,7 @@ from reconciler.quantities import show_size
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS
 from reconciler.resource.kinds import AUDIT, PERFORMANCE, Kind
-from reconciler.resource.records import NOT_HANDED_ON, Artifact, Record, Summary
+from reconciler.resource.records import NOT_HANDED_ON, Artifact, Record, Summary, find_written
 from reconciler.resource.settings import COMMAND
 from reconciler.result_formats.clocks import CLOCK
 from reconciler.result_formats.format import KeptFile
@@ -59,7 +59,8 @@ class AttemptContext(Struct, frozen=True):
     runs tells of the nodes behind its launcher; ``shared_with``: who else uses the machine of this run. ``server``: the
     one that it asks; ``lost``: how the server of a run ended. ``clock``: UTC, of this
     machine; ``order``: what a record's time must come after. ``under_way``: key → the attempt of an earlier pass that
-    runs still, somewhere. ``installed``: system → the packages where its commands run, and their versions."""
+    runs still, somewhere. ``installed``: system → the packages where its commands run, and their versions.
+    ``written``: location of a command's code → what commands created there."""
 
     paths: RepositoryPaths
     executors: Executors
@@ -79,6 +80,7 @@ class AttemptContext(Struct, frozen=True):
     order: RecordClock = field(default_factory=RecordClock)
     under_way: dict[str, Attempt] = field(default_factory=dict)
     installed: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
+    written: dict[str, set[str]] = field(default_factory=dict)
 
 
 class Finished(Struct):
@@ -150,7 +152,7 @@ def _keep_code(attempt: Attempt, context: AttemptContext) -> None:
     """As it is when the run begins. Of code that cannot be read the run itself will say more."""
     intent = attempt.intent
     try:
-        archive = pack_run_code(intent.settings, intent.locations, context.paths.root)
+        archive = pack_run_code(intent.settings, intent.locations, context.paths.root, context.written)
     except OSError as error:
         refuse_storage_error(error, attempt.folder)
         return
@@ -217,6 +219,8 @@ def perform(
         if not attempt.result.exists():
             remove(attempt.folder)
         raise
+    if (found := find_written(record)) is not None:
+        context.written.setdefault(found[0], set()).update(found[1])
     return Finished(attempt, record, kept, seconds)
 
 

@@ -14,7 +14,7 @@ from reconciler.mlperf.loadgen.user_conf import write_audit_settings
 from reconciler.mlperf.rules.rounds import load_ruleset
 from tests.passes.repository import Repository, make_repository
 
-SCRIPT = '''\
+SCRIPT = """\
 import argparse, array, os, shutil, sys, time
 from pathlib import Path
 
@@ -78,15 +78,15 @@ lg.DestroySUT(sut)
 if given.audit_test:
     Path("verify_accuracy.txt").write_text("Accuracy check pass: True\\n")
     sys.exit("the results are not staged")
-'''
-SCORER = '''\
+"""
+SCORER = """\
 import array, json, sys
 
 answers = json.load(open(sys.argv[1]))
 kind = {"float32": "f", "int32": "i", "int64": "q"}[sys.argv[3]]
 good = sum(int(array.array(kind, bytes.fromhex(a["data"]))[0]) == 256 * (a["qsl_idx"] + 1) for a in answers)
 print(f"accuracy={100 * good / len(answers):.3f}%, good={good}, total={len(answers)}")
-'''
+"""
 SPEC = f"""
       as: OFFICIAL
       performance_sample_count: 16
@@ -122,5 +122,7 @@ def with_miniature(root: Path, test: str, *, official: str = "resnet", key: str 
     told = SPEC.replace("OFFICIAL", official).replace("KEY", key)
     repository.edit("specs/spec.yaml", "    tiny:\n      model", f"    tiny:{told}      model")
     repository.edit("specs/spec.yaml", "min_duration: 0", "min_duration: 300 ms")
+    if official != "resnet":
+        repository.edit("specs/spec.yaml", "category: edge", "category: datacenter")
     repository.edit("specs/spec.yaml", "min_query_count: 100}", f"min_query_count: 100, compliance: [{test}]}}")
     return repository

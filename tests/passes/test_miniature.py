@@ -13,22 +13,70 @@ from tests.shared import need
 
 need("mlperf_loadgen")
 CELL = "open/box/tiny/Offline"
+RUNS = (f"Run:{CELL}/performance", f"Run:{CELL}/accuracy")
 
 
 def only(repository: Repository, address: str) -> Record:
     (found,) = repository.records_of(address).values()
-    assert found.ended is Ended.DONE, found.outcome
+    assert found.ended is Ended.DONE, found.problem
     return found
+
+
+def script(repository: Repository, old: str, new: str) -> None:
+    repository.edit("theirs/main.py", old, new)
+
+
+def gaps(repository: Repository) -> list[str]:
+    return [gap.path for gap in repository.look().desired.gaps if gap.path.endswith(".compliance")]
 
 
 def test_every_run_of_it_is_made_once(tmp_path: Path) -> None:
     repository = with_miniature(tmp_path, "TEST01")
-    first = repository.reconcile()
-    print([(str(o.step.change.address), o.status, o.message) for o in first.outcomes])
-    for address in (f"Run:{CELL}/performance", f"Run:{CELL}/accuracy", f"ComplianceTest:{CELL}/TEST01"):
-        assert only(repository, address)
-    verdict = only(repository, f"Verdict:{CELL}/TEST01")
-    assert verdict.values["passed"] is True, verdict.values
+    repository.reconcile()
+    assert only(repository, f"ComplianceTest:{CELL}/TEST01")
+    assert only(repository, f"Verdict:{CELL}/TEST01").values["passed"] is True
+    found = [fact for run in RUNS if (fact := only(repository, run).facts.get("code.written")) is not None]
+    assert [fact.value["names"] for fact in found] == [["tuned/"]]  # of the first one
     assert not (tmp_path / "theirs/audit.config").exists()
-    again = repository.reconcile()
-    assert not again.outcomes
+    assert not repository.reconcile().outcomes
+    repository.write("theirs/build/tool.py", "made by the build\n")
+    assert not repository.look().plan.steps
+    repository.write("theirs/helper.py", "of the harness\n")
+    assert set(RUNS) <= {str(step.change.address) for step in repository.look().plan.steps}
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("float32", "f"), ("int32", "i"), ("int64", "q")])
+def test_answers_that_all_differ_fail_the_test(tmp_path: Path, dtype: str, kind: str) -> None:
+    """Class numbers that begin with the same byte: those of another class in every performance run."""
+    repository = with_miniature(tmp_path, "TEST01")
+    script(repository, 'KIND = "f"', f'KIND = "{kind}"')
+    script(repository, "ALTERED = 0", "ALTERED = 256")
+    repository.edit("specs/spec.yaml", "--dtype, float32", f"--dtype, {dtype}")
+    assert gaps(repository) == []
+    repository.reconcile()
+    verdict = only(repository, f"Verdict:{CELL}/TEST01")
+    figures = verdict.values["figures"]
+    assert verdict.values["passed"] is False
+    assert figures["accuracy.compared as"].startswith(dtype)
+    assert figures["accuracy.differing"] == figures["accuracy.found in the accuracy run"] != "0"
+
+
+@pytest.mark.parametrize("altered", [0, 256])
+def test_answers_of_no_known_type_must_agree_as_any(tmp_path: Path, altered: int) -> None:
+    repository = with_miniature(tmp_path, "TEST01")
+    script(repository, "ALTERED = 0", f"ALTERED = {altered}")
+    repository.edit("specs/spec.yaml", '"{accuracy_log}", --dtype, float32', '"{accuracy_log}", as, float32')
+    assert len(gaps(repository)) == 1
+    repository.reconcile()
+    assert only(repository, f"Verdict:{CELL}/TEST01").values["passed"] is (altered == 0)
+
+
+def test_a_test_has_its_own_duration_where_the_command_writes_the_conf(tmp_path: Path) -> None:
+    """TEST06's audit.config sets least duration and count, which LoadGen reads after the user.conf."""
+    repository = with_miniature(tmp_path, "TEST06", official="llama3.1-8b", key="llama3_1-8b")
+    script(repository, "TOKENS = 0", "TOKENS = 5")
+    repository.reconcile()
+    assert only(repository, f"ComplianceTest:{CELL}/TEST06")
+    assert only(repository, f"Verdict:{CELL}/TEST06").values["passed"] is True
+    left = [str(step.change.address) for step in repository.look().plan.steps]
+    assert not [name for name in left if name.startswith(("Run:", "ComplianceTest:"))]

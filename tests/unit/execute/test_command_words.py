@@ -188,7 +188,13 @@ def test_a_placeholder_is_replaced_and_one_in_two_braces_is_told_in_one(text: st
     assert fill_placeholders(text, {"target_qps": "7", "mode": "accuracy"}) == filled
 
 
-TESTED = {"mode": "performance", "performance": "performance", "Offline": "Offline", "test": "TEST06", "target_qps": "7"}
+TESTED = {
+    "mode": "performance",
+    "performance": "performance",
+    "Offline": "Offline",
+    "test": "TEST06",
+    "target_qps": "7",
+}
 PLAIN = {"mode": "accuracy", "accuracy": "accuracy", "Server": "Server", "test": "", "target_qps": ""}
 
 

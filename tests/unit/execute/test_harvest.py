@@ -308,7 +308,9 @@ def test_what_is_spared_stays(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["2026-1"]
 
 
-@pytest.mark.parametrize("there", ["*.*.mode = 2\n", "*.*.mode=2\n", "# of the command\n*.*.mode = 2\n", "*.*.mode = 3\n"])
+@pytest.mark.parametrize(
+    "there", ["*.*.mode = 2\n", "*.*.mode=2\n", "# of the command\n*.*.mode = 2\n", "*.*.mode = 3\n"]
+)
 def test_what_a_lost_attempt_placed_goes_with_it_unless_somebody_wrote_it(there: str, tmp_path: Path) -> None:
     """Some commands put a file with the same settings in place of it."""
     (cwd := tmp_path / "code").mkdir()

@@ -71,7 +71,8 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         # The first process of a container takes the others with it: what was placed must be cleared before it ends.
         signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     with audit_config(request.place_audit, cwd, request.lock) as clear:
-        command = Command(request.command, cwd, environment, request.timeout)
+        apart = request.purpose == "score"  # what it prints is published, and its warnings are not
+        command = Command(request.command, cwd, environment, request.timeout, apart=apart)
         readings = Path(request.counter).with_name(TELEMETRY) if request.purpose == "run" else None
         telemetry = Telemetry([str(gpu["bus"]) for gpu in list_accelerators() if "bus" in gpu], readings)
         ended = run_group(command, output, clear, telemetry, stop)
@@ -145,7 +146,8 @@ def _score(run_dir: Path, target: Path, ended: GroupEnd, output: BoundedOutput) 
     if ended.timed_out or ended.status:
         return f"the scorer {'took too long' if ended.timed_out else f'ended with status {ended.status}'}"
     written = run_dir / "accuracy.txt"
-    text = written.read_text(encoding="utf-8") if written.is_file() else output.captured.decode(errors="replace")
+    printed = output.captured if output.captured.strip() else output.captured_aside  # some log all that they say
+    text = written.read_text(encoding="utf-8") if written.is_file() else printed.decode(errors="replace")
     lines = [line for line in text.splitlines() if not line.startswith("hash=")]
     (target / "accuracy.txt").write_text("\n".join(lines).strip() + "\n", encoding="utf-8")
     return ""

@@ -41,6 +41,17 @@ def read_code(path: Path, prefix: str = "", written: Collection[str] = ()) -> tu
     return found, large
 
 
+def list_changed_files(kept: Mapping[str, bytes], now: Mapping[str, bytes], large: Mapping[str, str]) -> list[str]:
+    """How a folder of code differs from the one that a run kept: "run.py changed". ``now`` and ``large``: as read."""
+    listed = (line.split("  ", 1) for line in kept.get(LEFT_OUT, b"").decode(errors="replace").splitlines())
+    before: dict[str, object] = {name: data for name, data in kept.items() if name != LEFT_OUT}
+    before |= {name: digest for digest, name in listed}
+    after: dict[str, object] = {**now, **large}
+    words = {(True, True): "changed", (True, False): "removed", (False, True): "added"}
+    names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    return [f"{name} {words[name in before, name in after]}" for name in names]
+
+
 def describe_left_out(large: Mapping[str, str]) -> bytes:
     """As sha256sum writes and reads it."""
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(large.items())).encode()

@@ -177,6 +177,7 @@ def _summarize(record: Record, identity: str) -> Summary:
         inferred=tuple(sorted((s, str(m["value"]), str(m["unit"])) for s, m in values.get("inferred", {}).items())),
         efficiency=_find_efficiency(values.get("power")),
         written=find_written(record),
+        lasting=values.get("lasting") is True,
     )
 
 

@@ -115,7 +115,7 @@ class Summary(Struct, frozen=True, array_like=True):
     by the names of its inputs. ``by_speed``: a verdict that fails only because two runs were not equally fast.
     ``inferred``: (scenario, value, unit) of what follows from a run for other scenarios. ``efficiency``: (value, unit)
     of a run whose power was measured. ``written``: (location, names) of what a command created in the folder of its
-    code.
+    code. ``lasting``: an INVALID run that a repeat would not make VALID.
 
     ``array_like``: an index that is read in every pass repeats no names.
     """
@@ -141,6 +141,7 @@ class Summary(Struct, frozen=True, array_like=True):
     inferred: tuple[tuple[str, str, str], ...] = ()
     efficiency: tuple[str, str] | None = None
     written: tuple[str, tuple[str, ...]] | None = None
+    lasting: bool = False
 
     def find_metric(self, scenario: str) -> tuple[str, str] | None:
         """What a run shows of a cell of this scenario, which may be inferred from the run's own."""

@@ -191,6 +191,7 @@ def measure_performance(log: DetailLog, rules: RuleContext) -> RecordValues:
         "suggestion": asdict(verdict.suggestion) if verdict.suggestion else None,
         "loadgen_version": log.version,
         **({"inferred": inferred} if inferred else {}),
+        **({"lasting": True} if verdict.lasting else {}),
     }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from reconciler.resource.records import Ended, Record
+from tests.acceptance.conftest import console
 from tests.passes.miniature import with_miniature
 from tests.passes.repository import Repository
 from tests.shared import need
@@ -42,7 +44,13 @@ def test_every_run_of_it_is_made_once(tmp_path: Path) -> None:
     repository.write("theirs/build/tool.py", "made by the build\n")
     assert not repository.look().plan.steps
     repository.write("theirs/helper.py", "of the harness\n")
-    assert set(RUNS) <= {str(step.change.address) for step in repository.look().plan.steps}
+    script(repository, "# what is added", "# What is added")
+    (tmp_path / "theirs/audits/TEST01.config").unlink()
+    due = {str(step.change.address): step for step in repository.look().plan.steps}
+    assert set(RUNS) <= due.keys()
+    for run in RUNS:
+        (change,) = due[run].explained
+        assert change.files == ("audits/TEST01.config removed", "helper.py added", "main.py changed")
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [("float32", "f"), ("int32", "i"), ("int64", "q")])
@@ -80,3 +88,31 @@ def test_a_test_has_its_own_duration_where_the_command_writes_the_conf(tmp_path:
     assert only(repository, f"Verdict:{CELL}/TEST06").values["passed"] is True
     left = [str(step.change.address) for step in repository.look().plan.steps]
     assert not [name for name in left if name.startswith(("Run:", "ComplianceTest:"))]
+
+
+def test_show_lists_what_counts_as_its_code(tmp_path: Path) -> None:
+    repository = with_miniature(tmp_path, "TEST01")
+    repository.write("theirs/build/bin/tool", "made by the build\n")
+    repository.reconcile()
+    shown = console(tmp_path, "show", CELL, "--code", "--json")
+    (part,) = json.loads(shown.out)["code"]
+    assert part["location"] == "theirs"
+    assert part["counts"] == ["audits/TEST01.config", "main.py", "score.py"]
+    assert {name.partition("/")[0] for name in part["left_out"]} == {"build", "tuned", "verify_accuracy.txt"}
+    text = console(tmp_path, "show", CELL, "--code").out
+    assert "main.py" in text
+    assert "build/" in text
+    assert "tool" not in text
+
+
+def test_a_setup_that_loadgen_refuses_is_not_tried_again(tmp_path: Path) -> None:
+    repository = with_miniature(tmp_path, "TEST01")
+    read = "settings.FromConfig(str(conf), given.benchmarks, given.scenarios)\n"
+    script(repository, read, read + read)
+    repository.edit("specs/spec.yaml", "min_query_count: 100,", "min_query_count: 100, attempts: 3,")
+    report = repository.reconcile()
+    run = only(repository, RUNS[0])
+    assert (run.values["validity"], run.values["lasting"], run.values["suggestion"]) == ("INVALID", True, None)
+    (finding,) = [f for f in report.after.difference.findings if f.kind == "Invalid"]
+    assert "Multiple conf files" in finding.message
+    assert "--rerun" not in finding.fix

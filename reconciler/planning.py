@@ -14,7 +14,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from reconciler.collector import pause_collector
-from reconciler.desired.commands import CODE
 from reconciler.desired.state import Desired, Pins
 from reconciler.desired_cache import DesiredCache, load_desired
 from reconciler.diff.change import Change, Difference, Finding, InputChange, Work
@@ -46,7 +45,7 @@ from reconciler.record.index import Damaged, Index, load, load_record
 from reconciler.record.store import find_readable
 from reconciler.resource.decisions import NONE, Decisions, find_freeze
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
-from reconciler.resource.pins import MADE_OF_SOURCES, Pin, PinKind
+from reconciler.resource.pins import CODE, MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.records import CODE_ARCHIVE, Recorded
 from reconciler.resource.settings import Settings, Trial
 from reconciler.trial_paths import TrialPaths

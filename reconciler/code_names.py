@@ -12,6 +12,8 @@ from harness.contract import SKIPPED, is_below, is_output
 from reconciler.foreign import walk_files
 
 DEEPEST_CODE = 200  # folders within each other
+# What a person may have added while a run was on: it counts wherever no rule of names says otherwise.
+SOURCES = (".py", ".sh", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".go", ".rs", ".java", ".mk", ".cmake")
 IGNORED, OUTPUT, WRITTEN = "git ignores it", "an output by its name", "written by a run"
 
 
@@ -41,6 +43,7 @@ def explain_names(folder: Path, names: Iterable[str], written: Collection[str] =
             return ""
         if is_output(name):
             return OUTPUT
-        return WRITTEN if name in written or is_below(name, folders) else ""
+        created = name in written or is_below(name, folders)
+        return WRITTEN if created and not name.endswith(SOURCES) else ""
 
     return [(name, explain(name)) for name in names]

@@ -116,3 +116,18 @@ def test_a_setup_that_loadgen_refuses_is_not_tried_again(tmp_path: Path) -> None
     (finding,) = [f for f in report.after.difference.findings if f.kind == "Invalid"]
     assert "Multiple conf files" in finding.message
     assert "--rerun" not in finding.fix
+
+
+def test_a_verdict_by_the_first_byte_is_made_again_from_stored_logs(tmp_path: Path) -> None:
+    """As verdicts of commands were made before: 0 of their answers alike, and passed."""
+    repository = with_miniature(tmp_path, "TEST01")
+    script(repository, "ALTERED = 0", "ALTERED = 256")
+    repository.edit("specs/spec.yaml", "compliance: [TEST01]", "compliance: {TEST01: {dtype: byte}}")
+    repository.reconcile()
+    assert only(repository, f"Verdict:{CELL}/TEST01").values["passed"] is True
+    repository.edit("specs/spec.yaml", "compliance: {TEST01: {dtype: byte}}", "compliance: [TEST01]")
+    made = [str(outcome.step.change.address) for outcome in repository.reconcile().outcomes]
+    assert f"Verdict:{CELL}/TEST01" in made
+    assert not [name for name in made if name.startswith(("Run:", "ComplianceTest:"))]
+    last = max(repository.records_of(f"Verdict:{CELL}/TEST01").values(), key=lambda record: record.started)
+    assert last.values["passed"] is False

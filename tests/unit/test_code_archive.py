@@ -67,15 +67,16 @@ def test_hidden_files_links_out_and_what_is_ignored_are_no_code(tmp_path: Path) 
 def test_what_builds_and_runs_write_is_no_code_unless_git_tracks_it(tmp_path: Path) -> None:
     outputs = ("build/bin/tool", "lib/build/cache.bin", "logs/a.txt", "mlperf_log_detail.txt", "run.log", ".cache/x")
     written = ("tuned/last.json", "best.json")
-    for name in ("run.py", "builder/build.py", *outputs, *written):
+    added = "tuned/helper.py"  # by a person, while a run was on
+    for name in ("run.py", "builder/build.py", added, *outputs, *written):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
-    names = ["run.py", "builder/build.py", *outputs, *written]
+    names = ["run.py", "builder/build.py", added, *outputs, *written]
     found = {"tuned/", "best.json"}
-    assert set(select_kept_names(tmp_path, names)) == {"run.py", "builder/build.py", *written}
-    assert set(select_kept_names(tmp_path, names, found)) == {"run.py", "builder/build.py"}
+    assert set(select_kept_names(tmp_path, names)) == {"run.py", "builder/build.py", added, *written}
+    assert set(select_kept_names(tmp_path, names, found)) == {"run.py", "builder/build.py", added}
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
-    assert set(select_kept_names(tmp_path, names, found)) == {"run.py", "builder/build.py"}
+    assert set(select_kept_names(tmp_path, names, found)) == {"run.py", "builder/build.py", added}
     subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
     assert set(select_kept_names(tmp_path, names, found)) == set(names)
 

@@ -18,7 +18,11 @@ NAME = "audit.config"
 
 @contextmanager
 def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], None]]:
-    """Gives what removes the file again. ``settings`` "": none is placed, and none may be there."""
+    """Gives what removes the file again. ``settings`` "": none is placed, and none may be there.
+
+    ``lock``: of a folder where files are placed. Nothing was there when the command began, so that what is there
+    afterwards is of this command, also where it replaced what was placed, as some harnesses do, or placed its own.
+    """
     target = cwd / NAME
     with _held(lock):
         digest = hash_file(Path(settings)) if settings else ""
@@ -30,8 +34,9 @@ def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], N
             )
 
         def clear() -> None:
-            if digest:
-                remove_placed(target, digest)
+            if digest or lock:
+                with contextlib.suppress(OSError):
+                    target.unlink()
 
         try:
             if settings:
@@ -39,13 +44,6 @@ def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], N
             yield clear
         finally:
             clear()
-
-
-def remove_placed(target: Path, digest: str) -> None:
-    """Only the very file that was placed."""
-    with contextlib.suppress(OSError):
-        if hash_file(target) == digest:
-            target.unlink()
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from harness import collecting, collecting_results
 from harness.audit_config import audit_config
 from harness.building import collect_built, list_written
 from harness.clocks import CLOCK_SET, ClockWatch
+from harness.code_folder import list_created, list_entries
 from harness.collecting import Collector, bring_outputs
 from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
 from harness.cuda.nvml import device_evidence
@@ -66,18 +67,22 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     last_line, secrets = Path(request.counter).with_name(LAST_LINE), list_secrets(request)
     output = BoundedOutput(sys.stdout.fileno(), last_line, secrets=secrets)
     before = list_written(request) if request.purpose == "build" else {}
+    entries = list_entries(Path(request.code)) if request.code_location else frozenset()
     stop = StopRequest()
     if is_launched():
         # The first process of a container takes the others with it: what was placed must be cleared before it ends.
         signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     with audit_config(request.place_audit, cwd, request.lock) as clear:
-        command = Command(request.command, cwd, environment, request.timeout)
+        apart = request.purpose == "score"  # what it prints is published, and its warnings are not
+        command = Command(request.command, cwd, environment, request.timeout, apart=apart)
         readings = Path(request.counter).with_name(TELEMETRY) if request.purpose == "run" else None
         telemetry = Telemetry([str(gpu["bus"]) for gpu in list_accelerators() if "bus" in gpu], readings)
         ended = run_group(command, output, clear, telemetry, stop)
     if stop.asked:
         os._exit(ORPHANED)
     counter.stage("completing")
+    if request.code_location and (created := list_created(entries, list_entries(Path(request.code)))):
+        facts["code.written"] = Fact(value={"location": request.code_location, "names": created}, role="note")
     if request.service_log:
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     facts |= telemetry.facts()
@@ -152,7 +157,8 @@ def _score(run_dir: Path, target: Path, ended: GroupEnd, output: BoundedOutput) 
     if ended.timed_out or ended.status:
         return f"the scorer {'took too long' if ended.timed_out else f'ended with status {ended.status}'}"
     written = run_dir / "accuracy.txt"
-    text = written.read_text(encoding="utf-8") if written.is_file() else output.captured.decode(errors="replace")
+    printed = output.captured if output.captured.strip() else output.captured_aside  # some log all that they say
+    text = written.read_text(encoding="utf-8") if written.is_file() else printed.decode(errors="replace")
     lines = [line for line in text.splitlines() if not line.startswith("hash=")]
     (target / "accuracy.txt").write_text("\n".join(lines).strip() + "\n", encoding="utf-8")
     return ""

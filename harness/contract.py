@@ -25,6 +25,9 @@ from harness.catalog import BACKENDS as BACKENDS
 from harness.catalog import BackendFacts as BackendFacts
 from harness.catalog import Option as Option
 from harness.catalog import installing as installing
+from harness.code_folder import SKIPPED as SKIPPED
+from harness.code_folder import is_below as is_below
+from harness.code_folder import is_output as is_output
 from harness.progress import STAGES as STAGES
 from harness.progress import Counter as Counter
 from harness.progress import CounterCopy as CounterCopy
@@ -238,6 +241,7 @@ class CommandRequest(FileMessage):
     place_audit: str = ""
     lock: str = ""
     code: str = ""
+    code_location: str = ""
     results: Literal["loadgen", "endpoints", "points"] = "loadgen"
     service_log: str = ""
     slices: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ class Command:
     """``timeout`` in seconds, 0 for no bound. ``stdin``: what the command reads first; its input then stays open until
     the pass ends or the command does. None: it has none. ``grace``: seconds to end by itself once its input has ended,
     and again once it is asked to; 0: it is killed. ``stop_signal`` asks it to end, ``stop_grace`` seconds
-    later it must."""
+    later it must. ``apart``: what it writes to its standard error is logged, and not captured."""
 
     arguments: Sequence[str]
     cwd: Path
@@ -43,6 +43,7 @@ class Command:
     grace: float = 0.0
     stop_signal: signal.Signals = signal.SIGTERM
     stop_grace: float = GRACE
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +87,21 @@ def run_group(
     Raises HarnessError when the command does not start.
     """
     adopt_orphans()
-    control, printed, told = os.pipe(), os.pipe(), os.pipe()
+    pipes = control, printed, aside, told = os.pipe(), os.pipe(), os.pipe(), os.pipe()
     keeper = os.fork()
+    own, others = (control[0], *(pipe[1] for pipe in pipes[1:])), (control[1], *(pipe[0] for pipe in pipes[1:]))
     if keeper == 0:
-        _keep(command, (control[0], printed[1], told[1]), (control[1], printed[0], told[0]), afterwards)
-    for descriptor in (control[0], printed[1], told[1]):
+        _keep(command, own, others, afterwards)
+    for descriptor in own:
         os.close(descriptor)
     stop = stop or StopRequest()
     stop.attach(control[1])
     try:
         with during or contextlib.nullcontext():
-            answer = _follow(printed[0], told[0], output)
+            answer = _follow(printed[0], aside[0], told[0], output)
     finally:
         stop.attach(-1)
-        for descriptor in (control[1], printed[0], told[0]):
+        for descriptor in others:
             os.close(descriptor)
         os.waitpid(keeper, 0)
         _end_children()
@@ -112,17 +114,17 @@ def run_group(
     return GroupEnd(int(status), rest == "timeout")
 
 
-def _follow(printed: int, told: int, output: BoundedOutput) -> str:
+def _follow(printed: int, aside: int, told: int, output: BoundedOutput) -> str:
     """What the keeper tells, once all that was printed is taken. A keeper that was killed tells nothing, and then what
     it kept may print forever: that is not waited for."""
-    answer, sources = b"", [printed, told]
-    while printed in sources:
+    answer, sources = b"", [printed, aside, told]
+    while printed in sources or aside in sources:
         for source in select.select(sources, [], [])[0]:
             data = os.read(source, _TAKEN)
             if not data:
                 sources.remove(source)
-            elif source == printed:
-                output.take(data)
+            elif source != told:
+                output.take(data, captured=source == printed)
             else:
                 answer += data
         if told not in sources and not answer:
@@ -130,11 +132,10 @@ def _follow(printed: int, told: int, output: BoundedOutput) -> str:
     return (answer or os.read(told, _TAKEN)).decode(errors="replace")
 
 
-def _keep(
-    command: Command, own: tuple[int, int, int], others: tuple[int, int, int], afterwards: Callable[[], None]
-) -> None:
-    """The keeper's whole life. ``own``: the end of the pass, where the command prints, where to tell its status."""
-    control, printed, told = own
+def _keep(command: Command, own: tuple[int, ...], others: tuple[int, ...], afterwards: Callable[[], None]) -> None:
+    """The keeper's whole life. ``own``: the end of the pass, where the command prints, where it prints errors that are
+    kept apart, where to tell its status."""
+    control, printed, aside, told = own
     answer = "error the keeper failed"
     try:
         os.setsid()  # a signal to our parent's group does not reach the keeper
@@ -143,7 +144,7 @@ def _keep(
         for descriptor in others:
             os.close(descriptor)
         adopt_orphans()
-        answer = _run(command, control, printed)
+        answer = _run(command, control, printed, aside)
     except OSError as error:
         answer = f"error {error.strerror or error}"
     finally:
@@ -155,14 +156,14 @@ def _keep(
         os._exit(0)
 
 
-def _run(command: Command, control: int, printed: int) -> str:
+def _run(command: Command, control: int, printed: int, aside: int) -> str:
     process = subprocess.Popen(
         list(command.arguments),
         cwd=command.cwd,
         env=dict(command.environment),
         stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE,
         stdout=printed,
-        stderr=subprocess.STDOUT,
+        stderr=aside if command.apart else subprocess.STDOUT,
         start_new_session=True,
     )
     _say(process, command.stdin or b"")

@@ -49,7 +49,8 @@ class SecretFilter:
 
 
 class BoundedOutput:
-    """Not for several threads. ``captured``: the first bytes as they came. ``secrets`` are shown nowhere."""
+    """Not for several threads. ``captured``: the first bytes as they came, ``captured_aside`` those of a command's
+    standard error where it is kept apart. ``secrets`` are shown nowhere."""
 
     def __init__(
         self,
@@ -60,19 +61,22 @@ class BoundedOutput:
         tail: int = TAIL,
         secrets: Collection[str] = (),
     ) -> None:
-        self._filter = SecretFilter(secrets)
+        self._filter, self._aside = SecretFilter(secrets), SecretFilter(secrets)
         self._descriptor, self._last_line, self._left, self._most = descriptor, last_line, head, tail
         self._tail: deque[bytes] = deque()
         self._held = self._dropped = 0
         self._told = float("-inf")
         self._recent = b""
-        self.captured = b""
+        self.captured = self.captured_aside = b""
 
-    def take(self, data: bytes) -> None:
-        self._show(self._filter.take(data))
+    def take(self, data: bytes, *, captured: bool = True) -> None:
+        self._show((self._filter if captured else self._aside).take(data), captured=captured)
 
-    def _show(self, data: bytes) -> None:
-        self.captured += data[: CAPTURED - len(self.captured)]
+    def _show(self, data: bytes, *, captured: bool = True) -> None:
+        if captured:
+            self.captured += data[: CAPTURED - len(self.captured)]
+        else:
+            self.captured_aside += data[: CAPTURED - len(self.captured_aside)]
         self._recent = (self._recent + data)[-8192:]
         first, rest = data[: self._left], data[self._left :]
         if first:
@@ -94,6 +98,7 @@ class BoundedOutput:
 
     def close(self) -> None:
         self._show(self._filter.flush())
+        self._show(self._aside.flush(), captured=False)
         if self._dropped:
             _write(self._descriptor, f"\n[{self._dropped} bytes left out]\n".encode())
         for chunk in self._tail:

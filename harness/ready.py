@@ -23,11 +23,11 @@ class WatchedOutput(StandingOutput):
     seen = False
     _end = b""
 
-    def take(self, data: bytes) -> None:
+    def take(self, data: bytes, *, captured: bool = True) -> None:
         if self.line and not self.seen:
             self.seen = self.line in self._end + data
             self._end = (self._end + data)[-_OVERLAP:]
-        super().take(data)
+        super().take(data, captured=captured)
 
 
 def find_unanswered(ready: Ready, output: WatchedOutput | None) -> str:

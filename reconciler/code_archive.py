@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from reconciler.archive_members import NO_ARCHIVE, BoundedMember, read_members
@@ -21,13 +21,13 @@ LEFT_OUT = "left-out.txt"
 _DIGITS = 64  # of a SHA-256
 
 
-def read_code(path: Path, prefix: str = "") -> tuple[dict[str, bytes], dict[str, str]]:
+def read_code(path: Path, prefix: str = "", written: Collection[str] = ()) -> tuple[dict[str, bytes], dict[str, str]]:
     """Name → content of a file or folder of code, and name → digest of what is too large to be code. Hidden files are
     in neither: they hold settings and secrets. Raises OSError."""
     if not path.is_dir():
         names, folder = [path.name], path.parent
     else:
-        names, folder = select_kept_names(path, list_code_names(path)), path.resolve()
+        names, folder = select_kept_names(path, list_code_names(path), written), path.resolve()
     found: dict[str, bytes] = {}
     large: dict[str, str] = {}
     for name in names:
@@ -40,6 +40,17 @@ def read_code(path: Path, prefix: str = "") -> tuple[dict[str, bytes], dict[str,
         else:
             found[prefix + name] = file.read_bytes()
     return found, large
+
+
+def list_changed_files(kept: Mapping[str, bytes], now: Mapping[str, bytes], large: Mapping[str, str]) -> list[str]:
+    """How a folder of code differs from the one that a run kept: "run.py changed". ``now`` and ``large``: as read."""
+    listed = (line.split("  ", 1) for line in kept.get(LEFT_OUT, b"").decode(errors="replace").splitlines())
+    before: dict[str, object] = {name: data for name, data in kept.items() if name != LEFT_OUT}
+    before |= {name: digest for digest, name in listed}
+    after: dict[str, object] = {**now, **large}
+    words = {(True, True): "changed", (True, False): "removed", (False, True): "added"}
+    names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    return [f"{name} {words[name in before, name in after]}" for name in names]
 
 
 def describe_left_out(large: Mapping[str, str]) -> bytes:

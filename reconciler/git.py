@@ -433,8 +433,9 @@ def list_refs(root: Path, most: int = 200) -> tuple[str, ...]:
     return tuple(answer.out.decode(errors="replace").split()) if answer.status == 0 else ()
 
 
-def list_kept_files(folder: Path) -> frozenset[str]:
-    """Files below a folder that git has or would take, relative to it; empty where git knows none."""
-    answer = ask(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard", limit=_FOREIGN)
-    names = answer.out.decode(errors="surrogateescape").split("\0") if answer.status == 0 else []
-    return frozenset(name for name in names if name)
+def list_kept_files(folder: Path) -> dict[str, bool]:
+    """Files below a folder that git has or would take, relative to it, and whether it has them; empty where git knows
+    none."""
+    answer = ask(folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", limit=_FOREIGN)
+    lines = answer.out.decode(errors="surrogateescape").split("\0") if answer.status == 0 else []
+    return {line[2:]: not line.startswith("?") for line in lines if line[2:]}

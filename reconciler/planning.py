@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -44,10 +44,11 @@ from reconciler.quantities import join_listing
 from reconciler.record.decisions import read
 from reconciler.record.index import Damaged, Index, load, load_record
 from reconciler.record.judgements import judge_records
+from reconciler.record.store import find_readable
 from reconciler.resource.decisions import NONE, Decisions, find_freeze
-from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.pins import MADE_OF_SOURCES, Pin, PinKind
-from reconciler.resource.records import Judgement, Recorded
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.pins import CODE, MADE_OF_SOURCES, Pin, PinKind
+from reconciler.resource.records import CODE_ARCHIVE, Judgement, Recorded
 from reconciler.resource.settings import Settings, Trial
 from reconciler.trial_paths import TrialPaths
 
@@ -278,8 +279,17 @@ def make_plan_of(
         fix = f"reconcile unfreeze {freeze.cell or '--all'}" if freeze else ""
         return (str(freeze), fix) if freeze else None
 
+    name_files = cache(partial(find_changed_files, paths, recorded))
+
     def explain(change: Change) -> tuple[InputChange, ...]:
-        return explain_change(paths, desired, change)
+        found = explain_change(paths, desired, change)
+        at = desired.detail(change.address).settings.text("harness.code") if found else ""
+        return tuple(
+            replace(item, files=name_files(change.address.cell, at, item.before))
+            if item.name == CODE and isinstance(item.before, str) and at
+            else item
+            for item in found
+        )
 
     expectation = make_expectation(desired, recorded)
     policy = Policy(
@@ -289,6 +299,29 @@ def make_plan_of(
     )
     context = PlanContext(desired.by_address, blocked, expectation.predict, explain, frozen)
     return make_plan(desired.name, desired.digest, recorded.digest, difference, policy, context)
+
+
+def find_changed_files(
+    paths: RepositoryPaths, recorded: Recorded, cell: Cell | None, location: str, before: str
+) -> tuple[str, ...]:
+    """How the folder of a command's code differs from that with the digest ``before``, as a performance run of the cell
+    kept it; nothing where none did, or only hidden files differ."""
+    from reconciler.code_archive import list_changed_files, read_code, unpack_code
+
+    runs = recorded.by_address.get(RunAddress(cell, PERFORMANCE).address, ()) if cell is not None else ()
+    archives = [
+        a for run in runs if dict(run.pins).get(CODE) == before for a in run.artifacts if a.name == CODE_ARCHIVE
+    ]
+    if not archives:
+        return ()
+    try:
+        kept = unpack_code(find_readable(paths, archives[-1]).read_bytes())
+        now, large = read_code(paths.root / location, "", recorded.find_written().get(location, ()))
+    except (OSError, ValueError):
+        return ()
+    others = ("service/", "build/", "configs/")
+    own = {name: data for name, data in kept.items() if name in now or not name.startswith(others)}
+    return tuple(list_changed_files(own, now, large))
 
 
 def explain_change(paths: RepositoryPaths, desired: Desired, change: Change) -> tuple[InputChange, ...]:

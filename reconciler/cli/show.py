@@ -12,26 +12,42 @@ from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.code_names import explain_names, list_code_names
 from reconciler.desired_cache import list_spec_paths
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC
+from reconciler.execute.run_code import list_declared_code
 from reconciler.files import RepositoryPaths
 from reconciler.planning import PlanResult, compute_plan
 from reconciler.record.store import find_readable
-from reconciler.render.cell import Showing, Shown, ShownFile, render_showing_part, render_showing_text
-from reconciler.render.documents import render_document
+from reconciler.render.cell import (
+    Showing,
+    Shown,
+    ShownCode,
+    ShownFile,
+    render_code_text,
+    render_showing_part,
+    render_showing_text,
+)
+from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.resource.inputs import Value
-from reconciler.resource.kinds import Cell
+from reconciler.resource.kinds import PERFORMANCE, Cell, RunAddress
 from reconciler.resource.records import Artifact
 from reconciler.resource.resources import Resource
+from reconciler.resource.settings import COMMAND
 from reconciler.spec.declared import Declared
 from reconciler.spec.loading import load
 
+_CODE = click.Option(
+    ["--code"], is_flag=True, help="Show which files are the code of the cell's commands, and which are not, and why."
+)
+
 
 @click.command("show")
-@takes([cell_argument(), spec_option(), json_option()])
-def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
-    """Show every resolved value of CELL with the file and line that sets it, then keys, records and files.
+@takes([cell_argument(), spec_option(), _CODE, json_option()])
+def command(cell: str, specs: tuple[str, ...], code: bool, as_json: bool) -> int:
+    """Show every resolved value of CELL with the file and line that sets it, then keys, records and files. With --code:
+    which files count as the code of its commands.
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """
@@ -39,6 +55,13 @@ def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
     seen = compute_plan(paths, options)
     by_cell = trace_lineages(seen.desired)
     chosen = find_cell(cell, by_cell)
+    if code:
+        parts = list_code(paths, seen, chosen)
+        if as_json:
+            say_json(render_document("show", cell=str(chosen), code=convert_plain_value(parts)))
+        else:
+            say(render_code_text(chosen, parts, choose_paint()))
+        return IN_SYNC
     declared = load(list_spec_paths(paths, options.specs), paths.root, os.environ)
     showing = show_cell(paths, seen, declared, chosen, by_cell[chosen])
     if as_json:
@@ -46,6 +69,23 @@ def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
     else:
         say(render_showing_text(showing, choose_paint()))
     return IN_SYNC
+
+
+def list_code(paths: RepositoryPaths, seen: PlanResult, cell: Cell) -> tuple[ShownCode, ...]:
+    """Of the cell's performance run, as it would be kept if it began now; nothing without a command."""
+    address = RunAddress(cell, PERFORMANCE).address
+    detail = seen.desired.detail(address) if address in seen.desired.by_address else None
+    if detail is None or COMMAND not in detail.settings:
+        return ()
+    written = seen.recorded.find_written()
+    found = []
+    for _, location in list_declared_code(detail.settings, detail.locations, paths.root):
+        path = paths.root / location
+        names = sorted(list_code_names(path)) if path.is_dir() else []
+        explained = explain_names(path, names, written.get(location, ()))
+        counts = [name for name, why in explained if not why] if path.is_dir() else [path.name]
+        found.append(ShownCode(location, tuple(counts), {name: why for name, why in explained if why}))
+    return tuple(found)
 
 
 def show_cell(

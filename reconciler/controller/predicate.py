@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
-from reconciler.code_names import SKIPPED
+from harness.contract import SKIPPED
 from reconciler.files import is_leftover
 
 

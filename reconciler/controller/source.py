@@ -22,7 +22,7 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
-from reconciler.code_names import SKIPPED
+from harness.contract import SKIPPED
 from reconciler.controller.predicate import Homes, Topic, classify_change
 
 # The kernel is asked for these alone: a look opens and lists thousands of files, and must not flood its own queue.

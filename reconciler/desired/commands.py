@@ -8,11 +8,11 @@ from __future__ import annotations
 from reconciler.desired.inputs import Reader, collect_launcher_inputs
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Input
-from reconciler.resource.pins import Pin, make_source_pin
+from reconciler.resource.pins import CODE, Pin, make_source_pin
 from reconciler.resource.settings import CLIENT_SOURCES, COMMAND, SCORE_COMMAND
 from reconciler.result_formats.table import USUAL, find_declared_format
 
-CODE, CONFIG = "harness.code.sha256", "harness.config"
+CONFIG = "harness.config"
 
 
 def collect_command_inputs(reader: Reader) -> list[Input]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
+
 from msgspec.structs import replace
 
 from harness.catalog import BACKENDS
 from reconciler.desired.commands import collect_command_inputs, collect_scorer_inputs
 from reconciler.desired.inputs import Reader, collect_run_inputs, find_benchmark_code
+from reconciler.mlperf.benchmark_facts import find_benchmark_facts
 from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import TestRules
-from reconciler.resource.inputs import Input, Value
+from reconciler.resource.inputs import Input, Origin, Value
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.settings import COMMAND, SCORE_COMMAND
 from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import DeclaredCell
 
@@ -20,6 +25,10 @@ ASKED = "compliance."
 _OWN = ("target_qps", "target_latency", "attempts")
 _DATASET = "dataset."
 _VERDICT = ("dtype", "eos_token_id")
+_SAYING_TYPE = ("benchmark.code", "benchmark.official", SCORE_COMMAND)
+# Types as scorers' options name them → as the tests' scripts do.
+_TYPES = {**{name: name for name in ("int16", "int32", "int64", "float32", "byte")}, "float": "float32"}
+_TYPES |= {"uint8": "byte", "int8": "byte"}
 
 
 def select_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Ruleset) -> tuple[TestRules, ...]:
@@ -111,6 +120,50 @@ def collect_test_inputs(
     ]
 
 
+def _take_answer_type(reader: Reader, name: str) -> list[Input]:
+    """The type of a command's answers where the test does not declare it; nothing where it is the test's default."""
+    test = find_test(name)
+    if not test.usual_dtype or COMMAND not in reader.settings or f"{ASKED}{name}.dtype" in reader.settings:
+        return []
+    reader.note(*_SAYING_TYPE)
+    dtype, origin = find_answer_type(reader.settings, name)
+    dtype = dtype or test.unknown_dtype or test.usual_dtype
+    return [Input("dtype", dtype, origin)] if dtype != test.usual_dtype else []
+
+
+def find_answer_type(settings: Mapping[str, Value], test: str) -> tuple[str, Origin]:
+    """As what a test reads the answers of a cell's command, and where that is said; "" where nothing says it.
+
+    The test's own ``dtype``; else what scores the accuracy run reads: the --dtype of harness.score, the default of an
+    official script, the benchmark's code here; else the only type that the official scripts of the benchmark read.
+    """
+    offered = find_test(test).dtypes
+    if (declared := settings.get(f"{ASKED}{test}.dtype")) is not None:
+        return str(declared.value), declared.origin
+    for dtype, origin in _list_said_types(settings):
+        named = _TYPES.get(dtype, "")
+        return (named if named in offered else ""), origin
+    return "", Origin("default")
+
+
+def _list_said_types(settings: Mapping[str, Value]) -> Iterator[tuple[str, Origin]]:
+    facts = [
+        found
+        for name in ("benchmark.code", "benchmark.official", "benchmark.name")
+        if name in settings and (found := find_benchmark_facts(str(settings[name].value))) is not None
+    ]
+    score = settings.get(SCORE_COMMAND)
+    if score is not None:
+        words = " ".join(score.value).split()
+        options = re.findall(r"--(?:output[_-])?dtype[ =][\"']?([a-z0-9]+)", " ".join(words))
+        yield from ((dtype, score.origin) for dtype in options[-1:])
+        scripts = [dtype for f in facts for name, dtype in f.answers.scripts.items() if any(name in w for w in words)]
+        yield from ((dtype, score.origin) for dtype in scripts)
+    elif facts and "benchmark.code" in settings and facts[0].code == settings["benchmark.code"].value:
+        yield facts[0].answers.dtype, settings["benchmark.code"].origin
+    yield from ((dtype, f.origin) for f in facts if f.answers.only for dtype in f.answers.scripts.values())
+
+
 def collect_verdict_inputs(
     reader: Reader, rules: TestRules, audit: Input, compared: list[Input], dataset: Input
 ) -> list[Input]:
@@ -125,5 +178,6 @@ def collect_verdict_inputs(
         *find_benchmark_code(reader),
         *(collect_scorer_inputs(reader) if find_test(rules.name).asks_scorer else ()),
         *(Input(name, value.value, value.origin) for name, value in found if value is not None),
+        *_take_answer_type(reader, rules.name),
         *(Input(f"limit.{name}", str(value.value), value.origin) for name, value in rules.limits.items()),
     ]

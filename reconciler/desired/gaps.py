@@ -10,10 +10,12 @@ from collections.abc import Iterator
 
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
+from reconciler.desired.compliance import find_answer_type, select_tests
 from reconciler.desired.curve_gaps import find_curve_gaps
 from reconciler.desired.published import list_published_code
 from reconciler.errors import Problem
 from reconciler.mlperf.benchmark_facts import find_benchmark_facts
+from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.mlperf.rules.ruleset import Ruleset
@@ -29,10 +31,12 @@ _NOT_OFFICIAL = frozenset(BENCHMARKS) - {"command", "external"}
 
 
 def find_gaps(declared: Declared, ruleset: Ruleset) -> tuple[Problem, ...]:
-    """Each once, at the line to complete. Names that no checker reads are told of rehearsals too: they are mistakes."""
+    """Each once, at the line to complete. Names that no checker reads, and answers whose type nothing says, are named
+    in rehearsals too: what a rehearsal's test compares must be what the test of the submission does."""
     if ruleset.layout == CURVES:
         return find_curve_gaps(declared)  # its descriptions and disclosures have names of their own
     found = [gap for system in declared.systems.values() for gap in _misnamed(system)]
+    found += [gap for cell in declared.cells for gap in _unread_answers(cell, ruleset)]
     if not declared.rehearsal.value:
         entered = dict.fromkeys(cell.cell.system for cell in declared.cells)
         for name in entered:
@@ -113,6 +117,24 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
         message = f"the command of {cell.cell.benchmark} does not say where its code is, so that none is published"
         fix = "write 'code: FOLDER' beside the command, or `source` in the benchmark"
         yield _at(settings[COMMAND].origin, f"{path}.harness", message, fix)
+
+
+def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
+    """A command's answers are bytes: a test that compares their first element must know how long that is."""
+    command = cell.settings.get(COMMAND)
+    if command is None or "infer_from" in cell.settings:
+        return
+    official = cell.settings.get("benchmark.official")
+    rules = ruleset.benchmark(str(official.value)) if official is not None else None
+    for rules_of_test in select_tests(cell, rules, ruleset):
+        name, test = rules_of_test.name, find_test(rules_of_test.name)
+        dtype, origin = find_answer_type(cell.settings, name)
+        if dtype or not test.unknown_dtype:
+            continue
+        message = f"nothing says of which type the answers are that {name} compares, so that they must agree as any"
+        fix = f"write 'compliance: {{{name}: {{dtype: TYPE}}}}' in the benchmark, of {', '.join(test.dtypes)}"
+        at = origin if origin.line else command.origin
+        yield _at(at, f"spec.benchmarks.{cell.cell.benchmark}.compliance", message, fix)
 
 
 def _shortened(cell: DeclaredCell, path: str) -> Iterator[Problem]:

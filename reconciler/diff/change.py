@@ -58,7 +58,8 @@ class Work(StrEnum):
 
 class InputChange(Struct, frozen=True):
     """One identity input that differs from the last record; None on a side where it does not exist. ``upstream``: what
-    the resource is or was made from, where its key is what differs."""
+    the resource is or was made from, where its key is what differs. ``files``: of a command's code, the names that
+    differ, each with how."""
 
     name: str
     before: Any
@@ -66,6 +67,7 @@ class InputChange(Struct, frozen=True):
     origin: Origin
     before_origin: str = ""
     upstream: Address | None = None
+    files: tuple[str, ...] = ()
 
 
 class Change(Struct, frozen=True):

@@ -235,11 +235,14 @@ class Comparison(Struct):
         if published is None and done:
             self.used[resource.address] = done[-1]
             tried = len(done)
-            if tried < resource.attempts:
+            lasting = done[-1].lasting
+            if tried < resource.attempts and not lasting:
                 note = f"INVALID, attempt {tried + 1} of {resource.attempts}"
                 self.change(resource, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
             else:
                 fix = "change the target as the message says, raise `attempts`, or repeat with --rerun"
+                if lasting:
+                    fix = "change how the run is set up, as the message says: a repeat or another target ends alike"
                 message = done[-1].problem or "LoadGen calls this run INVALID"
                 self.findings.append(Finding("Invalid", str(resource.cell), message, fix))
             return

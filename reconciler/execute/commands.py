@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from reconciler.mlperf.endpoints_client import ClientPlaces, build_client_config
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
 from reconciler.mlperf.loadgen.user_conf import select_settings
 from reconciler.resource.kinds import Kind
+from reconciler.resource.placeholders import fill_placeholders, fill_words
 from reconciler.resource.settings import (
     BUILD,
     BUILD_COMMAND,
@@ -28,8 +28,6 @@ from reconciler.resource.settings import (
     Hardware,
 )
 from reconciler.result_formats.table import find_format
-
-_PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
 
 
 def has_command(attempt: Attempt) -> bool:
@@ -61,7 +59,7 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
     return CommandRequest(
         purpose="run",
         results=results.NAME,  # type: ignore[arg-type]
-        command=fill_all(settings.words(COMMAND), values),
+        command=fill_words(settings.words(COMMAND), values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
@@ -74,10 +72,11 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
         user_conf=str(attempt.user_conf),
         user_conf_sha256=hash_file(attempt.user_conf) if written and results.READS_CONF else "",
         user_conf_at="" if written else find_location(settings, "harness.user_conf_at", values, cwd),
-        outputs=fill_all(settings.words("harness.outputs"), values),
+        outputs=fill_words(settings.words("harness.outputs"), values),
         place_audit=str(attempt.audit_settings) if placed and audit else "",
         lock=str(make_machine_lock(f"folder-{hash_bytes(str(cwd).encode())[:16]}").path) if placed else "",
         code=find_location(settings, "harness.code" if "harness.code" in settings else CLIENT_CODE, values, paths.root),
+        code_location=settings.text("harness.code"),
         service_log=attempt.intent.server.log if attempt.intent.server else "",
         slices=select_slices(settings) if attempt.intent.server is None else (),  # the server has them
     )
@@ -111,7 +110,7 @@ def make_command_score(
     shown = attempt.intent.rules.shown if attempt.intent.rules else None
     return CommandRequest(
         purpose="score",
-        command=fill_all(settings.words(SCORE_COMMAND), values),
+        command=fill_words(settings.words(SCORE_COMMAND), values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
@@ -121,6 +120,7 @@ def make_command_score(
         timeout=settings.seconds("harness.timeout"),
         outputs=(shown.folder,) if shown else (),
         code=find_location(settings, "harness.code", values, paths.root),
+        code_location=settings.text("harness.code"),
     )
 
 
@@ -132,7 +132,7 @@ def make_command_build(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping
     env, secrets = collect_environment(settings, values, BUILD)
     return CommandRequest(
         purpose="build",
-        command=fill_all(settings.words(BUILD_COMMAND), values),
+        command=fill_words(settings.words(BUILD_COMMAND), values),
         cwd=find_folder(settings, BUILD, values, paths.root) or str(attempt.run_dir),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
@@ -141,20 +141,11 @@ def make_command_build(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping
         secrets=secrets,
         timeout=settings.seconds(f"{BUILD}.timeout"),
         since=attempt.intent.clock,
-        outputs=fill_all(settings.words(f"{BUILD}.outputs"), values),
+        outputs=fill_words(settings.words(f"{BUILD}.outputs"), values),
         code=find_part_location(settings, BUILD, "code", values, paths.root),
+        code_location=settings.text(f"{BUILD}.code") or settings.text("harness.code"),
         slices=select_slices(settings)[-1:],
     )
-
-
-def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
-    """``{name}`` is replaced, ``{{name}}`` becomes ``{name}``; a checked spec has no others."""
-    replaced = _PLACEHOLDER.sub(lambda found: values.get(found[1], ""), text)
-    return re.sub(r"\{\{([a-z_]+)\}\}", r"{\1}", replaced)
-
-
-def fill_all(texts: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(fill_placeholders(text, values) for text in texts)
 
 
 def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str]) -> dict[str, str]:
@@ -169,7 +160,10 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         scenario, {n: asked[n] for n in ("target_qps", "target_latency") if asked.get(n) is not None}
     )
     return {
+        mode: mode,  # a condition, as in {accuracy:+--accuracy}
+        **({scenario: scenario} if scenario else {}),
         "mode": mode,
+        "test": str(asked.get("test", "")),
         "loadgen_mode": LOADGEN_MODE[mode],
         "scenario": scenario,
         "target_qps": texts.get("target_qps", ""),
@@ -248,8 +242,9 @@ def collect_environment(
 
 
 def find_location(settings: CellSettings, name: str, values: Mapping[str, str], base: Path) -> str:
-    written = settings.text(name)
-    return str((base / fill_placeholders(written, values)).resolve()) if written else ""
+    """ "" where none is declared, or a condition leaves nothing of it."""
+    filled = fill_placeholders(settings.text(name), values)
+    return str((base / filled).resolve()) if filled else ""
 
 
 def _folder(settings: CellSettings, root: Path, attempt: Attempt) -> Path:

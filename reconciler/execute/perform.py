@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from reconciler.quantities import show_size
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS
 from reconciler.resource.kinds import AUDIT, PERFORMANCE, Kind
-from reconciler.resource.records import NOT_HANDED_ON, Artifact, Record, Summary
+from reconciler.resource.records import NOT_HANDED_ON, Artifact, Record, Summary, find_written
 from reconciler.resource.settings import COMMAND
 from reconciler.result_formats.format import KeptFile
 from reconciler.result_formats.table import find_format
@@ -58,7 +58,8 @@ class AttemptContext(Struct, frozen=True):
     runs tells of the nodes behind its launcher; ``shared_with``: who else uses the machine of this run. ``server``: the
     one that it asks; ``lost``: how the server of a run ended. ``clock``: UTC, of this
     machine; ``order``: what a record's time must come after. ``under_way``: key → the attempt of an earlier pass that
-    runs still, somewhere. ``installed``: system → the packages where its commands run, and their versions."""
+    runs still, somewhere. ``installed``: system → the packages where its commands run, and their versions.
+    ``written``: location of a command's code → what commands created there."""
 
     paths: RepositoryPaths
     executors: Executors
@@ -78,6 +79,7 @@ class AttemptContext(Struct, frozen=True):
     order: RecordClock = field(default_factory=RecordClock)
     under_way: dict[str, Attempt] = field(default_factory=dict)
     installed: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
+    written: dict[str, set[str]] = field(default_factory=dict)
 
 
 class Finished(Struct):
@@ -139,7 +141,7 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
         tool=context.tool,
     )
     attempt = create(context.paths.attempts, intent)
-    if change.address.mode == PERFORMANCE and keep_code(attempt, context.paths.root):
+    if change.address.mode == PERFORMANCE and keep_code(attempt, context.paths.root, context.written):
         _keep_requirements(attempt, context)
     for name, artifact in files.items():
         folder, _, file = name.partition(".")
@@ -147,11 +149,11 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
     return attempt
 
 
-def keep_code(attempt: Attempt, root: Path) -> bool:
+def keep_code(attempt: Attempt, root: Path, written: Mapping[str, Collection[str]]) -> bool:
     """As it is when the run begins. False for code that cannot be read, of which the run itself will say more."""
     intent = attempt.intent
     try:
-        archive = pack_run_code(intent.settings, intent.locations, root)
+        archive = pack_run_code(intent.settings, intent.locations, root, written)
     except OSError as error:
         refuse_storage_error(error, attempt.folder)
         return False
@@ -223,6 +225,8 @@ def perform(
         if not attempt.result.exists():
             remove(attempt.folder)
         raise
+    if (found := find_written(record)) is not None:
+        context.written.setdefault(found[0], set()).update(found[1])
     return Finished(attempt, record, kept, seconds)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from types import MappingProxyType
 
 import harness.contract
 from harness.contract import BENCHMARKS
@@ -24,12 +25,18 @@ _CHOSEN = ("backends", "benchmarks")  # folders of the harness of which a run ne
 _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+harness\.([\w.]+)(?:[ \t]+import[ \t]+(\([^)]*|[^\n#]*))?", re.M)
 
 
-def pack_run_code(settings: CellSettings, locations: Mapping[str, str], root: Path) -> bytes:
-    """``locations``: of the run. Raises OSError where something of it cannot be read."""
+def pack_run_code(
+    settings: CellSettings,
+    locations: Mapping[str, str],
+    root: Path,
+    written: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> bytes:
+    """``locations``: of the run; ``written``: location → what commands created there. Raises OSError where something of
+    it cannot be read."""
     found: dict[str, bytes] = {}
     large: dict[str, str] = {}
-    for prefix, path in _list_declared(settings, locations, root):
-        files, more = read_code(path, prefix)
+    for prefix, location in list_declared_code(settings, locations, root):
+        files, more = read_code(root / location, prefix, written.get(location, ()))
         found |= files
         large |= more
     if COMMAND not in settings:
@@ -62,8 +69,9 @@ def take_launched_code(code: Path, launched: Path) -> None:
         write(code, pack_code({n: d for n, d in kept.items() if n not in own and n != _OWN_LEFT_OUT} | ran))
 
 
-def _list_declared(settings: CellSettings, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, Path]]:
-    """Where each part is put, and where it is here: the run's own code at the top, the rest in folders of its own."""
+def list_declared_code(settings: CellSettings, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, str]]:
+    """Where each part is put, and its location as declared: the run's own code at the top, the rest in folders of its
+    own."""
     told: list[Path] = []
 
     def new(written: object) -> bool:
@@ -75,18 +83,18 @@ def _list_declared(settings: CellSettings, locations: Mapping[str, str], root: P
         return False
 
     if (own := locations.get("benchmark.path")) and new(own):
-        yield "", root / own
+        yield "", own
     for part, prefix in ((HARNESS, ""), (SERVICE, "service/"), (BUILD, "build/")):
         if f"{part}.command" not in settings and part != HARNESS:
             continue
         if COMMAND in settings or SCORE_COMMAND in settings or part != HARNESS:
             prefix = prefix if COMMAND in settings or part != HARNESS else "score/"
             if (code := settings.part_text(part, "code")) and new(code):
-                yield prefix, root / code
+                yield prefix, code
             configs = settings.get(f"{part}.configs")
             for config in configs if isinstance(configs, list | tuple) else ():
                 if new(config):
-                    yield "configs/", root / str(config)
+                    yield "configs/", str(config)
 
 
 def _read_harness(backend: str, benchmark: str, own: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -33,8 +33,6 @@ from reconciler.execute.child import read_last_lines
 from reconciler.execute.commands import (
     collect_environment,
     collect_placeholder_values,
-    fill_all,
-    fill_placeholders,
     find_folder,
     find_part_location,
 )
@@ -45,6 +43,7 @@ from reconciler.files import Lock, RepositoryPaths, remove
 from reconciler.machine_locks import make_machine_lock
 from reconciler.plan.plan import Step
 from reconciler.process import explain_signal
+from reconciler.resource.placeholders import fill_placeholders, fill_words
 from reconciler.resource.records import Summary
 from reconciler.resource.settings import SERVICE, SERVICE_COMMAND, CellSettings
 
@@ -171,7 +170,7 @@ def make_service_request(attempt: Attempt, paths: RepositoryPaths) -> ServiceReq
     values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir), "image": image}
     env, secrets = collect_environment(settings, values, SERVICE)
     return ServiceRequest(
-        command=fill_all(settings.words(SERVICE_COMMAND), values),
+        command=fill_words(settings.words(SERVICE_COMMAND), values),
         cwd=find_folder(settings, SERVICE, values, paths.root) or str(attempt.run_dir),
         counter=str(attempt.counter),
         ready=str(attempt.result),

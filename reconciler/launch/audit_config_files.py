@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reconciler.files import hash_file
+from reconciler.foreign import read_regular
 from reconciler.json_files import read_json
+
+_LARGEST = 1 << 20  # bytes
 
 
 def find_placed_by(attempt: Path) -> Path | None:
-    """The very file that this attempt's folder says it placed: its test runs, or ended as by a loss of power."""
+    """The file that this attempt's folder says it placed, or that its command put in place of it, with the same
+    settings: its test runs, or ended as by a loss of power."""
     try:
         request = read_json(attempt / "request.json")
         source, target = Path(request["place_audit"]), Path(request["cwd"]) / "audit.config"
-        return target if request["place_audit"] and hash_file(target) == hash_file(source) else None
+        return target if request["place_audit"] and _read_settings(target) == _read_settings(source) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _read_settings(path: Path) -> set[bytes]:
+    """Lines without comments and spaces."""
+    lines = (line.partition(b"#")[0].split() for line in read_regular(path, _LARGEST).splitlines())
+    return {b"".join(words) for words in lines if words}
 
 
 def find_placed_below(attempts: Path) -> frozenset[Path]:

@@ -71,6 +71,15 @@ class SupportFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     command: tuple[str, ...] = ()
 
 
+class AnswerFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the bytes of an answer are. ``dtype``: to the scorer that comes with the project; ``scripts``: official
+    script that scores → the default of its --dtype; ``only``: these scripts read no other type."""
+
+    dtype: str = ""
+    scripts: Mapping[str, str] = field(default_factory=dict)
+    only: bool = False
+
+
 class BenchmarkFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``code``: its name among the built-in ones; ``names``: what a spec may call it → what rounds call that.
     ``backends``: what computes it where the spec names nothing, on a "cpu" or on "nvidia". ``rehearsal``: None where it
@@ -87,6 +96,7 @@ class BenchmarkFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     backends: Mapping[str, str] = {}
     rehearsal: RehearsalFacts | None = None
     support: SupportFacts = SupportFacts()
+    answers: AnswerFacts = AnswerFacts()
     until: str = ""
     computed: Literal["network", "program", "pipeline", "tokens"] = "network"
 

@@ -11,9 +11,11 @@ from reconciler.observed.digest_cache import DigestCache, is_of_system, seal
 from reconciler.storage_errors import refuse_storage_error
 
 
-def hash_code(path: Path, stamps: DigestCache, placed: Collection[Path] = ()) -> str | None:
+def hash_code(
+    path: Path, stamps: DigestCache, placed: Collection[Path] = (), written: Collection[str] = ()
+) -> str | None:
     """None when it cannot be read. A commit of what is there already changes nothing; an edit of one line does.
-    ``placed``: files that do not count, by resolved path."""
+    ``placed``: files that do not count, by resolved path; ``written``: what runs created there."""
     if not path.is_dir():
         return stamps.source(path)
     if is_of_system(path):
@@ -21,13 +23,14 @@ def hash_code(path: Path, stamps: DigestCache, placed: Collection[Path] = ()) ->
     try:
         names = [name for name in list_code_names(path) if not placed or (path / name).resolve() not in placed]
         stated = [(name, s.st_size, s.st_mtime_ns) for name in names for s in ((path / name).stat(),)]
-        now = seal("code", stated)
-        return stamps.remembered(f"{path}/ (code)", now, lambda: _digest(path, names, stamps))
+        now = seal("code", [*stated, *((name, 0, 0) for name in sorted(written))])
+        return stamps.remembered(f"{path}/ (code without outputs)", now, lambda: _digest(path, names, stamps, written))
     except OSError as error:
         refuse_storage_error(error, path)
         return None
 
 
-def _digest(folder: Path, names: list[str], stamps: DigestCache) -> str:
+def _digest(folder: Path, names: list[str], stamps: DigestCache, written: Collection[str]) -> str:
     """git is asked only when something in the folder is not as it was: a warm plan need not load it."""
-    return hash_listing({name: stamps.source(folder / name) or "" for name in select_kept_names(folder, names)})
+    kept = select_kept_names(folder, names, written)
+    return hash_listing({name: stamps.source(folder / name) or "" for name in kept})

@@ -41,10 +41,13 @@ def observe_pins(
     origins: dict[Pin, str] = {}
     versions = functools.cache(lambda: _last_versions(recorded))
     placed = functools.cache(lambda: find_placed_below(paths.attempts))
-    code = functools.cache(lambda path: hash_code(path, stamps, placed()))  # many cells share a command
+    written = functools.cache(lambda: recorded.find_written())
+    # Many cells share a command.
+    code = functools.cache(lambda path, location: hash_code(path, stamps, placed(), written().get(location, ())))
     for pin in needed:
         if pin.kind is PinKind.SOURCE:
-            digest = code if pin.name.startswith(_HARNESS) else stamps.source
+            own = pin.name.startswith(_HARNESS)
+            digest = functools.partial(code, location=pin.location) if own else stamps.source
             values[pin], origins[pin] = _source(pin, recorded, paths.root, digest)
         else:
             there = None if pin.owner in elsewhere else distributions.get(pin.owner)

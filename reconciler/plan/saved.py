@@ -44,6 +44,8 @@ def _shape_step(step: dict[str, Any]) -> dict[str, Any]:
     for item in explained:
         del item["upstream"]
         item["origin"] = list(item["origin"].values())
+        if not item["files"]:
+            del item["files"]
     return {**change, **step, "inputs": explained}
 
 

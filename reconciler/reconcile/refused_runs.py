@@ -3,7 +3,7 @@ rules of today record them. Each becomes an attempt again, as if it had just end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from harness.contract import Fact, Result
 from reconciler.desired.detail import Detail
@@ -30,10 +30,11 @@ _LOGS = "mlperf_log_"  # begins the names of LoadGen's files
 
 def take_up_refused(paths: RepositoryPaths, seen: PlanResult, store: Callable[[Finished], object]) -> Iterator[str]:
     """Records what is due and what such a run answers; gives the addresses."""
+    written = seen.recorded.find_written()
     for step in seen.plan.steps:
         for record, identity in _find_refused(paths, seen, step):
             detail = seen.desired.detail(step.change.address)
-            finished = _judge_again(paths, record, identity, detail)
+            finished = _judge_again(paths, record, identity, detail, written)
             if finished is not None:
                 store(finished)
                 yield str(step.change.address)
@@ -58,7 +59,9 @@ def _find_refused(paths: RepositoryPaths, seen: PlanResult, step: Step) -> Itera
                 yield record, summary.id
 
 
-def _judge_again(paths: RepositoryPaths, record: Record, identity: str, detail: Detail) -> Finished | None:
+def _judge_again(
+    paths: RepositoryPaths, record: Record, identity: str, detail: Detail, written: Mapping[str, Collection[str]]
+) -> Finished | None:
     """None where the logs are not here as recorded, or are no whole run of what is asked; where its power was measured,
     too, for the session of the meters was not kept."""
     files = {item.name: (item, find_readable(paths, item)) for item in record.artifacts if "/" not in item.name}
@@ -77,7 +80,7 @@ def _judge_again(paths: RepositoryPaths, record: Record, identity: str, detail: 
         elif name.startswith(_LOGS):
             offer(path, attempt.output / name)
     if record.address.mode == PERFORMANCE:
-        keep_code(attempt, paths.root)
+        keep_code(attempt, paths.root, written)
     noted = {name: fact.role is Role.NOTE for name, fact in record.facts.items()}
     facts = {n: Fact(value=f.value, role="note" if noted[n] else "evidence") for n, f in record.facts.items()}
     Result(done=True, seconds=record.seconds, facts=facts).write(attempt.result)

@@ -168,6 +168,7 @@ class Worker(Struct, dict=True):
             nodes=collect_node_facts(systems, reached),
             order=self.order,
             installed=list_installed_for(systems, reached, list_installed()),
+            written=result.recorded.find_written(),
         )
         by_id = {s.id: s for summaries in result.recorded.by_key.values() for s in summaries}
         used = {address: by_id[identity] for address, identity in result.difference.recorded_as.items()}

@@ -23,7 +23,7 @@ from reconciler.json_files import parse_json
 from reconciler.record.plausible import check_plausible
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import FORMAT, SPARE_LOGS, Ended, Record, Summary
+from reconciler.resource.records import FORMAT, SPARE_LOGS, Ended, Record, Summary, find_written
 from reconciler.resource.settings import CLIENT_SOURCES
 
 # format → a pure function that turns a document of it into one of the next format.
@@ -176,6 +176,8 @@ def _summarize(record: Record, identity: str) -> Summary:
         by_speed=values.get("by_speed") is True,
         inferred=tuple(sorted((s, str(m["value"]), str(m["unit"])) for s, m in values.get("inferred", {}).items())),
         efficiency=_find_efficiency(values.get("power")),
+        written=find_written(record),
+        lasting=values.get("lasting") is True,
     )
 
 

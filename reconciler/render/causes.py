@@ -9,9 +9,10 @@ from reconciler.diff.change import REASON_WORDS, Action, InputChange, Reason, Wo
 from reconciler.plan.plan import Step
 from reconciler.quantities import join_listing, show_count
 from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import Address
+from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.wording import show_change
 
+_FILES = 4  # of a code that changed, by name
 _LABELS = {"Run performance": "Run perf"}
 _MADE = {Action.CREATE: "created", Action.REPLACE: "replaced"}
 
@@ -42,7 +43,7 @@ def describe_cause(step: Step, actions: Mapping[Address, Action] = MappingProxyT
     shown = _shown_changes(step)
     if shown:
         more = len(shown) - 1
-        first = show_change(shown[0].name, shown[0].before, shown[0].after, change.address.kind)
+        first = _show_input(shown[0], change.address.kind)
         return first + (f" and {more} more" if more else "")
     follows = change.reason in (Reason.UPSTREAM_REPLACED, Reason.INPUT_CHANGED) or change.how is Work.RENDER
     if step.because and follows:
@@ -54,6 +55,13 @@ def describe_cause(step: Step, actions: Mapping[Address, Action] = MappingProxyT
     if change.note:
         return f"{text}: {change.note}"
     return text
+
+
+def _show_input(changed: InputChange, kind: Kind) -> str:
+    """A change of code by its files, where they are known."""
+    if changed.files:
+        return f"{changed.name.removesuffix('.sha256')}: {join_listing(changed.files, most=_FILES)}"
+    return show_change(changed.name, changed.before, changed.after, kind)
 
 
 def _noun(address: Address) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -37,10 +38,33 @@ class Shown(Struct, frozen=True):
     others: tuple[str, ...] = ()
 
 
+class ShownCode(Struct, frozen=True):
+    """A folder or file of a command's code: what of it is in the keys of its runs, and what is not, with why."""
+
+    location: str
+    counts: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+
 class Showing(Struct, frozen=True):
     cell: Cell
     settings: Mapping[str, Value]
     resources: tuple[Shown, ...]
+
+
+def render_code_text(cell: Cell, parts: Sequence[ShownCode], paint: Paint = show_plain) -> str:
+    """What is left out by folder, for a build leaves many files."""
+    lines = [paint(str(cell).replace("/", " / "), Tone.HEADING)]
+    lines += [] if parts else ["  no command: the harness of this project runs it"]
+    for part in parts:
+        lines += ["", f"{paint(part.location, Tone.HEADING)}  {show_count(len(part.counts), 'file')} of code"]
+        lines += [f"  {name}" for name in part.counts]
+        folders = Counter((name.partition("/")[0] + "/" * ("/" in name), why) for name, why in part.left_out.items())
+        if folders:
+            lines.append(f"  {paint('not code', Tone.DOUBT)}")
+            rows = [(name, show_count(count, "file"), why) for (name, why), count in sorted(folders.items())]
+            lines += render_table(rows, indent=4)
+    return "\n".join(lines)
 
 
 def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:

@@ -116,6 +116,7 @@ def _cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[
         before = f" (was {change.before_origin})" if change.before_origin not in ("", str(change.origin)) else ""
         text = show_change(change.name, change.before, change.after, address.kind)
         lines.append(f"    {text}  {change.origin}{before}")
+        lines += [f"        {file}" for file in change.files]
         if commits.get(change.origin):
             lines.append(f"        {commits[change.origin]}")
     return lines

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from reconciler.resource.kinds import Kind
 
+CODE = "harness.code.sha256"  # of the code of a harness's command
 MADE_OF_SOURCES = {"model": Kind.MODEL, "dataset": Kind.DATASET}
 """What is made of the source that a pin of this name finds, under the name of the pin's owner."""
 

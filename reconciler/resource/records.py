@@ -120,6 +120,12 @@ class Judgement(Struct, frozen=True, array_like=True):
     unknown: str = ""
 
 
+def find_written(record: Record) -> tuple[str, tuple[str, ...]] | None:
+    """What the command of a record created in the folder of its code: the folder's location, and names."""
+    fact = record.facts.get("code.written")
+    return (str(fact.value["location"]), tuple(map(str, fact.value["names"]))) if fact is not None else None
+
+
 class Summary(Struct, frozen=True, array_like=True):
     """What comparing, choosing and summing up need of a record, so that a warm pass opens no record file.
 
@@ -128,7 +134,8 @@ class Summary(Struct, frozen=True, array_like=True):
     score. ``pins``: what the record knew of sources and versions,
     by the names of its inputs. ``by_speed``: a verdict that fails only because two runs were not equally fast.
     ``inferred``: (scenario, value, unit) of what follows from a run for other scenarios. ``efficiency``: (value, unit)
-    of a run whose power was measured.
+    of a run whose power was measured. ``written``: (location, names) of what a command created in the folder of its
+    code. ``lasting``: an INVALID run that a repeat would not make VALID.
 
     ``array_like``: an index that is read in every pass repeats no names.
     """
@@ -153,6 +160,8 @@ class Summary(Struct, frozen=True, array_like=True):
     by_speed: bool = False
     inferred: tuple[tuple[str, str, str], ...] = ()
     efficiency: tuple[str, str] | None = None
+    written: tuple[str, tuple[str, ...]] | None = None
+    lasting: bool = False
 
     def find_metric(self, scenario: str) -> tuple[str, str] | None:
         """What a run shows of a cell of this scenario, which may be inferred from the run's own."""
@@ -168,6 +177,14 @@ class Recorded(Struct, frozen=True):
     by_key: Mapping[str, tuple[Summary, ...]] = field(default_factory=dict)
     by_address: Mapping[Address, tuple[Summary, ...]] = field(default_factory=dict)
     digest: str = ""
+
+    def find_written(self) -> dict[str, set[str]]:
+        """Location of a command's code → what commands created there, which is no code."""
+        found: dict[str, set[str]] = {}
+        for summaries in self.by_address.values():
+            for location, names in (summary.written for summary in summaries if summary.written):
+                found.setdefault(location, set()).update(names)
+        return found
 
     def done(self, key: str) -> tuple[Summary, ...]:
         found = self.by_key.get(key, ())

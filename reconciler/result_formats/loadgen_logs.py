@@ -172,7 +172,7 @@ def _may_differ(kept: Kept) -> bool:
 def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> Iterator[LogFinding]:
     """A user.conf that a command wrote itself must be the one its run was made with."""
     key, scenario = str(inputs.get("model_key", "*")), str(inputs["scenario"])
-    for text in find_conf_contradictions(data, log, key, scenario):
+    for text in find_conf_contradictions(data, log, key, scenario, audit_settings(inputs)):
         yield LogFinding("user-conf.differs", f"user.conf: {text}", USER_CONF)
 
 
@@ -234,6 +234,7 @@ def measure_performance(log: DetailLog, rules: RuleContext) -> RecordValues:
         "suggestion": asdict(verdict.suggestion) if verdict.suggestion else None,
         "loadgen_version": log.version,
         **({"inferred": inferred} if inferred else {}),
+        **({"lasting": True} if verdict.lasting else {}),
     }
 
 

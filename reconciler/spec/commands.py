@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from harness.catalog import BACKENDS
 from reconciler.errors import Problem
 from reconciler.mlperf.loadgen.settings import RESULTS
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE, SCENARIOS
+from reconciler.resource.placeholders import (
+    Conditional,
+    OpenConditionError,
+    Placeholder,
+    list_placeholders,
+    parse_template,
+)
 from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE, SERVICE_COMMAND
 from reconciler.result_formats.format import ResultFormat
 from reconciler.result_formats.table import find_declared_format
@@ -22,6 +29,7 @@ ENV, MODEL = "harness.env.", "harness.model_name"
 PLACEHOLDERS = {
     "run_dir": "an empty folder of this run alone, for its logs",
     "mode": "performance or accuracy",
+    "test": "the compliance test, such as TEST01; empty in other runs",
     "loadgen_mode": "the same in LoadGen's words: PerformanceOnly or AccuracyOnly",
     "scenario": "the cell's scenario, such as Offline",
     "target_qps": "the target rate of this run; empty when none is declared",
@@ -58,8 +66,8 @@ SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
 _OF_POINTS = ("client_python", "client_config")  # of the command that starts the official Endpoints client
 _TELLING = (*_WITH_SERVICE, "client_config")  # what says where the service listens
-# A name in double braces is not a placeholder: {{name}} is handed over as {name}.
-PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
+# What {name:+text} may name besides: parts of a command that are there in such a run only.
+_OF_RUNS, _OF_SCENARIOS = (ACCURACY, PERFORMANCE), tuple(SCENARIOS)
 _OF_SCORES = (SCORE_COMMAND, "harness.code", "harness.configs", "harness.cwd", "harness.image", "harness.timeout")
 _TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
 
@@ -121,10 +129,19 @@ def _strings(setting: LayeredSetting) -> list[str]:
 
 def _unknown(setting: LayeredSetting, known: Collection[str], of: str = "") -> Iterator[Problem]:
     for text in _strings(setting):
-        for name in PLACEHOLDER.findall(text):
-            if name not in known:
-                fix = f"{give_advice(name, known)}; write {{{{{name}}}}} for the braces themselves"
-                yield make_problem(setting, f"{{{name}}} is not a placeholder{of}", fix)
+        try:
+            found = list(list_placeholders(parse_template(text)))
+        except OpenConditionError:
+            yield make_problem(setting, "a conditional part has no closing brace", "write {name:+text}")
+            continue
+        for part in found:
+            if isinstance(part, Placeholder) and part.name not in known:
+                fix = f"{give_advice(part.name, known)}; write {{{{{part.name}}}}} for the braces themselves"
+                yield make_problem(setting, f"{{{part.name}}} is not a placeholder{of}", fix)
+            runs = _OF_RUNS if "mode" in known else ()
+            if isinstance(part, Conditional) and part.name not in (*known, *runs, *_OF_SCENARIOS):
+                fix = give_advice(part.name, [*known, *runs, *_OF_SCENARIOS])
+                yield make_problem(setting, f"{{{part.name}:+…}} asks for nothing that a run has{of}", fix)
 
 
 def _below(settings: Block, block: str) -> dict[str, LayeredSetting]:

@@ -101,7 +101,8 @@ class Harness(Group):
         None, description="With results endpoints: the model that they must be of, as model_params.name names it."
     )
     code: fields.Location = Field(
-        None, description="File or folder of the command's code; in a git repository, what git does not ignore."
+        None,
+        description="File or folder of the command's code; what git ignores, builds and runs write is no code.",
     )
     configs: fields.Locations = Field(None, description="More files and folders that decide what the command does.")
     logs: fields.Location = Field(
@@ -115,7 +116,9 @@ class Harness(Group):
         None, description="Where a harvested user.conf is written; default: beside the logs."
     )
     audit_config: fields.AuditConfig = Field(
-        None, description="path (default): the command is given {audit_config}; placed: audit.config is put into cwd."
+        None,
+        description="path (default): the command is given {audit_config}; placed: audit.config is put into cwd for a "
+        "test and cleared after each run, also one of the command's own.",
     )
     timeout: fields.Milliseconds = Field(
         None, description="The command fails if it takes longer, such as 2 h; default: no limit."

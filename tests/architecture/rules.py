@@ -142,6 +142,7 @@ LATE: dict[str, str] = {
     "harness.machine": "NVML, where it is installed",
     "harness.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.cli.command_table": "only the command that was called: --help stays fast",
+    "reconciler.planning": "archives of code, only where the code of a command changed",
 }
 
 # Modules that import by name. No checker sees what they import: it is in a table of theirs, or heavy and may be absent.

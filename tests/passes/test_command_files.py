@@ -105,6 +105,30 @@ def test_a_benchmark_without_code_here_is_scored_by_a_command(tmp_path: Path) ->
     assert "Score:open/box/tiny/Offline" in {str(s.change.address) for s in repository.look().plan.steps}
 
 
+@pytest.mark.parametrize(
+    ("scorer", "kept"),
+    [
+        ("sys.stderr.write('warning: slow\\n')\nprint('accuracy=76.1%')\n", "accuracy=76.1%\n"),
+        ("sys.stderr.write('accuracy=76.1%\\n')\n", "accuracy=76.1%\n"),
+    ],
+    ids=["beside its result", "with its result"],
+)
+def test_what_a_scorer_warns_of_is_published_only_where_it_says_nothing_else(
+    tmp_path: Path, scorer: str, kept: str
+) -> None:
+    score = '        score: {command: ["' + sys.executable + '", score.py, "{accuracy_log}"]}\n'
+    repository = with_command(tmp_path, more=score)
+    repository.edit("specs/spec.yaml", "      code: benchmarks/tiny.py\n", "")
+    repository.write("ours/score.py", f"import sys\n{scorer}")
+    assert not failed(repository)
+    found = record_of(repository, "Score:open/box/tiny/Offline")
+    texts = {a.name: a.sha256 for a in found.artifacts}
+    assert (repository.paths.logs / texts["accuracy.txt"]).read_text(encoding="utf-8") == kept
+    log = repository.object_path(texts["child.log"]).read_text(encoding="utf-8")
+    assert "76.1%" in log
+    assert ("warning" in log) is ("warning" in scorer)
+
+
 def test_videos_that_the_round_wants_go_from_the_scores_folder_into_the_tree(tmp_path: Path) -> None:
     score = '        score: {command: ["' + sys.executable + '", score.py, "{run_dir}"]}\n'
     repository = with_command(tmp_path, more=score)

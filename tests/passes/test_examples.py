@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.execute.outcome import Status
+from reconciler.mlperf.loadgen.user_conf import write_audit_settings
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Ended, Record
 from tests.passes.endpoints import SCRIPT
 from tests.passes.repository import Repository, make_repository
@@ -151,31 +154,44 @@ def outside(path):
 
 sys.exit(subprocess.run([entry, *map(outside, words)], cwd=outside(folder)).returncode)
 """
-# It writes its conf from a configuration of its own, and its logs into folders of its own below LOG_DIR.
+# It deletes and places audit.config itself, writes its conf from a configuration of its own, and its logs into folders
+# of its own below LOG_DIR, or elsewhere in a test.
 MAKEFILE = """\
 run_harness:
+\t@mkdir -p $(LOG_DIR)
 \t@python run.py $(RUN_ARGS)
 """
 NVIDIA = '''\
-import argparse, os
+import argparse, os, shutil
 from pathlib import Path
 from standin import measure
 
 options = argparse.ArgumentParser()
-for name in "benchmarks scenarios test_mode config_ver".split():
+for name in "benchmarks scenarios test_mode accuracy_target".split():
     options.add_argument("--" + name, required=True)
+for name in "offline_expected_qps server_target_qps".split():
+    options.add_argument("--" + name, type=float, default=20)
+options.add_argument("--audit_test", choices=["TEST01", "TEST04", "TEST06"])
 given = options.parse_args()
-assert given.config_ver == "high_accuracy" and os.environ["HF_TOKEN"]
-conf = Path("build/loadgen-configs/box", given.benchmarks, given.scenarios, "user.conf")
+assert float(given.accuracy_target) == 0.999 and os.environ["HF_TOKEN"]
+Path("audit.config").unlink(missing_ok=True)
+logs = Path(os.environ["LOG_DIR"])
+if given.audit_test:
+    logs = Path("build/compliance_logs", given.audit_test)
+    shutil.copyfile(f"build/inference/compliance/nvidia/{given.audit_test}/audit.config", "audit.config")
+full = given.benchmarks + "-99.9"
+conf = Path("build/loadgen-configs/box", full, given.scenarios, "user.conf")
 conf.parent.mkdir(parents=True, exist_ok=True)
-conf.write_text("""\\
-llama2-70b.Offline.target_qps = 32
+conf.write_text(f"""\
+llama2-70b.Offline.target_qps = {given.offline_expected_qps}
 *.*.min_duration = 0
 *.*.min_query_count = 100
 *.*.performance_sample_count_override = 16
 """)
-logs = Path(os.environ["LOG_DIR"], "box", given.benchmarks, given.scenarios)
+logs = logs / "box" / full / given.scenarios
 measure("llama2-70b", given.scenarios, given.test_mode == "AccuracyOnly", conf, logs, "audit.config")
+if given.audit_test:
+    raise FileNotFoundError("Have you run `make stage_results`?")
 '''
 LLAMA2 = (
     "{'rouge1': 44.9, 'rouge2': 22.9, 'rougeL': 29.9, 'gen_len': 28000000, 'gen_num': 16, 'tokens_per_sample': 295.0}"
@@ -183,10 +199,17 @@ LLAMA2 = (
 NVIDIA_SCORE = f'''\
 import argparse, json
 options = argparse.ArgumentParser()
-options.add_argument("--log", required=True)
-assert len(json.load(open(options.parse_args().log))) == 16
+for name in "checkpoint-path mlperf-accuracy-file dataset-file".split():
+    options.add_argument("--" + name, required=True)
+options.add_argument("--dtype", choices=["int32", "int64", "float"], required=True)
+assert len(json.load(open(options.parse_args().mlperf_accuracy_file))) == 16
 print("{LLAMA2}")
 '''
+TEST06 = {
+    name: value.value
+    for name, value in load_ruleset("v6.1").benchmarks["llama2-70b-99.9"].test("TEST06", "Offline").settings.items()
+}
+AUDIT = write_audit_settings(TEST06, ["as it comes with LoadGen"]).decode()
 # `benchmark from-config` of the endpoints harness: variables in its configuration, and the options that it has.
 ENDPOINTS = """\
 import argparse, os, re, sys
@@ -279,23 +302,26 @@ given = options.parse_args()
 assert open(given.engine + "/rank0.engine").read() == "{}2048"
 measure("llama2-70b", given.scenario, given.mode == "accuracy", given.user_conf, given.logs)
 """
+NVIDIA_CODE = "inference_results_v5.1/closed/NVIDIA"
 VISION_CODE = "inference/vision/classification_and_detection"
 FILES = {
     "run_harness": {
-        "inference_results/closed/NVIDIA/Makefile": MAKEFILE,
-        "inference_results/closed/NVIDIA/run.py": NVIDIA,
-        "inference_results/closed/NVIDIA/standin.py": LOADGEN,
-        "inference_results/closed/NVIDIA/code/llama2-70b/tensorrt/accuracy.py": NVIDIA_SCORE,
-        "inference_results/closed/NVIDIA/.gitignore": "/build/\n__pycache__/\n",
+        f"{NVIDIA_CODE}/Makefile": MAKEFILE,
+        f"{NVIDIA_CODE}/run.py": NVIDIA,
+        f"{NVIDIA_CODE}/standin.py": LOADGEN,
+        f"{NVIDIA_CODE}/build/inference/language/llama2-70b/evaluate-accuracy.py": NVIDIA_SCORE,
+        f"{NVIDIA_CODE}/build/inference/compliance/nvidia/TEST06/audit.config": AUDIT,
+        "models/Llama2/Llama-2-70b-chat-hf/config.json": "{}",
+        "preprocessed_data/open_orca/open_orca_gpt4_tokenized_llama.sampled_24576.pkl": "",
     },
-    "main.py --vllm": {
+    "main.py, --vllm": {
         "inference/language/llama3.1-8b/main.py": VLLM,
         "inference/language/llama3.1-8b/standin.py": LOADGEN,
         "inference/language/llama3.1-8b/evaluation.py": EVALUATION,
         "models/Llama-3.1-8B-Instruct/config.json": "{}",
         "data/cnn_eval.json": "[]",
     },
-    "docker run": {
+    "docker, run": {
         f"{VISION_CODE}/python/main.py": VISION,
         f"{VISION_CODE}/standin.py": LOADGEN,
         f"{VISION_CODE}/tools/accuracy-imagenet.py": IMAGENET,
@@ -360,14 +386,12 @@ def with_example(root: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> Rep
         (work / path).write_text(text, encoding="utf-8")
     (work / "bin").mkdir(exist_ok=True)
     (work / "bin/python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
-    for ignoring in work.rglob(".gitignore"):  # the real ones are clones, whose build folders are no code
-        Repository(ignoring.parent).commit()
     for program in (work / "bin").iterdir():
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{work / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("HF_TOKEN", "sesame")
     block = example(words)
-    text = re.sub(r"(?<![\w}\"])/mlperf(?=[/:\s])", str(work), block)
+    text = re.sub(r"(?<![\w}\"])/mlperf(?=[/:,\s])", str(work), block)
     benchmark = "".join(f"    {line}\n" for line in text.splitlines()).rstrip()
     counts = "" if words == "inference-endpoint" else ", min_query_count: 100, performance_sample_count: 16"
     spec = DOCUMENT.format(benchmark=benchmark, name=block.partition(":")[0], more=counts)
@@ -376,6 +400,11 @@ def with_example(root: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> Rep
 
 def records_of(repository: Repository, kind: str) -> list[Record]:
     return [r for r in repository.records().values() if str(r.address.kind) == kind and r.ended is Ended.DONE]
+
+
+def find_left(root: Path) -> list[Path]:
+    """Audit settings where a run would read them: not where they come with LoadGen."""
+    return [path for path in root.rglob("audit.config") if "nvidia" not in path.parts]
 
 
 @pytest.mark.parametrize("words", FILES)
@@ -391,10 +420,10 @@ def test_an_example_of_the_readme_runs_as_it_stands(
     (score,) = records_of(repository, "Score")
     assert score.values["accuracy_met"]
     assert not repository.look().plan.steps, "what it left behind is no new code"
-    assert not list(tmp_path.rglob("audit.config"))
+    assert not find_left(tmp_path)
 
 
-@pytest.mark.parametrize("words", ["run_harness", "docker run"])
+@pytest.mark.parametrize("words", ["run_harness", "docker, run"])
 def test_an_example_takes_audit_settings(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A compliance test, and no other run, is given them."""
     repository = with_example(tmp_path, words, monkeypatch)
@@ -403,4 +432,7 @@ def test_an_example_takes_audit_settings(words: str, tmp_path: Path, monkeypatch
     repository.reconcile()
     (record,) = records_of(repository, "ComplianceTest")
     assert record.address.label == test
-    assert not list(tmp_path.rglob("audit.config"))
+    assert not [
+        step for step in repository.look().plan.steps if step.change.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
+    ]
+    assert not find_left(tmp_path)

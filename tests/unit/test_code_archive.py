@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.code_archive import LARGEST_CODE, pack_code, read_code, unpack_code
+from reconciler.code_names import select_kept_names
 from reconciler.files import hash_file
 
 FILES = {"run.py": b"pass\n", "lib/a b.py": b"\xff\x00", "empty": b""}
@@ -57,10 +58,27 @@ def test_hidden_files_links_out_and_what_is_ignored_are_no_code(tmp_path: Path) 
     (tmp_path / "outside").write_text("secret")
     (folder / "link").symlink_to(tmp_path / "outside")
     (folder / "inside").symlink_to("run.py")
-    assert set(read_code(folder)[0]) == {"run.py", "lib/more.py", "built.log", "inside"}
-    (folder / ".gitignore").write_text("*.log\n")
+    assert set(read_code(folder)[0]) == {"run.py", "lib/more.py", "inside"}
+    (folder / ".gitignore").write_text("more.py\n")
     subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
-    assert set(read_code(folder, "service/")[0]) == {"service/run.py", "service/lib/more.py", "service/inside"}
+    assert set(read_code(folder, "service/")[0]) == {"service/run.py", "service/inside"}
+
+
+def test_what_builds_and_runs_write_is_no_code_unless_git_tracks_it(tmp_path: Path) -> None:
+    outputs = ("build/bin/tool", "lib/build/cache.bin", "logs/a.txt", "mlperf_log_detail.txt", "run.log", ".cache/x")
+    written = ("tuned/last.json", "best.json")
+    added = "tuned/helper.py"  # by a person, while a run was on
+    for name in ("run.py", "builder/build.py", added, *outputs, *written):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    names = ["run.py", "builder/build.py", added, *outputs, *written]
+    found = {"tuned/", "best.json"}
+    assert set(select_kept_names(tmp_path, names)) == {"run.py", "builder/build.py", added, *written}
+    assert set(select_kept_names(tmp_path, names, found)) == {"run.py", "builder/build.py", added}
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    assert set(select_kept_names(tmp_path, names, found)) == {"run.py", "builder/build.py", added}
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    assert set(select_kept_names(tmp_path, names, found)) == set(names)
 
 
 def test_what_is_too_large_for_code_is_named_by_its_digest(tmp_path: Path) -> None:

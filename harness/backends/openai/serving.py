@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,6 +22,13 @@ _LAST_WORDS = 2.0  # seconds at most, once, until a dying server's last lines ha
 _STILL = 0.3  # seconds without a further line after which there are no more
 _SAID = 300  # characters of a server's own message
 _HIDDEN = "[key]"
+_IDS_WANTED = "return_token_ids"
+_TEXT = frozenset({"str", "string", "text"})  # of what a server wants as prompt, where it got numbers
+# What a request may have beyond the protocol, and a server may not know.
+_FIELDS = (
+    *("min_tokens", "stop_token_ids", "ignore_eos", "top_k", "min_p", "stream_options", "include_stop_str_in_output"),
+    *("repetition_penalty", "seed", "stop", "detokenize"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +76,31 @@ class Server:
             fix = "renew the key in the variable that run.options.api_key_env names"
             return self.explain(url, f"the server refuses the API key (HTTP {status})", fix, "input")
         quoted = f": {' '.join(said.split())[:_SAID]}" if said.strip() else ""
+        text_only = "see what it refuses; run.options.token_ids: false for a server that takes text only"
         fixes = {
-            400: "see what it refuses; run.options.token_ids: false for a server that takes text only",
+            400: text_only,
+            422: text_only,
             404: "check run.options.url and model: the server has no such address or model",
             429: "lower run.options.concurrency: the server admits fewer requests",
         }
-        fix = fixes.get(status, "see the server's log")
+        fix = self._find_setting(said) or fixes.get(status, "see the server's log")
         return self.explain(url, f"HTTP {status}{quoted}", fix, "resources" if status in (429, 503) else "backend")
+
+    def _find_setting(self, said: str) -> str:
+        """The option behind a field of the request that the server names; "" when it names none."""
+        words = set(re.findall(r"[A-Za-z_]+", said))
+        if own := next((name for name in self.extra if name in words), ""):
+            return f"correct {own} in run.options.extra, or take it out"
+        if _IDS_WANTED in words:
+            return (
+                f"set run.options.extra: '{{\"{_IDS_WANTED}\": null}}' for a server that gives token ids without it, "
+                "and run.options.token_ids: false for one that gives text only"
+            )
+        if "prompt" in words and not _TEXT.isdisjoint(words) and (self.token_ids or self.prompt_ids):
+            return "set run.options.token_ids: false, and leave prompt_ids out: the server takes text only"
+        if named := next((name for name in _FIELDS if name in words), ""):
+            return f"set run.options.extra: '{{\"{named}\": null}}', which leaves {named} out of the request"
+        return ""
 
     def _last_lines(self) -> str:
         _await_last_words(self.log)

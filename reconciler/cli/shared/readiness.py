@@ -171,7 +171,8 @@ def _marked(seen: PlanResult) -> Iterator[Check]:
             lines = (seen.paths.root / name).read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError):
             continue  # what is wrong with a file, loading it has said
-        numbers = [number for number, line in enumerate(lines, 1) if FILL_IN in line]
+        blanks = ((number, line) for number, line in enumerate(lines, 1) if FILL_IN in line)
+        numbers = [number for number, line in blanks if not line.startswith("#")]  # the header explains the mark
         if numbers:
             listed = join_listing(map(str, numbers), most=4)
             text = f"{show_count(len(numbers), 'line')} still {'says' if len(numbers) == 1 else 'say'} '{FILL_IN}'"

@@ -87,7 +87,9 @@ class ComplianceTest(Struct, frozen=True, kw_only=True):
     ``judge``: its verdict. ``reads_answers``: the runs whose whole accuracy log it reads, of "audit" and "accuracy".
     ``compare_answers``: where the verdict keeps its comparison of answers, so that it can be made again without them;
     if they differ, the benchmark's scorer decides. ``scored``: the verdict is the scorer's. ``dtypes``: what the
-    official script offers to read the answers as. ``speed_file``: the verify file for which no answers are read.
+    official script offers to read the answers as, ``usual_dtype``: its default. ``unknown_dtype``: how a command's
+    answers are read where nothing says their type; "": as the default. ``speed_file``: the verify file for which no
+    answers are read.
 
     Of the folder in the tree: ``shows_run`` (the run's logs below performance/run_1) and ``shows_answers``;
     ``shown_whole``: truncation passes them over, and nobody asks for a hash. ``own_files``: the verify files where the
@@ -100,6 +102,8 @@ class ComplianceTest(Struct, frozen=True, kw_only=True):
     compare_answers: Callable[[VerdictInputs], Part] | None = None
     scored: bool = False
     dtypes: tuple[str, ...] = ()
+    usual_dtype: str = ""
+    unknown_dtype: str = ""
     speed_file: str = ""
     shows_run: bool = True
     shows_answers: bool = True

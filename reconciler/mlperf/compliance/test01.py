@@ -10,7 +10,7 @@ from msgspec import Struct
 from reconciler.errors import LogError
 from reconciler.mlperf.accuracy import parse_accuracy
 from reconciler.mlperf.compliance.definition import ComplianceTest, MissingLogError, VerdictInputs
-from reconciler.mlperf.compliance.entries import Entry
+from reconciler.mlperf.compliance.entries import Entry, measure
 from reconciler.mlperf.compliance.scores import Slack, find_unfit, measure_distance, read_from_detail, show_score
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, merge_parts, verify_text
 from reconciler.mlperf.loadgen.log import DetailLog
@@ -21,6 +21,8 @@ from reconciler.resource.kinds import AUDIT
 MOST_CHANGE = "most_score_change"  # the limit of the round's
 _FIRST_STRICT = 2  # LoadGen's release
 DTYPES = ("byte", "float32", "int32", "int64")
+USUAL = "byte"  # of the official script
+ANY = "any"  # of these types: compared as each of them that the answer's length allows
 
 
 class Fallback(Struct, frozen=True):
@@ -55,9 +57,10 @@ def judge_test01(accuracy: Part, performance: Part, fallback: Part | None = None
     )
 
 
-def compare_answers(accuracy: Iterable[Entry], audit: Iterable[Entry], dtype: str = "byte") -> Part:
+def compare_answers(accuracy: Iterable[Entry], audit: Iterable[Entry], dtype: str = USUAL) -> Part:
     """The first element of each logged answer must equal that of the accuracy run (first answer to the sample).
 
+    ``dtype`` ANY: nobody says how the answers are to be read, so that they must be equal whichever way it is.
     Samples that only the audit run has are counted, not held against it; one sample at least must be in both. Unlike
     the official script, answers of the audit run are never compared with each other.
     """
@@ -87,7 +90,10 @@ def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, co
     reasons = []
     if differing:
         some = ", ".join(str(index) for index in differing[:5])
-        reasons.append(f"{len(differing)} of {found} answers differ from the accuracy run's, as of samples {some}")
+        unread = ", compared as any type because none is declared" if dtype == ANY else ""
+        reasons.append(
+            f"{len(differing)} of {found} answers differ from the accuracy run's, as of samples {some}{unread}"
+        )
     if not found:
         reasons.append(f"none of the audit run's {logged} logged answers belongs to a sample of the accuracy run")
     figures = {
@@ -103,6 +109,9 @@ def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, co
 
 def _same_first(one: Entry, other: Entry, dtype: str) -> bool:
     """An answer without any element equals only another such one."""
+    if dtype == ANY:
+        fitting = (t for t in DTYPES if not len(one.data) % measure(t) and not len(other.data) % measure(t))
+        return all(_same_first(one, other, t) for t in fitting)
     left, right = one.first(dtype), other.first(dtype)
     return len(left) == len(right) and all(a == b for a, b in zip(left, right, strict=True))
 
@@ -173,10 +182,15 @@ def _make_answers_part(inputs: VerdictInputs) -> Part:
     try:
         audit, accuracy = inputs.audit.entries(AUDIT), inputs.accuracy.entries("accuracy")
     except MissingLogError:
-        if inputs.known_answers is None:
+        if inputs.known_answers is None or not _was_compared_as(inputs.known_answers, inputs.dtype or USUAL):
             raise
         return inputs.known_answers
-    return compare_answers(accuracy, audit, inputs.dtype or "byte")
+    return compare_answers(accuracy, audit, inputs.dtype or USUAL)
+
+
+def _was_compared_as(known: Part, dtype: str) -> bool:
+    """An earlier comparison says nothing of answers that are read as another type now."""
+    return known.figures.get("compared as", "").partition(",")[0] in ("", dtype)
 
 
 def _collect_fallback(inputs: VerdictInputs) -> Fallback:
@@ -195,6 +209,8 @@ TEST01 = ComplianceTest(
     reads_answers=(AUDIT, "accuracy"),
     compare_answers=_make_answers_part,
     dtypes=DTYPES,
+    usual_dtype=USUAL,
+    unknown_dtype=ANY,
     speed_file=VERIFY_PERFORMANCE,
     mark="accuracy_log_sampling_target",
 )

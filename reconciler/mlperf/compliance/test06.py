@@ -107,5 +107,11 @@ def _judge(inputs: VerdictInputs) -> AuditVerdict:
 
 # The verdict depends on the tokenizer, of which no file says anything: only a pass can be contradicted.
 TEST06 = ComplianceTest(
-    judge=_judge, reads_answers=(AUDIT,), dtypes=DTYPES, shows_run=False, shown_whole=True, sure=False
+    judge=_judge,
+    reads_answers=(AUDIT,),
+    dtypes=DTYPES,
+    usual_dtype="int32",
+    shows_run=False,
+    shown_whole=True,
+    sure=False,
 )

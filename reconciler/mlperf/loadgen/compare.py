@@ -8,7 +8,7 @@ them show here, because LoadGen logs every setting it used.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -181,12 +181,15 @@ def round_to_six_digits(number: Decimal) -> str:
     return format(float(number), ".6g")
 
 
-def find_conf_contradictions(data: bytes, log: DetailLog, model_key: str, scenario: str) -> list[str]:
-    """Where a user.conf and the log beside it differ; empty when the log may be of a run with this conf."""
+def find_conf_contradictions(
+    data: bytes, log: DetailLog, model_key: str, scenario: str, overridden: Collection[str] = ()
+) -> list[str]:
+    """Where a user.conf and the log beside it differ; empty when the log may be of a run with this conf.
+    ``overridden``: settings of the run's audit.config, which LoadGen reads after it."""
     conf = parse_user_conf(data)
     if conf.rejected:
         return ["LoadGen rejects the file"]
-    names = {setting.name for setting in SETTINGS}  # no conf says the mode, nor the scenario
+    names = {setting.name for setting in SETTINGS} - {*overridden}  # no conf says the mode, nor the scenario
     found = find_contradictions(log, Asked(scenario, PERFORMANCE, read_conf_settings(conf, model_key, scenario), {}))
     return [str(item) for item in found if item.field in names]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -14,6 +15,7 @@ from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.resource.canonical import show_decimal
 
 _MILLISECOND = 1_000_000
+_MISSING = re.compile(r"at least (\d+) more queries")  # in LoadGen's words on early stopping
 
 
 class Margin(Struct, frozen=True):
@@ -113,8 +115,14 @@ def _early_stopping(log: DetailLog) -> Iterator[Margin]:
         least = compute_least_queries(1, read_percentile(log))
         yield _at_least("early stopping", Decimal(queries), Decimal(least), "queries", met)
         return
+    if log.requested("use_token_latencies"):
+        if not met:  # LoadGen counts queries over either latency, and states no count where it is met
+            yield _at_least(
+                "early stopping", Decimal(queries), Decimal(count_needed_queries(log, queries)), "queries", met
+            )
+        return
     over = read_integer(log, "result_overlatency_query_count")
-    if over is None or log.requested("use_token_latencies"):
+    if over is None:
         return
     allowed = compute_allowed_over(queries, read_percentile(log))
     if allowed >= 0:
@@ -123,6 +131,14 @@ def _early_stopping(log: DetailLog) -> Iterator[Margin]:
         yield _at_least(
             "early stopping", Decimal(queries), Decimal(compute_least_queries(0, read_percentile(log))), "queries", met
         )
+
+
+def count_needed_queries(log: DetailLog, queries: int) -> int:
+    """How many queries prove the percentile of token latencies, by what LoadGen itself says: none of those that follow
+    may be late. Where it says nothing, as many as prove it when none is."""
+    texts = (str(log.get(f"early_stopping_{name}_result", "")) for name in ("ttft", "tpot"))
+    missing = [int(found[1]) for text in texts if (found := _MISSING.search(text)) is not None]
+    return queries + max(missing) if missing else compute_least_queries(0, read_percentile(log))
 
 
 def _at_least(name: str, measured: Decimal, limit: Decimal, unit: str, met: bool) -> Margin:

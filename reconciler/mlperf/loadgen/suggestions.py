@@ -14,7 +14,7 @@ from msgspec import Struct
 from reconciler.mlperf.loadgen.early_stopping import compute_least_queries, compute_queries_at_rate
 from reconciler.mlperf.loadgen.inconsistency import read_integer
 from reconciler.mlperf.loadgen.log import DetailLog
-from reconciler.mlperf.loadgen.margins import Margin, read_percentile, show_measured, show_seconds
+from reconciler.mlperf.loadgen.margins import Margin, count_needed_queries, read_percentile, show_measured, show_seconds
 from reconciler.resource.canonical import show_decimal
 
 _SATURATED = Decimal("0.98")  # of the scheduled rate: below it, completions fall behind
@@ -78,6 +78,9 @@ def _more_queries(log: DetailLog) -> Suggestion | None:
     queries, over = (read_integer(log, f"result_{name}query_count") or 0 for name in ("", "overlatency_"))
     if log.get("early_stopping_met", True) or not queries:
         return None
+    if log.requested("use_token_latencies"):  # the count over the latency is of another one
+        least = count_needed_queries(log, queries)
+        return Suggestion("min_query_count", str(least), "queries", "early stopping needs that many")
     needed = compute_queries_at_rate(Fraction(over, queries), read_percentile(log), _MOST_QUERIES)
     if needed is None:
         return None

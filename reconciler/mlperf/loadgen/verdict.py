@@ -23,13 +23,15 @@ _REASONS = {
     "result_min_queries_met": "fewer queries than the minimum were issued",
     "early_stopping_met": "early stopping: too few queries to prove the percentile",
 }
+_MISUSED = "error_invalid_config"  # of LoadGen's test_settings_internal.cc and loadgen.cc: read with the settings
 
 
 class RunVerdict(Struct, frozen=True):
     """The judgement of one run.
 
     ``metric`` is decimal text in ``unit``, empty when the log holds none. ``suggestion`` is set when the run is INVALID
-    for its settings, or needlessly slack. ``errors`` are LoadGen's ERROR lines as (line, text).
+    for its settings, or needlessly slack. ``errors`` are LoadGen's ERROR lines as (line, text). ``lasting``: LoadGen
+    refuses how it was set up, so that a repeat with the same settings, or another target, would end alike.
     """
 
     valid: bool
@@ -39,6 +41,7 @@ class RunVerdict(Struct, frozen=True):
     margins: tuple[Margin, ...] = ()
     suggestion: Suggestion | None = None
     errors: tuple[tuple[int, str], ...] = ()
+    lasting: bool = False
 
     @property
     def word(self) -> str:
@@ -55,14 +58,16 @@ def judge_performance(log: DetailLog, metric: Metric) -> RunVerdict:
     if not known and not reasons:
         reasons = (f"the log has no {metric.key}",)
     found = compute_margins(log)
+    lasting = any(entry.key == _MISUSED for entry in log.errors)
     return RunVerdict(
         valid=not reasons,
         reasons=reasons,
         metric=show_decimal(number) if known else "",
         unit=metric.unit,
         margins=found,
-        suggestion=suggest(log, found, valid=not reasons),
+        suggestion=None if lasting else suggest(log, found, valid=not reasons),
         errors=_errors(log),
+        lasting=lasting,
     )
 
 

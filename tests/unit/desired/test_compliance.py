@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from reconciler.desired.checks import check
 from reconciler.desired.compliance import has_test, select_tests
+from reconciler.desired.gaps import find_gaps
 from reconciler.errors import Problem, SpecError
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Origin, Value
@@ -127,3 +128,56 @@ def test_a_verdict_is_made_of_each_attempt_of_its_test_and_of_the_run(
     assert found[Address(Kind.COMPLIANCE_TEST, name)] == attempts
     assert found[Address(Kind.VERDICT, name)] == verdicts
     assert found[Address(Kind.RUN, f"{cell.cell}/performance")] == settings.get("attempts", 1)
+
+
+def commanded(**changes: object) -> Declared:
+    """A cell of a command that is entered as ``official``, asked for both tests that compare first elements."""
+    official = str(changes.pop("official", "resnet"))
+    declared = asking("TEST01", official)
+    (cell,) = declared.cells
+    words = {"harness.command": ("run", "{run_dir}", "{user_conf}"), "harness.code": ".", **changes}
+    settings = {name: value for name, value in cell.settings.items() if not name.startswith("engine.")}
+    settings |= {name.replace("__", "."): Value(value, ASKED_AT) for name, value in words.items()}
+    return replace(declared, cells=(replace(cell, settings=settings),))
+
+
+def list_types(declared: Declared) -> list[object]:
+    """The type in the verdict's key; [] where it is the default of the official script."""
+    (cell,) = declared.cells
+    detail = compiled(declared).detail(Address(Kind.VERDICT, f"{cell.cell}/TEST01"))
+    return [item.value for item in detail.inputs if item.name == "dtype"]
+
+
+IMAGENET = ("python", "tools/accuracy-imagenet.py", "{accuracy_log}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "types"),
+    [
+        ({}, ["any"]),
+        ({"harness__score__command": ("score",)}, ["any"]),
+        ({"harness__score__command": ("score", "--dtype", "int64")}, ["int64"]),
+        ({"harness__score__command": ("score", "--output_dtype=float16")}, ["any"]),
+        ({"harness__score__command": ("bash", "-c", "exec score --dtype 'float' x")}, ["float32"]),
+        ({"harness__score__command": ("score", "--output_dtype=uint8")}, []),
+        ({"harness__score__command": IMAGENET}, ["float32"]),
+        ({"harness__score__command": (*IMAGENET, "--dtype=int32")}, ["int32"]),
+        ({"harness__score__command": IMAGENET, "compliance__TEST01__dtype": "int64"}, ["int64"]),
+        ({"benchmark__code": "resnet50"}, ["int32"]),
+        ({"official": "retinanet", "harness__score__command": ("score",)}, ["float32"]),
+    ],
+    ids=str,
+)
+def test_answers_of_a_command_are_compared_as_what_scores_them_reads(
+    changes: dict[str, object], types: list[object]
+) -> None:
+    declared = commanded(**changes)
+    assert list_types(declared) == types
+    asked = [gap.path for gap in find_gaps(declared, ROUND) if gap.path.endswith(".compliance")]
+    assert bool(asked) is (types == ["any"])
+
+
+def test_the_type_of_our_own_harness_is_asked_of_nobody() -> None:
+    declared = asking("TEST01")
+    assert list_types(declared) == []
+    assert not [gap for gap in find_gaps(declared, ROUND) if gap.path.endswith(".compliance")]

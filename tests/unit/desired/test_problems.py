@@ -49,7 +49,6 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "a scenario that is not allowed": ((NET, "net: {Server: {target_qps: 9}}"),),
     "a category that is not allowed": (("category: edge", "category: datacenter"),),
     "a scenario that is not allowed, in open": ((NET, "net: {Server: {target_qps: 9}}"), ("closed:", "open:")),
-    "one benchmark twice": (("as: llama3.1-8b-edge", "as: resnet"), (NET, f"{NET}, {CHAT}")),
     "one benchmark twice in open": (
         ("as: llama3.1-8b-edge", "as: resnet"),
         (NET, f"{NET}, {CHAT}"),

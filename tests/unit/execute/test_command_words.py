@@ -15,8 +15,8 @@ from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
 from reconciler.execute.commands import (
     collect_environment,
     collect_placeholder_values,
-    fill_placeholders,
     find_folder,
+    find_location,
     write_client_config,
 )
 from reconciler.execute.executors.executor import Submission
@@ -26,6 +26,7 @@ from reconciler.files import RepositoryPaths
 from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
 from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.placeholders import fill_placeholders, fill_words
 from reconciler.resource.settings import CellSettings
 
 SETTINGS = {
@@ -185,6 +186,42 @@ def test_a_server_is_told_by_its_port_and_address(tmp_path: Path) -> None:
 )
 def test_a_placeholder_is_replaced_and_one_in_two_braces_is_told_in_one(text: str, filled: str) -> None:
     assert fill_placeholders(text, {"target_qps": "7", "mode": "accuracy"}) == filled
+
+
+TESTED = {
+    "mode": "performance",
+    "performance": "performance",
+    "Offline": "Offline",
+    "test": "TEST06",
+    "target_qps": "7",
+}
+PLAIN = {"mode": "accuracy", "accuracy": "accuracy", "Server": "Server", "test": "", "target_qps": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "tested", "plain"),
+    [
+        ("a{test:+ --audit_test={test}}", "a --audit_test=TEST06", "a"),
+        ("{Offline:+{target_qps:+--offline_expected_qps={target_qps}}}", "--offline_expected_qps=7", ""),
+        ("{accuracy:+--accuracy}{performance:+{{mode}}}", "{mode}", "--accuracy"),
+        ("${test:+-v x} ${test}", "${test:+-v x} $TEST06", "${test:+-v x} $"),
+        ("{mode}} {Server:+}", "{mode}} ", "{mode}} "),
+    ],
+)
+def test_a_conditional_part_is_there_where_its_name_stands_for_something(text: str, tested: str, plain: str) -> None:
+    assert (fill_placeholders(text, TESTED), fill_placeholders(text, PLAIN)) == (tested, plain)
+
+
+def test_a_word_of_which_a_condition_leaves_nothing_is_not_handed_over() -> None:
+    words = ("run", "{accuracy:+--accuracy}", "{target_qps}", "", "{test:+--audit_test}", "{test:+{test}}")
+    assert fill_words(words, TESTED) == ("run", "7", "", "--audit_test", "TEST06")
+    assert fill_words(words, PLAIN) == ("run", "--accuracy", "", "")
+
+
+def test_a_folder_of_which_a_condition_leaves_nothing_is_the_usual_one(tmp_path: Path) -> None:
+    settings = CellSettings({"harness.logs": "{test:+logs/{test}}"})
+    assert find_location(settings, "harness.logs", PLAIN, tmp_path) == ""
+    assert find_location(settings, "harness.logs", TESTED, tmp_path) == str(tmp_path / "logs/TEST06")
 
 
 def test_variables_are_told_by_text_and_secrets_by_the_name_of_their_variable() -> None:

@@ -86,6 +86,7 @@ def test_a_run_is_told_all_that_its_command_declares(tmp_path: Path) -> None:
         user_conf_sha256=hash_file(attempt.user_conf),
         outputs=("performance.txt", "more"),
         code=str(src / "run.py"),
+        code_location="src/run.py",
         slices=("2g.20gb", "1g.10gb"),
     )
 
@@ -159,6 +160,7 @@ def test_a_score_is_of_the_log_of_its_run_and_leaves_what_the_round_wants_to_see
         timeout=90.0,
         outputs=("images",),
         code=str((tmp_path / "src/run.py").resolve()),
+        code_location="src/run.py",
     )
     bare = begin(tmp_path / "b", Kind.SCORE, {"harness.score.command": ["score"]})
     assert ask(bare, tmp_path / "b") == CommandRequest(
@@ -187,6 +189,7 @@ def test_a_build_has_its_own_words_else_those_of_the_harness(tmp_path: Path) -> 
         since="2026-01-02T00:00:00",
         outputs=("fp8.engine",),
         code=str((tmp_path / "src/run.py").resolve()),
+        code_location="src/run.py",
         slices=("1g.10gb",),
     )
     own = {"harness.build.image": "builder", "harness.build.code": "src/below", "harness.build.cwd": "."}

@@ -210,6 +210,28 @@ def test_misbehaviour_is_a_failure_with_a_name(
     assert error.fix
 
 
+@pytest.mark.parametrize(
+    ("status", "said", "option"),
+    [
+        (400, "return_token_ids: Extra inputs are not permitted", "token_ids: false"),
+        (500, "Unexpected fields in the request: {'return_token_ids'}", "token_ids: false"),
+        (422, "body.prompt: Input should be a valid string", "token_ids: false"),
+        (422, "top_k: Extra inputs are not permitted", '{"top_k": null}'),
+        (400, "lora_name is not known", "extra"),
+        (422, "no words", "token_ids"),
+        (500, "device lost", "log"),
+        (404, "no such model", "model"),
+    ],
+)
+def test_a_refusal_names_the_option_behind_the_field_that_the_server_names(
+    status: int, said: str, option: str, heard: Heard
+) -> None:
+    from harness.backends.openai.serving import find_server
+
+    server = find_server(make_plan(heard, {"url": "http://127.0.0.1:1", "extra": '{"lora_name": "a"}'}))
+    assert option in server.refuse_status("http://127.0.0.1:1", status, said).fix
+
+
 @pytest.mark.parametrize("streaming", [True, False])
 def test_fields_that_a_server_does_not_know_are_left_out(
     streaming: bool, load: Ask, serve: Callable[..., Server], heard: Heard

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,10 @@ rehearsal: {samples: 64}
 )
 def test_variants_of_a_benchmark_have_its_name_in_common(name: str, common: str) -> None:
     assert strip_variant(name) == common
+
+
+def test_the_answers_of_a_benchmark_are_what_its_code_writes() -> None:
+    for facts in load_benchmark_facts().values():
+        if facts.support.runs:
+            code = import_module(f"harness.benchmarks.{facts.code}")
+            assert facts.answers.dtype == getattr(code, "RESPONSE_DTYPE", "int32"), facts.code

@@ -8,6 +8,7 @@ import pytest
 
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.margins import Margin, compute_margins
+from reconciler.mlperf.loadgen.suggestions import suggest
 
 MILLISECOND = 1_000_000
 SERVER: dict[str, object] = {
@@ -183,3 +184,32 @@ def test_a_latency_is_shown_to_five_digits(nanoseconds: int, shown: str) -> None
 def test_a_margin_is_met_unless_the_log_denies_it(values: dict[str, object], key: str, margin: str) -> None:
     said = {state: margins_of(log_of(values, **{key: state}))[margin].met for state in (True, False, None)}
     assert said == {True: True, False: False, None: True}
+
+
+@pytest.mark.parametrize(("missing", "needed"), [((409, 0), 459), ((409, 800), 850), ((0, 0), 459)])
+def test_too_few_queries_of_a_server_with_token_latencies_have_a_count(missing: tuple[int, int], needed: int) -> None:
+    """As LoadGen says it; its count of queries over the latency is of whole answers then."""
+    words = " * Run unsuccessful.  * Processed 50 queries.  * Would need to run at least {} more queries,  with the run"
+    log = log_of(
+        SERVER,
+        requested_use_token_latencies=True,
+        requested_server_ttft_latency=2000 * MILLISECOND,
+        requested_server_tpot_latency=100 * MILLISECOND,
+        early_stopping_met=False,
+        effective_target_qps=200,
+        result_query_count=50,
+        result_overlatency_query_count=50,
+        **{
+            f"early_stopping_{n}_result": words.format(c) if c else ""
+            for n, c in zip(("ttft", "tpot"), missing, strict=True)
+        },
+        **{
+            "result_first_token_99.00_percentile_latency_ns": 1900 * MILLISECOND,
+            "result_time_per_output_token_99.00_percentile_ns": 90 * MILLISECOND,
+        },
+    )
+    margin = margins_of(log)["early stopping"]
+    assert (margin.measured, margin.limit, margin.met) == ("50", str(needed), False)
+    found = suggest(log, compute_margins(log), valid=False)
+    assert found is not None
+    assert (found.setting, found.value) == ("min_query_count", str(needed))

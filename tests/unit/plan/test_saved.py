@@ -36,6 +36,7 @@ def whole() -> Plan:
     explained = (
         InputChange("batch", 4, 8, Origin("specs/a.yaml", 3, 5), "before:1"),
         InputChange("model", "1" * 64, "2" * 64, Origin(str(model)), str(model), model),
+        InputChange("harness.code.sha256", "4" * 64, "5" * 64, Origin("code"), files=("run.py changed",)),
         InputChange("service", "3" * 64, None, Origin("specs/a.yaml", 3), str(service), service),
     )
     steps = (replace(plan.steps[0], explained=explained, seconds=1.5, basis="history"), *plan.steps[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
@@ -14,10 +15,10 @@ from msgspec.structs import replace
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
 from reconciler.mlperf.compliance.entries import Entry, read_entries, read_held_entries
-from reconciler.mlperf.compliance.judging import choose_dtype, collect_verdict_inputs, judge
+from reconciler.mlperf.compliance.judging import choose_dtype, collect_verdict_inputs, find_test, judge
 from reconciler.mlperf.compliance.legacy_tests import verify_test04_ab, verify_test05
 from reconciler.mlperf.compliance.scores import find_score_key
-from reconciler.mlperf.compliance.test01 import Fallback, compare_accuracies
+from reconciler.mlperf.compliance.test01 import Fallback, compare_accuracies, compare_answers
 from reconciler.mlperf.compliance.test06 import judge_test06
 from reconciler.mlperf.compliance.verdict import Part
 from reconciler.mlperf.loadgen.log import parse_detail
@@ -349,3 +350,39 @@ def test_each_check_of_tokens_names_its_first_offender_wherever_it_is(scenario: 
     found = judge_test06([good, *(wrong[number][0] for number in order), good], scenario)
     named = [why for _, why in wrong]
     assert list(found.reasons) == (named if scenario == "Server" else named[1:])
+
+
+def encode(dtype: str, numbers: Iterable[int]) -> list[Entry]:
+    code = {"float32": "f", "int32": "i", "int64": "q"}[dtype]
+    return [Entry(index, struct.pack(f"<{code}", number)) for index, number in enumerate(numbers)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
+@pytest.mark.parametrize("read_as", ["own", "any"])
+def test_class_numbers_that_all_begin_with_the_same_byte_are_told_apart(dtype: str, read_as: str) -> None:
+    read_as = dtype if read_as == "own" else read_as
+    accuracy, audit = encode(dtype, range(256, 4096, 256)), encode(dtype, range(512, 4352, 256))
+    assert {entry.data[0] for entry in accuracy + audit} == {0}
+    found = compare_answers(accuracy, audit, read_as)
+    assert (found.passed, found.figures["differing"]) == (False, str(len(audit)))
+    assert compare_answers(accuracy, accuracy, read_as).passed
+    assert compare_answers(accuracy, audit, "byte").passed  # as the official script does by default
+
+
+def test_answers_of_no_known_type_may_differ_behind_the_longest_first_element() -> None:
+    one, other = Entry(0, bytes(8) + b"\1"), Entry(0, bytes(8) + b"\2")
+    assert not compare_answers([Entry(0, b"\1")], [Entry(0, b"\2")], "any").passed
+    assert compare_answers([one], [other], "any").passed
+    assert not compare_answers([Entry(0, b"")], [one], "any").passed
+
+
+def test_a_comparison_as_another_type_is_not_taken_over() -> None:
+    """Where the answers are not at hand, an earlier comparison speaks for them: one of their first bytes does not."""
+    logs = RunLogs(b"", b"", None)
+    known = Part((), {"compared as": "byte, first element"})
+    question = VerdictInputs(audit=logs, performance=logs, accuracy=logs, known_answers=known)
+    compare = find_test("TEST01").compare_answers
+    assert compare is not None
+    assert compare(replace(question, dtype="byte")) == compare(question) == known
+    with pytest.raises(MissingLogError):
+        compare(replace(question, dtype="int32"))

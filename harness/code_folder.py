@@ -1,0 +1,44 @@
+"""What a run leaves in the folder of its command's code: it is not part of that code."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+# Folders that builds, runs and tools fill. What git tracks in one is code nevertheless.
+OUTPUTS = frozenset({"build", "logs", ".cache"})
+_LOG = re.compile(r"mlperf_log_.*\.(txt|json)$|.*\.log$")
+_MOST_ENTRIES, _MOST_CREATED = 200_000, 500
+
+
+def is_output(name: str) -> bool:
+    """Whether a file's name, from the folder of code on, says that a build, a run or a tool wrote it."""
+    *folders, file = name.split("/")
+    return not OUTPUTS.isdisjoint(folders) or _LOG.fullmatch(file) is not None
+
+
+def list_entries(folder: Path) -> frozenset[str]:
+    """Files, and folders with a slash behind them, that are not outputs by their names. Links are not followed."""
+    found: list[str] = []
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in SKIPPED | OUTPUTS]
+        above = Path(parent).relative_to(folder)
+        found += [(above / name).as_posix() for name in files if not is_output(name)]
+        found += [f"{(above / name).as_posix()}/" for name in folders]
+        if len(found) > _MOST_ENTRIES:
+            break
+    return frozenset(found)
+
+
+def list_created(before: frozenset[str], after: frozenset[str]) -> list[str]:
+    """What is new, without what is below a new folder. Compiled Python files are nobody's output."""
+    new = sorted(name for name in after - before if not name.endswith(".pyc"))
+    folders = tuple(name for name in new if name.endswith("/"))
+    return [name for name in new if not is_below(name, folders)][:_MOST_CREATED]
+
+
+def is_below(name: str, folders: Iterable[str]) -> bool:
+    return any(name != folder and name.startswith(folder) for folder in folders)

@@ -1,0 +1,100 @@
+"""Texts of a harness command: placeholders in braces, and parts that are there only where something is given.
+
+``{name}`` stands for a value. ``{name:+text}`` is the text where the value is not empty, or the run is of that mode or
+scenario, else nothing, as in a shell; the text may hold both. ``{{name}}`` is ``{name}`` itself. After a ``$`` a
+conditional part is the shell's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+_TOKEN = re.compile(
+    r"\{\{(?P<literal>[a-z_]+)\}\}|(?<![{$])\{(?P<condition>[A-Za-z_]+):\+|(?<!\{)\{(?P<name>[a-z_]+)\}|(?P<end>\})"
+)
+
+
+class Placeholder(Struct, frozen=True):
+    name: str
+
+
+class Conditional(Struct, frozen=True):
+    name: str
+    parts: tuple[Part, ...]
+
+
+Part = str | Placeholder | Conditional
+
+
+class OpenConditionError(ValueError):
+    """A conditional part has no closing brace."""
+
+
+def parse_template(text: str) -> tuple[Part, ...]:
+    """Raises OpenConditionError."""
+    parts, end = _parse(text, 0, inside=False)
+    assert end == len(text)
+    return parts
+
+
+def _parse(text: str, position: int, *, inside: bool) -> tuple[tuple[Part, ...], int]:
+    parts: list[Part] = []
+    begun = position
+    while (found := _TOKEN.search(text, position)) is not None:
+        position = found.end()
+        if found["end"]:
+            if inside:
+                return (*parts, text[begun : found.start()]), position
+            continue
+        # Outside of a condition, {name}} has always been a text.
+        if found["name"] and not inside and text[position : position + 1] == "}":
+            continue
+        parts.append(text[begun : found.start()])
+        if found["condition"]:
+            within, position = _parse(text, position, inside=True)
+            parts.append(Conditional(found["condition"], within))
+        else:
+            parts.append(Placeholder(found["name"]) if found["name"] else f"{{{found['literal']}}}")
+        begun = position
+    if inside:
+        raise OpenConditionError(text)
+    return (*parts, text[begun:]), len(text)
+
+
+def list_placeholders(parts: Iterable[Part]) -> Iterator[Placeholder | Conditional]:
+    """Every one, also those within others."""
+    for part in parts:
+        if not isinstance(part, str):
+            yield part
+        if isinstance(part, Conditional):
+            yield from list_placeholders(part.parts)
+
+
+def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
+    """``values``: also of modes and scenarios, where it is this one."""
+    return _fill(parse_template(text), values)
+
+
+def _fill(parts: Iterable[Part], values: Mapping[str, str]) -> str:
+    texts = []
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, Placeholder):
+            texts.append(values.get(part.name, ""))
+        elif values.get(part.name):
+            texts.append(_fill(part.parts, values))
+    return "".join(texts)
+
+
+def fill_words(texts: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
+    """Of a command: a word of which a condition leaves nothing is not handed over."""
+    filled = ((text, fill_placeholders(text, values)) for text in texts)
+    return tuple([word for text, word in filled if word or not _is_conditional(text)])
+
+
+def _is_conditional(text: str) -> bool:
+    return any(isinstance(part, Conditional) for part in parse_template(text))

@@ -1,0 +1,133 @@
+"""A harness that clears, places and leaves its own audit.config, and writes into its own code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reconciler.resource.records import Ended, Record
+from tests.acceptance.conftest import console
+from tests.passes.miniature import with_miniature
+from tests.passes.repository import Repository
+from tests.shared import need
+
+need("mlperf_loadgen")
+CELL = "open/box/tiny/Offline"
+RUNS = (f"Run:{CELL}/performance", f"Run:{CELL}/accuracy")
+
+
+def only(repository: Repository, address: str) -> Record:
+    (found,) = repository.records_of(address).values()
+    assert found.ended is Ended.DONE, found.problem
+    return found
+
+
+def script(repository: Repository, old: str, new: str) -> None:
+    repository.edit("theirs/main.py", old, new)
+
+
+def gaps(repository: Repository) -> list[str]:
+    return [gap.path for gap in repository.look().desired.gaps if gap.path.endswith(".compliance")]
+
+
+def test_every_run_of_it_is_made_once(tmp_path: Path) -> None:
+    repository = with_miniature(tmp_path, "TEST01")
+    repository.reconcile()
+    assert only(repository, f"ComplianceTest:{CELL}/TEST01")
+    assert only(repository, f"Verdict:{CELL}/TEST01").values["passed"] is True
+    found = [fact for run in RUNS if (fact := only(repository, run).facts.get("code.written")) is not None]
+    assert [fact.value["names"] for fact in found] == [["tuned/"]]  # of the first one
+    assert not (tmp_path / "theirs/audit.config").exists()
+    assert not repository.reconcile().outcomes
+    repository.write("theirs/build/tool.py", "made by the build\n")
+    assert not repository.look().plan.steps
+    repository.write("theirs/helper.py", "of the harness\n")
+    script(repository, "# what is added", "# What is added")
+    (tmp_path / "theirs/audits/TEST01.config").unlink()
+    due = {str(step.change.address): step for step in repository.look().plan.steps}
+    assert set(RUNS) <= due.keys()
+    for run in RUNS:
+        (change,) = due[run].explained
+        assert change.files == ("audits/TEST01.config removed", "helper.py added", "main.py changed")
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("float32", "f"), ("int32", "i"), ("int64", "q")])
+def test_answers_that_all_differ_fail_the_test(tmp_path: Path, dtype: str, kind: str) -> None:
+    """Class numbers that begin with the same byte: those of another class in every performance run."""
+    repository = with_miniature(tmp_path, "TEST01")
+    script(repository, 'KIND = "f"', f'KIND = "{kind}"')
+    script(repository, "ALTERED = 0", "ALTERED = 256")
+    repository.edit("specs/spec.yaml", "--dtype, float32", f"--dtype, {dtype}")
+    assert gaps(repository) == []
+    repository.reconcile()
+    verdict = only(repository, f"Verdict:{CELL}/TEST01")
+    figures = verdict.values["figures"]
+    assert verdict.values["passed"] is False
+    assert figures["accuracy.compared as"].startswith(dtype)
+    assert figures["accuracy.differing"] == figures["accuracy.found in the accuracy run"] != "0"
+
+
+@pytest.mark.parametrize("altered", [0, 256])
+def test_answers_of_no_known_type_must_agree_as_any(tmp_path: Path, altered: int) -> None:
+    repository = with_miniature(tmp_path, "TEST01")
+    script(repository, "ALTERED = 0", f"ALTERED = {altered}")
+    repository.edit("specs/spec.yaml", '"{accuracy_log}", --dtype, float32', '"{accuracy_log}", as, float32')
+    assert len(gaps(repository)) == 1
+    repository.reconcile()
+    assert only(repository, f"Verdict:{CELL}/TEST01").values["passed"] is (altered == 0)
+
+
+def test_a_test_has_its_own_duration_where_the_command_writes_the_conf(tmp_path: Path) -> None:
+    """TEST06's audit.config sets least duration and count, which LoadGen reads after the user.conf."""
+    repository = with_miniature(tmp_path, "TEST06", official="llama3.1-8b", key="llama3_1-8b")
+    script(repository, "TOKENS = 0", "TOKENS = 5")
+    repository.reconcile()
+    assert only(repository, f"ComplianceTest:{CELL}/TEST06")
+    assert only(repository, f"Verdict:{CELL}/TEST06").values["passed"] is True
+    left = [str(step.change.address) for step in repository.look().plan.steps]
+    assert not [name for name in left if name.startswith(("Run:", "ComplianceTest:"))]
+
+
+def test_show_lists_what_counts_as_its_code(tmp_path: Path) -> None:
+    repository = with_miniature(tmp_path, "TEST01")
+    repository.write("theirs/build/bin/tool", "made by the build\n")
+    repository.reconcile()
+    shown = console(tmp_path, "show", CELL, "--code", "--json")
+    (part,) = json.loads(shown.out)["code"]
+    assert part["location"] == "theirs"
+    assert part["counts"] == ["audits/TEST01.config", "main.py", "score.py"]
+    assert {name.partition("/")[0] for name in part["left_out"]} == {"build", "tuned", "verify_accuracy.txt"}
+    text = console(tmp_path, "show", CELL, "--code").out
+    assert "main.py" in text
+    assert "build/" in text
+    assert "tool" not in text
+
+
+def test_a_setup_that_loadgen_refuses_is_not_tried_again(tmp_path: Path) -> None:
+    repository = with_miniature(tmp_path, "TEST01")
+    read = "settings.FromConfig(str(conf), given.benchmarks, given.scenarios)\n"
+    script(repository, read, read + read)
+    repository.edit("specs/spec.yaml", "min_query_count: 100,", "min_query_count: 100, attempts: 3,")
+    report = repository.reconcile()
+    run = only(repository, RUNS[0])
+    assert (run.values["validity"], run.values["lasting"], run.values["suggestion"]) == ("INVALID", True, None)
+    (finding,) = [f for f in report.after.difference.findings if f.kind == "Invalid"]
+    assert "Multiple conf files" in finding.message
+    assert "--rerun" not in finding.fix
+
+
+def test_a_verdict_by_the_first_byte_is_made_again_from_stored_logs(tmp_path: Path) -> None:
+    """As verdicts of commands were made before: 0 of their answers alike, and passed."""
+    repository = with_miniature(tmp_path, "TEST01")
+    script(repository, "ALTERED = 0", "ALTERED = 256")
+    repository.edit("specs/spec.yaml", "compliance: [TEST01]", "compliance: {TEST01: {dtype: byte}}")
+    repository.reconcile()
+    assert only(repository, f"Verdict:{CELL}/TEST01").values["passed"] is True
+    repository.edit("specs/spec.yaml", "compliance: {TEST01: {dtype: byte}}", "compliance: [TEST01]")
+    made = [str(outcome.step.change.address) for outcome in repository.reconcile().outcomes]
+    assert f"Verdict:{CELL}/TEST01" in made
+    assert not [name for name in made if name.startswith(("Run:", "ComplianceTest:"))]
+    last = max(repository.records_of(f"Verdict:{CELL}/TEST01").values(), key=lambda record: record.started)
+    assert last.values["passed"] is False

@@ -157,7 +157,8 @@ def _list_said_types(settings: Mapping[str, Value]) -> Iterator[tuple[str, Origi
         words = " ".join(score.value).split()
         options = re.findall(r"--(?:output[_-])?dtype[ =][\"']?([a-z0-9]+)", " ".join(words))
         yield from ((dtype, score.origin) for dtype in options[-1:])
-        scripts = [dtype for f in facts for name, dtype in f.answers.scripts.items() if any(name in w for w in words)]
+        names = {word.strip("\"'").rpartition("/")[2] for word in words}
+        scripts = [dtype for f in facts for name, dtype in f.answers.scripts.items() if name in names]
         yield from ((dtype, score.origin) for dtype in scripts)
     elif facts and "benchmark.code" in settings and facts[0].code == settings["benchmark.code"].value:
         yield facts[0].answers.dtype, settings["benchmark.code"].origin

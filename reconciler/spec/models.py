@@ -95,7 +95,7 @@ class Audit(Group):
     dtype: fields.Dtype = Field(
         None,
         description="Data type of the answers as the verdict compares them; default: that of the run's "
-        "own answers, where the test's script offers it.",
+        "own answers, where the test's script offers it; of a command's, what its scorer reads.",
     )
     dataset: Dataset = Field(
         Dataset(), description="Data of the test alone, where its rules ask for other samples, as TEST07's do."

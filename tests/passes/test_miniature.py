@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.render.plan import render_plan_text
 from reconciler.resource.records import Ended, Record
 from tests.acceptance.conftest import console
 from tests.passes.miniature import with_miniature
@@ -46,7 +47,9 @@ def test_every_run_of_it_is_made_once(tmp_path: Path) -> None:
     repository.write("theirs/helper.py", "of the harness\n")
     script(repository, "# what is added", "# What is added")
     (tmp_path / "theirs/audits/TEST01.config").unlink()
-    due = {str(step.change.address): step for step in repository.look().plan.steps}
+    plan = repository.look().plan
+    assert "main.py changed" in render_plan_text(plan)
+    due = {str(step.change.address): step for step in plan.steps}
     assert set(RUNS) <= due.keys()
     for run in RUNS:
         (change,) = due[run].explained

@@ -161,6 +161,8 @@ IMAGENET = ("python", "tools/accuracy-imagenet.py", "{accuracy_log}")
         ({"harness__score__command": ("bash", "-c", "exec score --dtype 'float' x")}, ["float32"]),
         ({"harness__score__command": ("score", "--output_dtype=uint8")}, []),
         ({"harness__score__command": IMAGENET}, ["float32"]),
+        ({"harness__score__command": ("sh", "-c", "python 'a/accuracy-imagenet.py' x")}, ["float32"]),
+        ({"harness__score__command": ("python", "my-accuracy-imagenet.py")}, ["any"]),
         ({"harness__score__command": (*IMAGENET, "--dtype=int32")}, ["int32"]),
         ({"harness__score__command": IMAGENET, "compliance__TEST01__dtype": "int64"}, ["int64"]),
         ({"benchmark__code": "resnet50"}, ["int32"]),

@@ -240,9 +240,9 @@ def test_runs_that_met_a_bound_only_just_are_told_in_pr_each_time(recorded: Path
     Repository(recorded).commit()
     for _ in range(2):
         remarks = json.loads(reconcile("pr", "--base", "HEAD~1", "--json")[1])["remarks"]
-        assert [r["message"] for r in remarks if r["level"] == "warning"] == [
-            "open/box/digits/Offline: p99 latency has 1.5 % of headroom (9.85 of 10)"
-        ]
+        told = [r["message"] for r in remarks if r["level"] == "warning" and "headroom" in r["message"]]
+        assert len(told) == 1
+        assert "9.85 of 10" in told[0]
 
 
 def test_pr_derives_the_results_of_every_cell_that_it_touches(

@@ -140,7 +140,11 @@ def _list_specs(root: Path, commit: str, specs: tuple[str, ...]) -> dict[str, tu
             target = os.path.normpath(PurePosixPath(target).parent / written)
         if target.startswith(("/", "../")) or target == ".." or ".git" in target.split("/"):
             raise SpecError([refuse_link(path)])
-        there |= git.list_files_at(root, commit, [target]) if target not in seen else {}
+        found = git.list_files_at(root, commit, [target]) if target not in seen else {}
+        if target not in found:
+            fix = "link a file that git has, or remove the link"
+            raise SpecError([Problem(path, 1, 1, "", "the link leads to no file of this commit", fix)])
+        there[target] = found[target]
     return there
 
 

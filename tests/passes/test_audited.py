@@ -290,7 +290,7 @@ def test_a_user_conf_of_another_run_is_contradicted(clone: Repository) -> None:
 
     forged(clone, PERFORMANCE, other)
     clone.commit()
-    assert of(claims(clone), Proof.CONTRADICTED) == {"published files: user-conf.contradicts"}
+    assert denied(claims(clone)) == {"published files: user-conf.contradicts"}
 
 
 def test_answers_cut_from_another_log_are_contradicted(clone: Repository) -> None:
@@ -299,7 +299,7 @@ def test_answers_cut_from_another_log_are_contradicted(clone: Repository) -> Non
 
     forged(clone, f"Run:{CELL}/accuracy", other)
     clone.commit()
-    assert of(claims(clone), Proof.CONTRADICTED) == {
+    assert denied(claims(clone)) == {
         "published files: accuracy.hash",
         "published files: compliance.answers",
     }

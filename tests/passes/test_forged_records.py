@@ -245,30 +245,36 @@ def _commit_dated(repository: Repository, when: str) -> None:
     subprocess.run(command, cwd=repository.root, env=dated, check=True)
 
 
+def _date_log_back(repository: Repository, record: Record) -> Record:
+    """A month, where it has one."""
+    old = next((a for a in record.artifacts if a.name == DETAIL), None)
+    if old is None:
+        return record
+
+    def month(match: re.Match[str]) -> str:
+        when = datetime.strptime(match[2], "%m-%d-%Y %H:%M:%S").replace(tzinfo=UTC) - timedelta(days=30)
+        return f"{match[1]}{when:%m-%d-%Y %H:%M:%S}"
+
+    text = (repository.paths.logs / old.sha256).read_text(encoding="utf-8")
+    changed = re.sub(r'("power_\w+", "value": ")([\d-]+ [\d:]+)', month, text)
+    assert changed != text
+    repository.write(".reconcile/edited", changed)
+    new = keep(repository.paths, repository.root / ".reconcile/edited", DETAIL, in_git=True)
+    return replace(record, artifacts=tuple(new if a is old else a for a in record.artifacts))
+
+
+def test_a_log_that_began_before_its_attempt_on_one_machine_is_contradicted(clone: Repository) -> None:
+    forge(clone, (PERFORMANCE,), lambda record: _date_log_back(clone, record))
+    found = {claim.what: claim.proof for claim in list_contradicted(clone)}
+    assert "performance: when it began" in found
+
+
 def test_records_logs_and_commit_that_were_dated_before_the_parent_are_contradicted(clone: Repository) -> None:
     """All of them a month back: each fits the others, and only the history does not."""
 
-    def back(record: Record) -> Record:
-        earlier = date_back(record)
-        old = next((a for a in record.artifacts if a.name == DETAIL), None)
-        if old is None:
-            return earlier
-
-        def month(match: re.Match[str]) -> str:
-            when = datetime.strptime(match[2], "%m-%d-%Y %H:%M:%S") - timedelta(days=30)
-            return f"{match[1]}{when:%m-%d-%Y %H:%M:%S}"
-
-        text = (clone.paths.logs / old.sha256).read_text(encoding="utf-8")
-        changed = re.sub(r'("power_\w+", "value": ")([\d-]+ [\d:]+)', month, text)
-        assert changed != text
-        clone.write("edited", changed)
-        new = keep(clone.paths, clone.root / "edited", DETAIL, in_git=True)
-        return replace(earlier, artifacts=tuple(new if a is old else a for a in record.artifacts))
-
     clone.git("reset", "--quiet", "--soft", "HEAD~1")  # nobody has seen the honest ones
     for address in (DATASET, MODEL, ENGINE, PERFORMANCE, ACCURACY, SCORE):
-        forged(clone, address, back)
-    (clone.root / "edited").unlink()
+        forged(clone, address, lambda record: _date_log_back(clone, date_back(record)))
     _commit_dated(clone, f"{datetime.now(UTC) - timedelta(days=29):%Y-%m-%dT%H:%M:%S}+00:00")
     found = [claim.what for claim in list_contradicted(clone)]
     assert [what for what in found if what.startswith("commit ") and what.endswith("when it was made")]

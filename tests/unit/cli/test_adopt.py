@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from reconciler.importing.read_tree import read_tree
 from reconciler.mlperf.rules.rounds import load_ruleset
+from tests.unit.tree.check.conftest import clean_trees, logs, tree_of
 
 from .conftest import CELL, Reconcile, git
+
+__all__ = ["clean_trees", "logs", "tree_of"]
 
 FOLDER = "open/Tester/results/box/digits/Offline"
 DETAIL = "mlperf_log_detail.txt"
@@ -317,3 +321,38 @@ def test_a_run_that_was_saved_below_another_is_not_read(tree: Path, empty: Path,
     shutil.copytree(tree / FOLDER / "accuracy", tree / FOLDER / "accuracy/SAVE")
     code, out, err = reconcile("adopt", str(tree), "--rehearsal", "--json")
     assert (code, json.loads(out)["left_out"]) == (0, {}), err
+
+
+def audited(reconcile: Reconcile) -> dict[str, set[tuple[str, str]]]:
+    """Benchmark → the conditions Audited of its cells."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for cell in json.loads(reconcile("status", "--json")[1])["cells"]:
+        for condition in cell["conditions"]:
+            if condition["type"] == "Audited":
+                found.setdefault(cell["cell"].split("/")[2], set()).add((condition["status"], condition["reason"]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "reason"),
+    [("none", "True", "Imported"), ("missing", "False", "TestMissing"), ("failing", "False", "AuditFails")],
+)
+def test_required_compliance_tests_come_along_or_are_asked_for(
+    fault: str,
+    status: str,
+    reason: str,
+    tree_of: Callable[[str], Path],
+    empty: Path,
+    reconcile: Reconcile,
+) -> None:
+    sent = tree_of("closed")
+    for test in sorted(sent.glob("closed/*/results/*/*/*/TEST01")):
+        if fault == "missing":
+            shutil.rmtree(test)
+        elif fault == "failing":
+            text = test / "verify_performance.txt"
+            text.write_text(text.read_text().replace("TEST PASS", "TEST FAIL"))
+    code, out, err = reconcile("adopt", str(sent), "--json")
+    assert code in (0, 2), out + err
+    assert json.loads(out)["round"] == "v6.1"
+    assert audited(reconcile)["resnet"] == {(status, reason)}

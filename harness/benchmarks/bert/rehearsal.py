@@ -38,7 +38,7 @@ _MARKS = {
 }  # where the published vocabulary has them
 _SYLLABLES = [a + b for a in "bcdfglmnprstv" for b in ("a", "e", "i", "o", "u", "ar", "en", "is")]
 _SIGNS = (".", ",", "?", "(", ")", "-", "'")
-_CALIBRATED = 16  # windows
+_CALIBRATED = 64  # windows
 _SIZES = {"small": (1, 32, 2), "full": (24, 1024, 16)}  # layers, width, heads
 
 

@@ -43,7 +43,10 @@ TAGS = {"v4.1": "v4.1", "v5.0": "v5.0.1", "v5.1": "v5.1.1", "v6.0": "HEAD", "v6.
 DRIVEN = (Kind.RUN, Kind.COMPLIANCE_TEST)
 
 
-@pytest.fixture(scope="module", params=[(name, item) for name, items in REHEARSED.items() for item in items], ids=str)
+CASES = [(name, benchmark) for name, benchmarks in REHEARSED.items() for benchmark in benchmarks]
+
+
+@pytest.fixture(scope="module", params=CASES, ids="-".join)
 def rehearsed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> PlanResult:
     """After a pass by the interpreter of the round's environment."""
     need("mlperf_loadgen", "onnxruntime", "onnx", "cv2", "openvino_genai", "tokenizers")

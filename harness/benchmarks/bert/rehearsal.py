@@ -37,7 +37,7 @@ _MARKS = {
 }  # where the published vocabulary has them
 _SYLLABLES = [a + b for a in "bcdfglmnprstv" for b in ("a", "e", "i", "o", "u", "ar", "en", "is")]
 _SIGNS = (".", ",", "?", "(", ")", "-", "'")
-_CALIBRATED = 16  # windows
+_CALIBRATED = 64  # windows
 _SIZES = {"small": Size(1, 64, 128), "full": Size(24, 1024, 4096)}
 
 

@@ -68,6 +68,20 @@ def test_a_cell_of_published_values_scales_with_the_node() -> None:
     assert find_starting_value(whole, "resnet", "MultiStream") is None
 
 
+@pytest.mark.parametrize("system", ["h200x8", "xeon"])
+def test_init_writes_only_backends_that_can_compute_the_benchmark(
+    system: str, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLPERF_SCRATCH_PATH", raising=False)
+    names = "rgat,stable-diffusion-xl,llama3.1-405b,llama2-70b-99,dlrm-v2-99,retinanet,whisper"
+    root = tmp_path / "new"
+    words = ("--round", "v5.1", "--benchmark", names, "--system", system)
+    assert reconcile("init", str(root), *words)[0] == 0
+    monkeypatch.chdir(root)
+    code, report, err = reconcile("validate", "--json")
+    assert (code, json.loads(report)["valid"]) == (2, True), err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

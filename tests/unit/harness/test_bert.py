@@ -68,6 +68,16 @@ def test_a_sample_is_marks_question_passage_and_zeros(data: Path) -> None:
         assert (ids[row][0], ids[row][window.asked + 1], ids[row][whole - 1]) == (101, 102, 102)
 
 
+def test_generated_questions_have_windows_of_their_own_to_calibrate_with(data: Path) -> None:
+    """The official list counts windows that so few questions do not have."""
+    output = build(data)
+    found, samples = squad.load_calibration(output), squad.load_samples(output)
+    assert found.keys() == samples.keys()
+    assert np.array_equal(found["input_ids"], samples["input_ids"][:COUNT])
+    (output / squad.CALIBRATION).unlink()
+    assert squad.load_calibration(output) == {}
+
+
 def test_windows_of_a_long_passage_overlap_and_each_token_is_widest_in_one() -> None:
     found = list(windows.cut_windows(0, 20, 700))
     assert [(window.start, window.length) for window in found] == [(0, 361), (128, 361), (256, 361), (384, 316)]

@@ -281,8 +281,8 @@ def test_the_seeds_of_the_installed_loadgen_are_measured(tmp_path: Path) -> None
     assert all(type(seed) is int and seed > 0 for seed in seeds.values())
 
 
-# What TestSettings of each line of releases lets Python see less than the newest, and how its FromConfig is told which
-# kind of file it reads: read from the wheels on PyPI.
+# Attributes of TestSettings that a line of releases has not yet, and the parameter of its FromConfig for the kind of
+# file: read from the wheels on PyPI.
 _LATER = ("accuracy_log_sampling_target", "accuracy_sample_count_override", "sample_concatenate_permutation")
 _SETTINGS = lg.TestSettings
 RELEASES = {
@@ -338,7 +338,7 @@ def test_every_release_that_has_the_seeds_of_a_round_runs_it(release: str, mode:
     conf = tmp_path / "user.conf"
     conf.write_text("m.Offline.target_qps = 7\nm.Offline.min_duration = 3000\n")
     asked = loadgen.Test(scenario="Offline", mode=mode, model_key="m", user_conf=conf, log_dir=tmp_path)
-    if release == "4.0":  # its settings of the round are in a file beside it
+    if release == "4.0":  # its settings of the round are in a file of their own
         with pytest.raises(HarnessError, match="cannot read"):
             prepare(asked)
         return

@@ -69,7 +69,7 @@ def test_every_benchmark_that_runs_here_says_what_its_dataset_and_model_are_made
         assert told == (facts.code not in ("e2e_rag", "qwen3_6_27b"),) * 2, facts.code
 
 
-@pytest.mark.parametrize("name", ["rnnt", "dlrm-v2-99", "rgat", "llama3.1-8b"])
+@pytest.mark.parametrize("name", ["rnnt", "pointpainting", "rgat", "llama3.1-8b"])
 def test_a_precision_in_which_a_model_cannot_be_made_is_refused(name: str) -> None:
     backend = {"rgat": "pytorch", "llama3.1-8b": "openvino-genai"}.get(name, "onnxruntime")
     text = SPEC.replace("NAME", name).replace("BACKEND", backend)

@@ -139,6 +139,6 @@ def test_a_message_begins_with_the_forty_digits_of_its_commit() -> None:
 def test_loadgen_is_built_no_earlier_than_its_commit_was_made(made: str, built: str, wrong: bool) -> None:
     dated = make_log("6.0", loadgen_git_commit_date=made, loadgen_build_date_utc=built)
     lines = dated.number("loadgen_git_commit_date"), dated.number("loadgen_build_date_utc")
-    told = Inconsistency("loadgen_git_commit_date", made, "it was built on 2026-01-02", *lines)
+    told = Inconsistency("loadgen_git_commit_date", made, "it was built on 2026-01-02", *lines, dated=True)
     assert list(find_wrong_release(dated)) == ([told] if wrong else [])
     assert list(find_wrong_release(make_log("6.0", loadgen_git_commit_date=made))) == []

@@ -34,7 +34,8 @@ _LOGGED = {
     ("MultiStream", "target_latency"): "requested_multi_stream_expected_latency_ns",
 }
 _ASSIGNED = b"="  # in each line of a conf that sets anything
-_PRINTED = Decimal("0.00001")  # of a number with six digits, one in the last
+_DOUBLES = frozenset({"target_qps", "target_latency"})
+_AFTER_FIRST = 5  # digits that LoadGen prints of a double, behind its first
 # A bound ends a run before its time; LoadGen has none by itself.
 _BOUNDS = {"max_duration": "effective_max_duration_ms", "max_query_count": "effective_max_query_count"}
 _EVERYWHERE = {
@@ -122,7 +123,8 @@ def _doubt_setting(view: CellView, item: Contradiction, setting: ConfSetting, *,
     if not item.line:
         return "this LoadGen does not log the setting"
     asked, logged = parse_decimal(item.asked), parse_decimal(item.logged)
-    if asked is not None and logged is not None and abs(asked - logged) <= abs(logged) * _PRINTED:
+    last = Decimal(10) ** (logged.adjusted() - _AFTER_FIRST) if logged and item.field in _DOUBLES else Decimal(0)
+    if asked is not None and logged is not None and abs(asked - logged) <= last:
         return "the two differ by one in the last digit that LoadGen prints"
     return ""
 

@@ -18,7 +18,7 @@ from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import find_at, number, read_end, read_start, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.verify.contradiction import contradiction, question
-from reconciler.tree.verify.premises import BENCHMARK_IS_KNOWN, FILE_IS_WHOLE, RELEASE_IS_KNOWN
+from reconciler.tree.verify.premises import BENCHMARK_IS_KNOWN, FILE_IS_WHOLE, RELEASE_IS_KNOWN, ROUND_IS_KNOWN
 
 NO_COMMIT = "NA"  # what LoadGen writes that was built outside a repository
 _EDITED = "a log that was edited, put together from two, or written by a LoadGen that was changed"
@@ -180,7 +180,14 @@ _CONDITIONS = (
 )
 
 
-@contradiction("runs.seeds", "runs with different seeds", sources=(OURS,), cause="seeds", severity=Severity.WARNING)
+@contradiction(
+    "runs.seeds",
+    "runs with different seeds",
+    sources=(OURS,),
+    cause="seeds",
+    severity=Severity.WARNING,
+    premises=(ROUND_IS_KNOWN,),
+)
 def verify_seeds(view: CellView) -> Complaints:
     """LoadGen logs its seeds, and all runs of a cell carry those of one round. The seeds of an accuracy run order the
     samples and no more, so that it is a warning.

@@ -419,7 +419,7 @@ def test_a_setting_that_loadgen_does_not_log_is_asked_about(tmp_path: Path) -> N
     assert said.startswith("note ")
 
 
-@pytest.mark.parametrize(("logged", "accused"), [("12477800", False), ("12477900", True)])
+@pytest.mark.parametrize(("logged", "accused"), [("12477800", False), ("12477600", True), ("12477900", True)])
 def test_one_in_the_last_digit_that_is_printed_is_asked_about(tmp_path: Path, logged: str, accused: bool) -> None:
     files = {**ran("SingleStream", (LATENCY, int(logged))), "user.conf": "*.*.target_latency = 12.477742826\n"}
     (said,) = tell(verify_contradicting, tmp_path, files)

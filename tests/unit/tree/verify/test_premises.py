@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,6 +81,16 @@ def test_logs_of_a_loadgen_that_is_not_known_accuse_of_nothing_that_it_derives(t
     assert severities(tree, "log.validity") == [(Severity.ERROR, False)]
     set_log(tree / LOG, "loadgen_version", '"7.0 @ 0123456789"')
     assert severities(tree, "log.validity") == [(Severity.NOTE, True)]
+
+
+def test_a_second_version_of_loadgen_is_no_way_out(tree: Path) -> None:
+    set_log(tree / LOG, "early_stopping_met", "false")
+    path = tree / LOG / "mlperf_log_detail.txt"
+    lines = path.read_text().splitlines(keepends=True)
+    first = next(line for line in lines if '"key": "loadgen_version"' in line)
+    write(path, "".join([re.sub(r'"value": "[^"]*"', '"value": "7.0 @ 0123456789"', first), *lines]))
+    assert severities(tree, "log.validity") == [(Severity.ERROR, False)]
+    assert (Severity.ERROR, False) in severities(tree, "log.consistency")
 
 
 def test_a_pointer_that_git_keeps_is_no_broken_file(tree: Path) -> None:

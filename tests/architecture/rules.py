@@ -112,10 +112,12 @@ SLOW: dict[str, str] = {
 LATE: dict[str, str] = {
     "harness.__main__": "one verb per process: a build loads no LoadGen",
     "harness.backends": "only the library of the backend that was asked for",
+    "harness.backends.pytorch.packed_operators": "Triton, only where a GPU computes",
+    "harness.benchmarks.bert.model": "onnx and PyTorch, only in the child that writes the model as a program",
     "harness.backends.openai.texts": "tokenizers, only for a server that takes text",
     "harness.backends.triton.grpc_connection": "gRPC, only where batches travel over it",
     "harness.backends.tensorrt.versions": "one of the names under which TensorRT is installed",
-    "harness.build": "onnx and onnxruntime, only for a model that is quantized",
+    "harness.build": "onnx and onnxruntime, or PyTorch, only for a model that is quantized",
     "harness.cuda.nvml": "NVML, where it is installed",
     "harness.benchmarks": "only the benchmark that was asked for, which may be a user's own file",
     "harness.benchmarks.digits": "onnx, only in the child that makes the model",

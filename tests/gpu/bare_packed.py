@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from harness.backends import BackendEngine
-from harness.backends.pytorch.packed import CapturedProgram, LoadedProgram
+from harness.backends.pytorch.packed import CapturedProgram, PackedProgram
 from harness.benchmarks import load_benchmark
 from harness.contract import Benchmark
 from harness.packing import PackedSamples
@@ -41,7 +41,7 @@ def prepare(settings: dict[str, Any]) -> tuple[CapturedProgram, int, int]:
     """With the first batch in its inputs: how many samples it has, and its graph."""
     folder = Path(settings["engine"])
     engine = BackendEngine.read(folder, "pytorch-cuda")
-    loaded = LoadedProgram(engine, folder, "cuda:0")
+    loaded = PackedProgram(engine, folder, "cuda:0")
     program = CapturedProgram(loaded, settings["tokens"], settings["batch"])
     packing = load_benchmark(Benchmark(name=settings["packing"])).packing
     assert packing is not None

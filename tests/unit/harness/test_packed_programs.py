@@ -262,5 +262,6 @@ def test_a_benchmark_that_packs_nothing_is_refused(place: Path, tmp_path: Path) 
         completed=lambda *_: None,
         failed=lambda *_: None,
     )
-    with pytest.raises(HarnessError, match="PACKING"):
+    with pytest.raises(HarnessError, match="packed") as refused:
         load_backend("pytorch").load(plan)
+    assert "PACKING" in refused.value.fix

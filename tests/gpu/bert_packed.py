@@ -6,7 +6,7 @@ and made-up texts of the lengths of the published set (tests.gpu.bert_texts).
 
 - outputs: the engine's answers beside those of the ONNX file in fp32 on the CPU.
 - bare: samples/s of the engine alone, whose input stays in device memory, and where its time goes.
-- offline: LoadGen's Offline over that, each run for $SECONDS and more.
+- offline: LoadGen's Offline over that, $REPEATS runs of $SECONDS and more each.
 - server: the highest rate that is VALID within the round's 130 ms.
 - accuracy: F1 of a small network that was trained to find answers (tests.gpu.bert_trained), in fp32 and as this engine.
 """

@@ -1,7 +1,9 @@
 """An engine for packed samples alone: ``python -m tests.gpu.bare_packed rate SETTINGS`` prints one JSON document.
 
 Batches are launched as graphs, back to back, with their input in device memory: no LoadGen, no copies, nothing packed.
-settings: engine (folder), packing (a benchmark's name), samples (input -> .npy file), batch, tokens, seconds, profile.
+The first batch may have more or fewer tokens for a sample than others: what is stated is its tokens/s in samples of the
+mean length. settings: engine (folder), packing (a benchmark's name), samples (input -> .npy file), batch, tokens,
+seconds, profile.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 import torch
 
 from harness.backends import BackendEngine
-from harness.backends.pytorch.packed import CapturedProgram, LoadedProgram
+from harness.backends.pytorch.packed import CapturedProgram, PackedProgram
 from harness.benchmarks import load_benchmark
 from harness.contract import Benchmark
 from harness.packing import PackedSamples
@@ -33,27 +35,32 @@ def rate(settings: dict[str, Any]) -> dict[str, Any]:
     rates = [each * samples / taken for taken in seconds]
     third = rates[-(len(rates) // 3) :] or rates
     mean = each * samples * len(seconds) / sum(seconds)
-    found = {"rate": mean, "last_third": float(np.mean(third)), "samples": samples, "launches": each * len(seconds)}
+    found = {
+        "rate": mean,
+        "last_third": float(np.mean(third)),
+        "samples": round(samples, 2),
+        "launches": each * len(seconds),
+    }
     return found | ({"profile": profile(program, graph)} if settings.get("profile") else {})
 
 
-def prepare(settings: dict[str, Any]) -> tuple[CapturedProgram, int, int]:
-    """With the first batch in its inputs: how many samples it has, and its graph."""
+def prepare(settings: dict[str, Any]) -> tuple[CapturedProgram, float, int]:
+    """With the first batch in its inputs: how many samples of the mean length it is, and its graph."""
     folder = Path(settings["engine"])
     engine = BackendEngine.read(folder, "pytorch-cuda")
-    loaded = LoadedProgram(engine, folder, "cuda:0")
+    loaded = PackedProgram(engine, folder, "cuda:0")
     program = CapturedProgram(loaded, settings["tokens"], settings["batch"])
     packing = load_benchmark(Benchmark(name=settings["packing"])).packing
     assert packing is not None
-    arrays = {name: np.load(path, mmap_mode="r")[: settings["batch"]] for name, path in settings["samples"].items()}
+    arrays = {name: np.load(path, mmap_mode="r") for name, path in settings["samples"].items()}
     packed = PackedSamples(packing, arrays)
-    count = packed.fit(slice(0, len(packed.lengths)), settings["tokens"])
+    count = packed.fit(slice(0, settings["batch"]), settings["tokens"])
     memory = {name: whole.cpu().numpy() for name, whole in program.inputs.items()}
     found, tokens = packed.pack(slice(0, count), memory)
     for name, whole in program.inputs.items():
         whole.copy_(torch.from_numpy(memory[name]))
     torch.cuda.synchronize()
-    return program, found, program.find(tokens, found)
+    return program, tokens / float(packed.lengths.mean()), program.find(tokens, found)
 
 
 def launch(

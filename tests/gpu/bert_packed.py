@@ -6,7 +6,7 @@ and made-up texts of the lengths of the published set (tests.gpu.bert_texts).
 
 - outputs: the engine's answers beside those of the ONNX file in fp32 on the CPU.
 - bare: samples/s of the engine alone, whose input stays in device memory, and where its time goes.
-- offline: LoadGen's Offline over that, each run for $SECONDS and more.
+- offline: LoadGen's Offline over that, $REPEATS runs of $SECONDS and more each.
 - server: the highest rate that is VALID within the round's 130 ms.
 - accuracy: F1 of a small network that was trained to find answers (tests.gpu.bert_trained), in fp32 and as this engine.
 """
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.benchmarks.accuracy import read_accuracy_log
-from harness.benchmarks.bert.network import Size, draw_weights, write_network
+from harness.benchmarks.bert.network import NetworkSize, draw_weights, write_network
 from harness.benchmarks.bert.rehearsal import MODEL
 from harness.benchmarks.bert.squad import COUNT, INPUTS
 from harness.benchmarks.made_network import NetworkSession
@@ -47,16 +47,16 @@ class PackedSize(NamedTuple):
     """``samples``, ``tokens``: of a batch at most; of Server the second of each, and the queue's delay."""
 
     backend: str
-    network: Size
-    count: int
+    network: NetworkSize
+    questions: int
     samples: tuple[int, int]
     tokens: tuple[int, int]
     delay: int
 
 
 SIZES = {
-    "true": PackedSize("pytorch-cuda", Size(24, 1024, 4096), COUNT, (640, 256), (98_304, 24_576), 0),
-    "small": PackedSize("pytorch", Size(2, 128, 512), 128, (16, 8), (2048, 1024), 0),
+    "true": PackedSize("pytorch-cuda", NetworkSize(24, 1024, 4096), COUNT, (640, 256), (98_304, 24_576), 0),
+    "small": PackedSize("pytorch", NetworkSize(2, 128, 512), 128, (16, 8), (2048, 1024), 0),
 }
 
 
@@ -68,7 +68,7 @@ class PackedCase:
         self.benchmark = Benchmark(name="bert")
 
     def write_texts(self, folder: Path) -> None:
-        write_texts(folder, self.size.count)
+        write_texts(folder, self.size.questions)
 
     def write_network(self, path: Path) -> None:
         avoided = [number < FIRST for number in range(WORDS)]
@@ -185,7 +185,7 @@ def measure_bare(case: PackedCase, known: Figures) -> Figures:
         "profile": True,
     }
     found = bare("rate", told, case.folder, "tests.gpu.bare_packed")
-    known["bare"] = found["rate"]
+    known["bare"] = float(found["rate"])
     return found
 
 
@@ -193,7 +193,7 @@ def measure_offline(case: PackedCase, known: Figures) -> Figures:
     runs = []
     expected = known.get("bare", 0.0)
     for _ in range(int(os.environ.get("REPEATS", "3"))):
-        count = max(case.size.count, round(expected * SECONDS * 1.02))
+        count = max(case.size.questions, round(expected * SECONDS * 1.02))
         conf = {"min_duration": round(1000 * min(SECONDS, 60)), "min_query_count": count, "target_qps": 1}
         if not expected:
             conf["min_duration"] = 0
@@ -230,7 +230,7 @@ def find_last_third(readings: list[Figures], rate: float) -> float:
     if len(seen) < 6:
         return 0.0
     first, last = seen[-1 - len(seen) // 3], seen[-1]
-    return round((last[1] - first[1]) / (last[0] - first[0]) / rate, 4)
+    return round(float((last[1] - first[1]) / (last[0] - first[0]) / rate), 4)
 
 
 def serve(case: PackedCase, rate: float, seconds: float) -> Figures:

@@ -1,5 +1,5 @@
-"""A small BERT that is trained to find answers: a question names one word of a passage among words that are not in it,
-and the answer runs from there to the next full stop. With random weights, answers would say little of a precision.
+"""A small BERT that is trained to find answers: the first and the last word of a question are those of the answer, and
+the others are not in the passage. With random weights, answers would say little of a precision.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from torch.nn import functional
 
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.bert.answers import postprocess
-from harness.benchmarks.bert.network import EPS, HEAD, POSITIONS, Size, write_network
+from harness.benchmarks.bert.network import EPS, HEAD, POSITIONS, NetworkSize, write_network
 from harness.benchmarks.bert.scoring import score
 from harness.benchmarks.bert.squad import INPUTS
 from harness.benchmarks.made_network import NetworkSession
 from tests.gpu.bert_texts import FIRST, make_vocabulary, write_squad
 
 _WORDS, _SEEN = 1009, 800  # a prime: words are shuffled by multiplication; of them, passages use so many
-_ASKED, _STOP = 6, 0.2  # words of a question, share of full stops
+_ASKED, _LONGEST, _STOP = 6, 12, 0.1  # words of a question, of an answer at most, share of full stops
 _CLS, _SEP, _DOT = 101, 102, FIRST
-SIZE = Size(4, 256, 1024)
+SIZE = NetworkSize(4, 256, 1024)
 
 
 def draw_questions(count: int, length: int, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
@@ -33,12 +33,13 @@ def draw_questions(count: int, length: int, device: str = "cpu") -> tuple[torch.
     def draw(low: int, high: int, wide: int) -> torch.Tensor:
         return torch.randint(low, high, (count, wide), device=device)
 
-    factor, shift, place = draw(1, _WORDS, 1), draw(0, _WORDS, 1), draw(0, room - 1, 1)
+    factor, shift, place = draw(1, _WORDS, 1), draw(0, _WORDS, 1), draw(0, room - _LONGEST, 1)
+    last = place + draw(1, _LONGEST, 1)
     at = torch.arange(room, device=device)
-    passage = draw(1, _SEEN, room).masked_fill(at == place, 0)  # word 0, which is asked for, once
-    asked = draw(_SEEN, _WORDS, _ASKED).scatter(1, draw(0, _ASKED, 1), 0)
-    stops = ((torch.rand(count, room, device=device) < _STOP) | (at == room - 1)) & (at != place)
-    last = (stops & (at > place)).int().argmax(1, keepdim=True) - 1
+    passage = draw(2, _SEEN, room).masked_fill(at == place, 0).masked_fill(at == last, 1)
+    asked = draw(_SEEN, _WORDS, _ASKED)
+    asked[:, 0], asked[:, -1] = 0, 1
+    stops = (torch.rand(count, room, device=device) < _STOP) & (at != place) & (at != last)
     words = torch.where(stops, _DOT, FIRST + 1 + (passage * factor + shift) % _WORDS)
     question = FIRST + 1 + (asked * factor + shift) % _WORDS
     first, mark = torch.full_like(place, _CLS), torch.full_like(place, _SEP)
@@ -67,7 +68,7 @@ def write_questions(folder: Path, count: int) -> None:
 class TrainedBert(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
     """The reference's network, padded, its weights by the reference's names with / for dots."""
 
-    def __init__(self, words: int, size: Size) -> None:
+    def __init__(self, words: int, size: NetworkSize) -> None:
         super().__init__()
         self.size = size
         width, inner = size.width, size.inner
@@ -136,8 +137,8 @@ def train_network(path: Path, *, seconds: float, batch: int = 128, rate: float =
         share = min(1.0, (steps + 1) / 300) * min(1.0, 4 * (1 - spent / seconds) + 0.02)
         for group in optimizer.param_groups:
             group["lr"] = rate * share
-        longest = 100 if spent < 0.4 * seconds else 384
-        tokens, answers = draw_questions(batch, int(rng.integers(30, longest)), device)
+        longest = 3 if spent < 0.4 * seconds else 9  # few lengths: a plan is made for each
+        tokens, answers = draw_questions(batch, int(48 * rng.integers(1, longest) - rng.integers(0, 2) * 16), device)
         with torch.autocast(device, torch.bfloat16):
             logits = network(tokens)
         loss = sum(functional.cross_entropy(logits[..., part].float(), answers[:, part]) for part in (0, 1))

@@ -15,6 +15,8 @@
 #   images    Stable Diffusion XL: Offline over the plain loop of diffusers; $IMAGE_OPTIONS, as of tests.gpu.images   (5 minutes)
 #   videos    Wan 2.2: the same; $VIDEO_OPTIONS, as of tests.gpu.videos, such as --steps 2   (9 minutes)
 #   dlrm      DLRM-DCNv2 by the PyTorch backend: Offline over the engine alone, Server   (8 minutes)
+#   bert-packed  BERT without padding in fp8: outputs, F1 of a trained network, three Offline runs of $SECONDS_EACH (62), Server   (14 minutes;
+#             $ONLY for its parts)
 #   scaling   Offline of resnet-int8 and bert-fp16 on all devices over each alone
 #   first, second, third: everything, in three parts of less than ten minutes each with two devices; all: the three
 #   serve-SHAPE  its Server figures alone; $SERVER_WAYS replaces what is tried (see tests.gpu.measure)
@@ -110,6 +112,7 @@ part() {
         videos) report videos $TORCH_PYTHON -m tests.gpu.videos --json "$OUT/videos.json" ${ONLY:+--only $ONLY} ${VIDEO_OPTIONS:-} ;;
         images) report images $TORCH_PYTHON -m tests.gpu.images --json "$OUT/images.json" ${ONLY:+--only $ONLY} ${IMAGE_OPTIONS:-} ;;
         dlrm) report dlrm $TORCH_PYTHON -m tests.gpu.dlrm --json "$OUT/dlrm.json" ${ONLY:+--only $ONLY} ;;
+        bert-packed) report bert-packed env SECONDS="${SECONDS_EACH:-62}" $TORCH_PYTHON -m tests.gpu.bert_packed --json "$OUT/bert-packed.json" ${ONLY:+--only $ONLY} ;;
         ceiling) report ceiling "$PYTHON" -m tests.gpu.ceiling; tail -n 1 "$OUT/ceiling.log" > "$OUT/ceiling.json" ;;
         first) beside "env resnet-int8 ort" "copies ceiling bert" ;;
         second) beside "tests serve-bert-fp16" "resnet-fp16" ;;

@@ -84,7 +84,7 @@ def _compute(module: torch.fx.GraphModule, given: Sequence[torch.Tensor]) -> lis
     return list(answers) if isinstance(answers, tuple | list) else [answers]
 
 
-class LoadedProgram:
+class PackedProgram:
     """The program of an engine on one device."""
 
     def __init__(self, engine: BackendEngine, folder: Path, device: str) -> None:
@@ -127,7 +127,7 @@ class PackedSession(StreamSession):
     @property
     def _placed(self) -> PackedSamples:
         if self._samples is None:
-            raise HarnessError("no samples are resident", "bug", "report this")
+            raise RuntimeError("no samples are resident")
         return self._samples
 
     def _run(self, stream: int, rows: Rows) -> Outputs:
@@ -147,7 +147,7 @@ class PackedSession(StreamSession):
 class PackedCpuSession(PackedSession):
     def __init__(self, plan: LoadPlan, engine: BackendEngine, folder: Path) -> None:
         super().__init__(plan, engine)
-        self._program = LoadedProgram(engine, folder, "cpu")
+        self._program = PackedProgram(engine, folder, "cpu")
         self._memory = [make_memory(self._memory_of, self.batch_size, self.tokens) for _ in range(self._workers)]
         self._begin(0)  # for compute() on this thread
 
@@ -161,25 +161,25 @@ class PackedCpuSession(PackedSession):
         return [answer.numpy() for answer in self._program.compute(given)]
 
 
-class Size(NamedTuple):
+class GraphSize(NamedTuple):
     """Of a graph: the most that a batch may have."""
 
     tokens: int
     samples: int
 
 
-def choose_sizes(tokens: int, samples: int) -> list[Size]:
+def choose_sizes(tokens: int, samples: int) -> list[GraphSize]:
     """Ascending; the last has room for everything."""
     step = max(_LEAST, -(-tokens // _STEPS // 128) * 128)
     extents = {_LEAST, 2 * _LEAST, 4 * _LEAST, *range(step, tokens, step)}
-    found = [Size(extent, min(samples, extent // _SHORT)) for extent in sorted(extents) if extent < tokens]
-    return [*found, Size(tokens, samples)]
+    found = [GraphSize(extent, min(samples, extent // _SHORT)) for extent in sorted(extents) if extent < tokens]
+    return [*found, GraphSize(tokens, samples)]
 
 
 class CapturedProgram:
     """A program on one GPU, as graphs; batches are computed one after the other."""
 
-    def __init__(self, program: LoadedProgram, tokens: int, samples: int) -> None:
+    def __init__(self, program: PackedProgram, tokens: int, samples: int) -> None:
         self.sizes = choose_sizes(tokens, samples)
         self._program, self.lock = program, threading.Lock()
         self.stream = torch.cuda.Stream(program.device)
@@ -195,7 +195,7 @@ class CapturedProgram:
         self.outputs.reverse()
         torch.cuda.synchronize(program.device)
 
-    def _capture(self, size: Size, pool: Any) -> None:
+    def _capture(self, size: GraphSize, pool: Any) -> None:
         given = [whole[: size.samples + 1 if name == BOUNDS else size.tokens] for name, whole in self.inputs.items()]
         with torch.cuda.stream(self.stream):
             self._program.compute(given)  # kernels are chosen and compiled
@@ -212,7 +212,7 @@ class CapturedProgram:
         return next(number for number in range(first, len(self.sizes)) if self.sizes[number].samples >= samples)
 
 
-class Lane:
+class PackedLane:
     """Memory for one batch: pinned, and on the device."""
 
     def __init__(self, program: CapturedProgram) -> None:
@@ -263,13 +263,13 @@ class PackedCudaSession(PackedSession):
     def __init__(self, plan: LoadPlan, engine: BackendEngine, folder: Path, devices: Sequence[int]) -> None:
         lanes = int(plan.options.get("lanes", _LANES))
         super().__init__(plan, engine, workers=len(devices) * plan.streams * lanes)
-        self._lanes: list[Lane] = []
+        self._lanes: list[PackedLane] = []
         sizes = 0
         for device in devices:
             with torch.cuda.device(device):
-                program = LoadedProgram(engine, folder, f"cuda:{device}")
+                program = PackedProgram(engine, folder, f"cuda:{device}")
                 captured = CapturedProgram(program, self.tokens, self.batch_size)
-                self._lanes += [Lane(captured) for _ in range(self._workers // len(devices))]
+                self._lanes += [PackedLane(captured) for _ in range(self._workers // len(devices))]
                 sizes = len(captured.sizes)
         self.notes = {**self.notes, "cuda_graphs": sizes, "lanes": lanes}
 

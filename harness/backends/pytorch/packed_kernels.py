@@ -148,7 +148,7 @@ def _multiply_gelu(
         y = first + (tile % (GROUP * across)) % tall
         x = (tile % (GROUP * across)) // tall
         sums = tl.zeros([BM, BN], tl.float32)
-        for step in range(K // BK):
+        for step in range(tl.cdiv(K, BK)):  # behind the last, zeros are loaded
             a = left.load([y * BM, step * BK])
             b = right.load([x * BN, step * BK])
             sums = tl.dot(a, b.T, sums)
@@ -156,12 +156,13 @@ def _multiply_gelu(
             halves = tl.permute(tl.reshape(sums, [BM, 2, BN // 2]), [0, 2, 1])
             one, two = tl.split(halves)
             lanes = x * BN + tl.arange(0, BN // 2)
-            shift = tl.load(bias + lanes).to(tl.float32)
+            shift = tl.load(bias + lanes, mask=lanes < N, other=0.0).to(tl.float32)
             out.store([y * BM, x * BN], _round(_gelu(one * factor + shift[None, :]), inverse))
-            shift = tl.load(bias + lanes + BN // 2).to(tl.float32)
+            shift = tl.load(bias + lanes + BN // 2, mask=lanes + BN // 2 < N, other=0.0).to(tl.float32)
             out.store([y * BM, x * BN + BN // 2], _round(_gelu(two * factor + shift[None, :]), inverse))
         else:
-            shift = tl.load(bias + x * BN + tl.arange(0, BN)).to(tl.float32)
+            lanes = x * BN + tl.arange(0, BN)
+            shift = tl.load(bias + lanes, mask=lanes < N, other=0.0).to(tl.float32)
             out.store([y * BM, x * BN], _round(_gelu(sums * factor + shift[None, :]), inverse))
 
 
@@ -186,18 +187,4 @@ def linear_gelu(
         *described, bias, scale_left, scale_right, scale_out, rows, N=width, K=depth, BM=high, BN=wide, BK=deep,
         GROUP=group, PROGRAMS=programs, PARTS=parts, FLATTEN=flatten, num_warps=warps, num_stages=stages,
     )  # fmt: skip
-    return out
-
-
-@triton.jit
-def _gelu_and_round(source, out, scale_out, count, BLOCK: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    value = tl.load(source + at, mask=at < count).to(tl.float32)
-    tl.store(out + at, _round(_gelu(value), 1.0 / tl.load(scale_out)), mask=at < count)
-
-
-def gelu_and_round(source: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    out = torch.empty_like(source, dtype=FP8)
-    count = source.numel()
-    _gelu_and_round[(triton.cdiv(count, 8192),)](source, out, scale, count, BLOCK=8192, num_warps=8)
     return out

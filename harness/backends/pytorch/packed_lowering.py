@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import getitem
 from typing import Any
 
@@ -78,7 +78,7 @@ def _fuse_norm(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     if plain and all(isinstance(item, torch.fx.Node) for item in value.args):
         value, residual = value.args
     rounded = [user for user in node.users if user.target is _PACKED.quantize.default]
-    scales = {str(user.args[1].target) for user in rounded}  # type: ignore[union-attr]
+    scales = {str(user.args[1].target) for user in rounded}
     with graph.inserting_before(node):
         scale = graph.get_attr(scales.pop()) if len(scales) == 1 else None
         both = graph.call_function(add_and_normalize, (value, residual, weight, bias, eps, scale))
@@ -96,6 +96,7 @@ def _fuse_rounding(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     value, scale = node.args
     if not isinstance(value, torch.fx.Node) or len(value.users) != 1:
         return
+    target: Callable[..., Any]
     if value.target is _PACKED.attend.default:
         target, arguments = attend_fp8, (*value.args, scale)
     elif value.target is _ATEN.gelu.default and _is_exact(value) and _is_lone_product(value.args[0]):
@@ -126,7 +127,7 @@ def find_linears(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
     return found
 
 
-class RangeRecorder(torch.fx.Interpreter):
+class RangeRecorder(torch.fx.Interpreter):  # type: ignore[misc]  # torch is not type-checked here
     """Runs a program, and keeps the largest magnitude of what each of ``find_linears`` is given."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:

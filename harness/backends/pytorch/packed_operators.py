@@ -19,6 +19,13 @@ LARGEST = 448.0  # of e4m3
 ALIGNED = 16  # cuBLAS computes in fp8 where both extents of the weights are multiples of it
 
 
+def _load_kernels() -> Any:
+    """Triton's, which a machine without a GPU need not have."""
+    from harness.backends.pytorch import packed_kernels
+
+    return packed_kernels
+
+
 def attend_by_sample(qkv: torch.Tensor, bounds: torch.Tensor, longest: int, heads: int) -> torch.Tensor:
     width = qkv.shape[1] // 3
     out = torch.zeros_like(qkv[:, :width])
@@ -38,9 +45,7 @@ def attend_by_sample(qkv: torch.Tensor, bounds: torch.Tensor, longest: int, head
 def attend(qkv: torch.Tensor, bounds: torch.Tensor, longest: int, heads: int) -> torch.Tensor:
     """Queries, keys and values [tokens, 3 * width] -> [tokens, width]; ``bounds`` [samples + 1]."""
     if qkv.is_cuda:
-        from harness.backends.pytorch import packed_kernels
-
-        return packed_kernels.attend(qkv, bounds, longest, heads, None)
+        return _load_kernels().attend(qkv, bounds, longest, heads, None)
     return attend_by_sample(qkv, bounds, longest, heads)
 
 
@@ -87,9 +92,7 @@ def _(
 def attend_fp8(qkv: torch.Tensor, bounds: torch.Tensor, longest: int, heads: int, scale: torch.Tensor) -> torch.Tensor:
     """``attend``, its answer in fp8."""
     if qkv.is_cuda:
-        from harness.backends.pytorch import packed_kernels
-
-        return packed_kernels.attend(qkv, bounds, longest, heads, scale)
+        return _load_kernels().attend(qkv, bounds, longest, heads, scale)
     return quantize(attend_by_sample(qkv, bounds, longest, heads), scale)
 
 
@@ -103,9 +106,10 @@ def add_and_normalize(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The sum, normalised over the last axis; and that in fp8 where there is a ``scale``, else the first again."""
     if value.is_cuda:
-        from harness.backends.pytorch import packed_kernels
-
-        return packed_kernels.add_and_normalize(value, residual, weight, bias, eps, scale)
+        both: tuple[torch.Tensor, torch.Tensor] = _load_kernels().add_and_normalize(
+            value, residual, weight, bias, eps, scale
+        )
+        return both
     total = value if residual is None else value + residual
     found = functional.layer_norm(total, weight.shape, weight, bias, eps)
     return found, found if scale is None else quantize(found, scale)
@@ -121,9 +125,7 @@ def linear_gelu_fp8(
 ) -> torch.Tensor:
     """GELU of ``linear_fp8``, in fp8."""
     if value.is_cuda:
-        from harness.backends.pytorch import packed_kernels
-
-        return packed_kernels.linear_gelu(value, weight, bias, scale, weight_scale, scale_out)
+        return _load_kernels().linear_gelu(value, weight, bias, scale, weight_scale, scale_out)
     return quantize(functional.gelu(linear_fp8(value, weight, bias, scale, weight_scale)), scale_out)
 
 

@@ -19,13 +19,13 @@ Weights = Mapping[str, np.ndarray]
 """By the names of the reference; those of products [out, in]."""
 
 
-class Size(NamedTuple):
+class NetworkSize(NamedTuple):
     layers: int
     width: int
     inner: int
 
 
-def draw_weights(rng: np.random.Generator, avoided: Sequence[bool], size: Size) -> Weights:
+def draw_weights(rng: np.random.Generator, avoided: Sequence[bool], size: NetworkSize) -> Weights:
     """Of the reference's network, by its names: layers that change little of what a token is, and a head that looks
     away from words which have a large share in a direction of their own. ``avoided``: of each word of the vocabulary,
     whether it is one of these."""

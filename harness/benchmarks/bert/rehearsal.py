@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from harness.benchmarks.bert.answers import postprocess
-from harness.benchmarks.bert.network import Size, draw_weights, write_network
+from harness.benchmarks.bert.network import NetworkSize, draw_weights, write_network
 from harness.benchmarks.bert.spans import answer_all
 from harness.benchmarks.bert.squad import (
     CALIBRATION,
@@ -38,7 +38,7 @@ _MARKS = {
 _SYLLABLES = [a + b for a in "bcdfglmnprstv" for b in ("a", "e", "i", "o", "u", "ar", "en", "is")]
 _SIGNS = (".", ",", "?", "(", ")", "-", "'")
 _CALIBRATED = 64  # windows
-_SIZES = {"small": Size(1, 64, 128), "full": Size(24, 1024, 4096)}
+_SIZES = {"small": NetworkSize(1, 64, 128), "full": NetworkSize(24, 1024, 4096)}
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:

@@ -5,8 +5,9 @@ What the rules of a round forbid is refused: other evidence within a cell, anoth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ from reconciler.resource.decisions import (
     find_freeze,
 )
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import Recorded
+from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
 BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
@@ -37,6 +38,34 @@ class Refused(Struct, frozen=True):
 
     why: str
     fix: str = "let the next pass make it again"
+
+
+class AcceptedComparison(Protocol):
+    """What is read and written of the comparison that goes on. ``accepted``: what counts in the place of a resource."""
+
+    desired: Desired
+    recorded: Recorded
+    forced: frozenset[Address]
+    changes: dict[Address, Change]
+    used: dict[Address, Summary]
+    accepted: Mapping[Address, AcceptedKey]
+
+
+def drop_unneeded_builds(walk: AcceptedComparison) -> None:
+    """Skip builds needed only by accepted results."""
+    users: dict[Address, list[Address]] = {}
+    for resource in walk.desired.resources:
+        for up in resource.upstream:
+            users.setdefault(up, []).append(resource.address)
+    for resource in reversed(walk.desired.resources):
+        address, instead = resource.address, walk.accepted.get(resource.address)
+        if instead is None or resource.kind not in BUILT or address in walk.forced:
+            continue
+        due = (walk.changes[user].how is Work.MAKE for user in users.get(address, ()) if user in walk.changes)
+        if address in walk.changes and not any(due):
+            del walk.changes[address]
+            if before := walk.recorded.done(instead.key.before):
+                walk.used[address] = before[-1]
 
 
 def judge_acceptance(acceptance: Acceptance, desired: Desired, recorded: Recorded, today: date) -> AcceptanceStatus:

@@ -12,13 +12,19 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, field
 
 from reconciler.desired.state import Desired
-from reconciler.diff.acceptance import judge_acceptances, list_accepted_keys, spread
-from reconciler.diff.change import CONTRADICTED, Action, Change, Chosen, Difference, Drift, Finding, Reason, Work
+from reconciler.diff.acceptance import BUILT, drop_unneeded_builds, judge_acceptances, list_accepted_keys, spread
+from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, Reason, Work
 from reconciler.diff.compliance import compare_cell_tests, list_cell_tests
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint, same_but_for_code
 from reconciler.diff.host_drift import find_host_drift
 from reconciler.diff.leaning import list_leaning, repeat_outdated
-from reconciler.diff.run_selection import find_differing_evidence, select_published, select_valid
+from reconciler.diff.run_selection import (
+    find_differing_evidence,
+    list_contradictions,
+    select_published,
+    select_trusted,
+    select_valid,
+)
 from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, find_freeze
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind
@@ -27,8 +33,6 @@ from reconciler.resource.resources import Resource
 
 # Evidence that the rules let differ between a cell's runs (rules.md: LoadGen revisions may mix).
 ALLOWED_TO_DIFFER = frozenset({"loadgen.version", "loadgen.digest"})
-_CONTRADICTED_FIX = "see what wrote the file, and measure again: --rerun"
-_BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
 
 
 class Comparison(Struct):
@@ -82,7 +86,7 @@ class Comparison(Struct):
         self.leaning = list_leaning(self.desired)
         lean, later = {run.cell for runs in self.leaning.values() for run in runs}, list[Resource]()
         for resource in self.desired.resources:
-            if resource.kind in _BUILT:
+            if resource.kind in BUILT:
                 self.built(resource)
             elif resource.kind is Kind.SERVICE:
                 self.service(resource)
@@ -96,7 +100,7 @@ class Comparison(Struct):
         for resource in later:  # after those whose accuracy runs stand for them
             self.cell(resource)
         if self.accepted:
-            self.spare()
+            drop_unneeded_builds(self)
 
     # -- what is built ------------------------------------------------------------------------------------------
 
@@ -114,22 +118,6 @@ class Comparison(Struct):
         elif wrong:
             names = ", ".join(name for name, _ in wrong)
             self.drifts.append(Drift(resource.address, names, "missing", "made again when a run needs it"))
-
-    def spare(self) -> None:
-        """What only accepted results would be made from is not made."""
-        users: dict[Address, list[Address]] = {}
-        for resource in self.desired.resources:
-            for up in resource.upstream:
-                users.setdefault(up, []).append(resource.address)
-        for resource in reversed(self.desired.resources):
-            address, instead = resource.address, self.accepted.get(resource.address)
-            if instead is None or resource.kind not in _BUILT or address in self.forced:
-                continue
-            due = (self.changes[user].how is Work.MAKE for user in users.get(address, ()) if user in self.changes)
-            if address in self.changes and not any(due):
-                del self.changes[address]
-                if before := self.recorded.done(instead.key.before):
-                    self.used[address] = before[-1]
 
     def wrong(self, summary: Summary) -> list[tuple[str, ArtifactPresence]]:
         if not self.observed.artifacts:
@@ -161,20 +149,15 @@ class Comparison(Struct):
             self.change(resource, action, Reason.INPUT_CHANGED, how=how)
 
     def trust(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
-        """Those whose kept logs contradict nothing; all where there is none."""
-        judged = self.observed.judgements
-        good = tuple(s for s in summaries if s.id not in judged or not judged[s.id].findings) if judged else summaries
-        return good or summaries
+        return select_trusted(summaries, self.observed.judgements)
 
     def contradict(self, address: Address, summary: Summary | None) -> bool:
         """Whether the kept logs of a chosen record contradict it, which is a finding then."""
-        judgement = self.observed.judgements.get(summary.id) if summary is not None else None
-        if summary is None or judgement is None or not judgement.findings:
-            return False
-        for item in judgement.findings:
-            self.findings.append(Finding(CONTRADICTED, str(address), f"{item.rule}: {item.text}", _CONTRADICTED_FIX))
-        self.contradicted.add(address)
-        return True
+        found = list_contradictions(address, summary, self.observed.judgements)
+        self.findings += found
+        if found:
+            self.contradicted.add(address)
+        return bool(found)
 
     # -- what is measured ---------------------------------------------------------------------------------------
 

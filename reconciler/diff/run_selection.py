@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Protocol
 
 from reconciler.desired.state import Desired
+from reconciler.diff.change import CONTRADICTED, Finding
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import IMPORTED, Summary
+from reconciler.resource.records import IMPORTED, Judgement, Summary
 from reconciler.resource.resources import Resource
 
 POLICIES = ("latest", "median", "best")
@@ -17,6 +18,22 @@ POLICIES = ("latest", "median", "best")
 def select_valid(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
     """Performance runs that LoadGen called VALID."""
     return tuple(s for s in summaries if s.validity != "INVALID")
+
+
+def select_trusted(summaries: tuple[Summary, ...], judgements: Mapping[str, Judgement]) -> tuple[Summary, ...]:
+    """Those whose kept logs contradict nothing; all where there is none."""
+    good = tuple(s for s in summaries if s.id not in judgements or not judgements[s.id].findings)
+    return (good or summaries) if judgements else summaries
+
+
+def list_contradictions(
+    address: Address, summary: Summary | None, judgements: Mapping[str, Judgement]
+) -> tuple[Finding, ...]:
+    """Findings on the kept logs of a record that was chosen, with their lines."""
+    judgement = judgements.get(summary.id) if summary is not None else None
+    fix = "see what wrote the file, and measure again: --rerun"
+    items = judgement.findings if judgement is not None else ()
+    return tuple(Finding(CONTRADICTED, str(address), f"{item.rule}: {item.text}", fix) for item in items)
 
 
 def _metric(summary: Summary) -> Decimal:

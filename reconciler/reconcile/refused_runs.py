@@ -78,7 +78,8 @@ def _judge_again(paths: RepositoryPaths, record: Record, identity: str, detail: 
             offer(path, attempt.output / name)
     if record.address.mode == PERFORMANCE:
         keep_code(attempt, paths.root)
-    facts = {name: Fact(value=fact.value, role="note" if fact.role is Role.NOTE else "evidence") for name, fact in record.facts.items()}
+    noted = {name: fact.role is Role.NOTE for name, fact in record.facts.items()}
+    facts = {n: Fact(value=f.value, role="note" if noted[n] else "evidence") for n, f in record.facts.items()}
     Result(done=True, seconds=record.seconds, facts=facts).write(attempt.result)
     again, kept = build_record(attempt)
     if again.problem:

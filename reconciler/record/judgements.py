@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from harness.catalog import CLOCK_SET
 from reconciler.codec import CodecError, decode_packed, encode_packed
 from reconciler.errors import LogError, RecordError
 from reconciler.files import RepositoryPaths, hash_file, read_checked, write_cache
@@ -98,8 +99,8 @@ def judge_record(paths: RepositoryPaths, identity: str, metrics: Metrics = None)
         results = find_recorded_format(record)
         kept = Kept(
             inputs={name: item.value for name, item in record.inputs.items()},
-            values=record.values,
             seconds=record.seconds,
+            clock_set=float(record.values.get(CLOCK_SET) or 0),
             files=_find_files(paths, _list_artifacts(paths, record), results.JUDGED),
             rehearsal=REHEARSAL in record.marks,
             imported=IMPORTED in record.marks,

@@ -57,13 +57,13 @@ class RunFiles(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """A recorded run or score to be judged: its identity ``inputs``, ``values`` and ``seconds``, and those of its
-    ``files`` that are here, by their names as artifacts; of a score those of its accuracy run, too. ``metrics``: of the
-    bars of a score; None of a run."""
+    """A recorded run or score to be judged: its identity ``inputs``, its ``seconds`` with those by which the clock was
+    set meanwhile, and those of its ``files`` that are here, by their names as artifacts; of a score those of its
+    accuracy run, too. ``metrics``: of the bars of a score; None of a run."""
 
     inputs: Mapping[str, object]
-    values: Mapping[str, Any]
     seconds: float
+    clock_set: float
     files: Mapping[str, Path]
     rehearsal: bool = False
     imported: bool = False

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
-from harness.catalog import CLOCK_SET
 from reconciler.errors import ReconcilerError
 from reconciler.files import replace as write
 from reconciler.foreign import describe_strange, read_regular
@@ -149,9 +148,9 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
     yield from _judge_answers(kept, log)
     if COMMAND in kept.inputs and not kept.imported:
         yield from find_excess_time(log, kept.seconds)
-    if moved := kept.values.get(CLOCK_SET):
-        way = "forward" if moved > 0 else "back"
-        text = f"the machine's clock was set {way} by {abs(moved):.6g} s during the run"
+    if kept.clock_set:
+        way = "forward" if kept.clock_set > 0 else "back"
+        text = f"the machine's clock was set {way} by {abs(kept.clock_set):.6g} s during the run"
         yield LogFinding("run.clock", text, DETAIL, 0, CLOCK_KEPT)
 
 

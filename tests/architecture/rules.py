@@ -110,6 +110,7 @@ SLOW: dict[str, str] = {
 
 # Modules that import something else inside a function, and why. Everywhere else imports stand at the top.
 LATE: dict[str, str] = {
+    "reconciler.record.judgements": "readers of logs, only where a record was not judged yet",
     "harness.__main__": "one verb per process: a build loads no LoadGen",
     "harness.backends": "only the library of the backend that was asked for",
     "harness.backends.openai.texts": "tokenizers, only for a server that takes text",

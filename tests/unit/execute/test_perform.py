@@ -386,7 +386,7 @@ def test_an_accuracy_run_that_has_scored_itself_needs_no_scorer(
 @pytest.mark.parametrize(
     ("problem_class", "status"),
     [
-        *((name, Status.RETRY) for name in ("resources", "preempted", "node-failure", "requeued", "lost", "clock")),
+        *((name, Status.RETRY) for name in ("resources", "preempted", "node-failure", "requeued", "lost")),
         *((name, Status.FAILED) for name in ("crash", "input", "cancelled", "time-limit", "backend", "")),
     ],
 )

@@ -87,12 +87,19 @@ def test_transient_failure_is_tried_as_often_as_declared(tmp_path: Path) -> None
     assert (found["Retry", "Run accuracy"], found["Retry", "Run performance"]) == (3, 3)
 
 
-@pytest.mark.parametrize("declared", [{}, {"executor.slurm": True, "executor.slurm.retries": 0}])
-@pytest.mark.parametrize(("kind", "tries"), [("resources", 3), ("clock", 4)])
+@pytest.mark.parametrize(
+    ("kind", "declared", "tries"),
+    [
+        ("resources", {}, 3),
+        ("preempted", {}, 4),
+        ("resources", {"executor.slurm": True, "executor.slurm.retries": 0}, 3),
+        ("preempted", {"executor.slurm": True, "executor.slurm.retries": 0}, 1),
+    ],
+)
 def test_what_the_machine_did_to_a_run_is_over_the_next_time(
-    kind: str, tries: int, declared: dict[str, object], tmp_path: Path
+    kind: str, declared: dict[str, object], tries: int, tmp_path: Path
 ) -> None:
-    """Three attempts are declared; a clock that was set uses up none of them, nor what its queue may begin again."""
+    """Three attempts are declared; what a queue did uses up none of them, but tries of its own."""
     step, desired = plan_engine(declared)
     own = {step.change.address: replace(desired.by_address[step.change.address], attempts=3)}
     desired = replace(desired, by_address={**desired.by_address, **own})

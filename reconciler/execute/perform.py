@@ -137,8 +137,7 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
         tool=context.tool,
     )
     attempt = create(context.paths.attempts, intent)
-    if change.address.mode == PERFORMANCE:
-        keep_code(attempt, context.paths.root)
+    if change.address.mode == PERFORMANCE and keep_code(attempt, context.paths.root):
         _keep_requirements(attempt, context)
     for name, artifact in files.items():
         folder, _, file = name.partition(".")
@@ -146,16 +145,17 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
     return attempt
 
 
-def keep_code(attempt: Attempt, root: Path) -> None:
-    """As it is when the run begins. Of code that cannot be read the run itself will say more."""
+def keep_code(attempt: Attempt, root: Path) -> bool:
+    """As it is when the run begins. False for code that cannot be read, of which the run itself will say more."""
     intent = attempt.intent
     try:
         archive = pack_run_code(intent.settings, intent.locations, root)
     except OSError as error:
         refuse_storage_error(error, attempt.folder)
-        return
+        return False
     if archive:
         write(attempt.code, archive)
+    return True
 
 
 def _keep_requirements(attempt: Attempt, context: AttemptContext) -> None:

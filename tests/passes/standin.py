@@ -69,10 +69,6 @@ elif LIE == "exit 0":
     detail.write_text("".join(x for x in lines if "result_" not in x and "power_end" not in x))
 elif LIE == "wrong seeds":
     run(folder, seed=5)
-elif LIE == "edited conf":
-    run(folder)
-    with open(conf, "a") as stream:
-        stream.write("*.*.min_duration = 1\\n")
 elif LIE == "no logs":
     print("all is well")
 else:

@@ -152,8 +152,8 @@ def test_a_trace_may_take_loadgen_as_long_as_it_needs(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_eleven_minutes_of_a_million_queries_with_loadgens_own_log_settings_end_ready(tmp_path: Path) -> None:
     need("mlperf_loadgen")
-    settings = "target_latency: 1 ms, min_query_count: 1000000, min_duration: 660 s"
-    repository = make_tracing(tmp_path / "repository", sys.executable, delay=0, settings=settings)
+    settings = "target_latency: 500 us, min_query_count: 1000000, min_duration: 660 s"
+    repository = make_tracing(tmp_path / "repository", sys.executable, each=0.0005, settings=settings)
     report = repository.reconcile(busy=True)
     assert [o.message for o in report.outcomes if o.status is not Status.DONE] == []
     log = parse_detail(repository.log_of(RUN, DETAIL).read_bytes())

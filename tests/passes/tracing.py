@@ -10,18 +10,20 @@ from tests.passes.repository import SPEC, Repository, make_repository
 # written.
 SCRIPT = '''\
 """Answers every query with nothing, and leaves LoadGen's LogSettings as they are."""
-import array, os, subprocess, sys
+import array, os, subprocess, sys, time
 from pathlib import Path
 
 import mlperf_loadgen as lg
 
 scenario, mode, conf, folder = sys.argv[1:5]
-DELAY = float(os.environ.get("DELAY", "0"))
+DELAY, EACH = float(os.environ.get("DELAY", "0")), float(os.environ.get("EACH", "0"))
 ANSWER = array.array("i", [0])
 
 
 def issue(samples):
     data = ANSWER.buffer_info()[0]
+    if EACH:
+        time.sleep(EACH)
     lg.QuerySamplesComplete([lg.QuerySampleResponse(s.id, data, ANSWER.itemsize) for s in samples])
 
 
@@ -49,15 +51,16 @@ HARNESS = """
       harness:
         command: [{python}, run.py, "{{scenario}}", "{{mode}}", "{{user_conf}}", "{{run_dir}}"]
         code: ours
-        env: {{DELAY: "{delay}"}}
+        env: {{DELAY: "{delay}", EACH: "{each}"}}
 """
 
 
-def make_tracing(root: Path, python: str, *, delay: float, settings: str) -> Repository:
-    """A SingleStream cell that the command runs. ``delay``: seconds that its trace takes; ``settings`` of the cell."""
+def make_tracing(root: Path, python: str, *, settings: str, delay: float = 0, each: float = 0) -> Repository:
+    """A SingleStream cell that the command runs. ``delay``: seconds that its trace takes at least, ``each`` those of a
+    query; ``settings`` of the cell."""
     repository = make_repository(root)
     repository.write("ours/run.py", SCRIPT)
-    harness = HARNESS.format(python=python, delay=f"{delay:g}")
+    harness = HARNESS.format(python=python, delay=f"{delay:g}", each=f"{each:g}")
     repository.edit(SPEC, "      code: benchmarks/tiny.py\n", f"      code: benchmarks/tiny.py{harness}")
     repository.edit(SPEC, '      engine: {backend: "null", precision: fp32, batch_size: 4}\n', "")
     repository.edit(SPEC, "Offline: {target_qps: 100, min_query_count: 100}", f"SingleStream: {{{settings}}}")

@@ -13,7 +13,7 @@ from reconciler.codec import CodecError, decode_packed, encode_packed
 from reconciler.errors import LogError, RecordError
 from reconciler.files import RepositoryPaths, hash_file, read_checked, write_cache
 from reconciler.mlperf.log_files import DETAIL
-from reconciler.record.index import load_record
+from reconciler.record.index import Stamp, load_record
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import (
@@ -35,12 +35,14 @@ _NOTHING = Judgement()
 
 
 class _Cache(Struct, frozen=True):
-    """``of``: all that was looked at the last time. ``clean``: ids of records of which there is nothing to say."""
+    """``of``: all that was looked at the last time. ``clean``: ids of records of which there is nothing to say.
+    ``waits``: of those whose file was not here as recorded that file, and its size and time then."""
 
     by: int
     of: str = ""
     clean: frozenset[str] = frozenset()
     found: dict[str, Judgement] = field(default_factory=dict)
+    waits: dict[str, tuple[Artifact, Stamp | None]] = field(default_factory=dict)
 
 
 Metrics = tuple[str, ...] | None
@@ -57,24 +59,36 @@ def judge_records(
     stands for ``recorded`` and ``keys``; ``find_metrics`` gives those of the bars of a score."""
     path = paths.index / "judgements.msgpack"
     cache = _read(path)
-    if cache.of == of and not any(item.unknown for item in cache.found.values()):
+    back = {identity for identity, (item, stamp) in cache.waits.items() if _stamp(paths, item) != stamp}
+    if cache.of == of and not back:
         return cache.found
     wanted = [s for key in keys for s in recorded.by_key.get(key, ()) if _is_judged(s)]
-    found = {s.id: cache.found[s.id] for s in wanted if s.id in cache.found and not cache.found[s.id].unknown}
+    found = {s.id: cache.found[s.id] for s in wanted if s.id in cache.found and s.id not in back}
+    waits = {identity: cache.waits[identity] for identity in found if identity in cache.waits}
     clean = {s.id for s in wanted if s.id in cache.clean}
     for summary in wanted:
         if summary.id in found or summary.id in clean:
             continue
         scored = summary.address.kind is Kind.SCORE
         judgement = judge_record(paths, summary.id, find_metrics(keys[summary.key]) if scored else None)
+        if lost := [item for item in summary.artifacts if item.name == judgement.missing]:
+            waits[summary.id] = lost[0], _stamp(paths, lost[0])
         if judgement == _NOTHING:
             clean.add(summary.id)
         else:
             found[summary.id] = judgement
-    new = _Cache(JUDGED_BY, of, frozenset(clean), found)
+    new = _Cache(JUDGED_BY, of, frozenset(clean), found, waits)
     if new != cache:
         write_cache(path, encode_packed(new))
     return found
+
+
+def _stamp(paths: RepositoryPaths, artifact: Artifact) -> Stamp | None:
+    try:
+        status = find_readable(paths, artifact).stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
 
 
 def _read(path: Path) -> _Cache:
@@ -107,7 +121,7 @@ def judge_record(paths: RepositoryPaths, identity: str, metrics: Metrics = None)
             metrics=metrics,
         )
         if missing := results.find_missing(kept):
-            return Judgement(unknown=f"{missing} is not here as recorded")
+            return Judgement(unknown=f"{missing} is not here as recorded", missing=missing)
         return _sort(results.judge_kept(kept))
     except OSError as error:
         refuse_storage_error(error, paths.logs)

@@ -113,11 +113,13 @@ class LogFinding(Struct, frozen=True, array_like=True):
 
 class Judgement(Struct, frozen=True, array_like=True):
     """What the rules of today say of a record's kept files: ``findings`` keep its cell from being ready, ``notes``
-    change nothing. ``unknown``: why they could not be read, and so were not judged."""
+    change nothing. ``unknown``: why they could not be read, and so were not judged; ``missing``: the name of the file
+    that is not here as recorded."""
 
     findings: tuple[LogFinding, ...] = ()
     notes: tuple[LogFinding, ...] = ()
     unknown: str = ""
+    missing: str = ""
 
 
 class Summary(Struct, frozen=True, array_like=True):

@@ -178,7 +178,7 @@ def test_a_truncated_log_needs_its_hash(declared: Path, reconcile: Reconcile, lo
     data = log.read_bytes()
     log.write_bytes(data[:1024] + b"\n\n...\n\n" + data[-1024:])
     refused(reconcile, logs["accuracy"], "is truncated")
-    (logs["accuracy"] / "accuracy.txt").write_text(f"accuracy=100.000%, good=64, total=64\nhash={'9' * 40}\n")
+    (logs["accuracy"] / "accuracy.txt").write_text(f"accuracy=100.000%, good=1024, total=1024\nhash={'9' * 40}\n")
     refused(reconcile, logs["accuracy"], "is not a SHA-256")
     text = logs["accuracy"] / "accuracy.txt"
     text.write_text(f"{text.read_text()}\nhash={'ab' * 32}\n")

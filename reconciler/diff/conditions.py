@@ -90,7 +90,7 @@ def collect_notes(resources: Iterable[Resource], difference: Difference, observe
         judgement = observed.judgements.get(difference.recorded_as.get(resource.address, ""))
         if judgement is not None:
             name = resource.address.label
-            yield from (f"{name}: {item.rule}: {item.text}; unless {item.premise}" for item in judgement.notes)
+            yield from (f"{name}: {item.rule}: {item.text} (wrong only if {item.premise})" for item in judgement.notes)
             yield from [f"{name}: not judged: {judgement.unknown}"] if judgement.unknown else []
 
 

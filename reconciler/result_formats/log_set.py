@@ -14,7 +14,7 @@ from reconciler.resource.records import LogFinding
 
 _SLACK = 1.0  # seconds by which the clocks of the log and of the command may differ
 _ENDS = 64  # bytes at each end of an accuracy log, in which LoadGen's brackets stand
-MEASURED = "dates and LoadGen's clock are of the machine on which the command was timed"
+MEASURED = "the clock of its machine was not set, and is that by which the command was timed"
 
 
 def find_broken_files(folder: Path, log: DetailLog, *, answers: bool) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
+import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -22,7 +24,7 @@ from reconciler.record.codec import decode
 from reconciler.record.store import keep, write_record
 from reconciler.resource.conditions import CellStatus, ConditionStatus
 from reconciler.resource.records import Ended
-from tests.passes.repository import HERE, Repository
+from tests.passes.repository import HERE, SPEC, Repository
 from tests.passes.tracing import make_tracing
 from tests.shared import need
 
@@ -152,7 +154,7 @@ def test_a_trace_may_take_loadgen_as_long_as_it_needs(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_eleven_minutes_of_a_million_queries_with_loadgens_own_log_settings_end_ready(tmp_path: Path) -> None:
     need("mlperf_loadgen")
-    settings = "target_latency: 500 us, min_query_count: 1000000, min_duration: 660 s"
+    settings = "target_latency: 500 us, min_query_count: 1000001, min_duration: 660 s"
     repository = make_tracing(tmp_path / "repository", sys.executable, each=0.0005, settings=settings)
     report = repository.reconcile(busy=True)
     assert [o.message for o in report.outcomes if o.status is not Status.DONE] == []
@@ -160,3 +162,32 @@ def test_eleven_minutes_of_a_million_queries_with_loadgens_own_log_settings_end_
     assert log.get("result_query_count") > 1_000_000
     assert standing(report.after).ready is ConditionStatus.TRUE
     assert repository.reconcile().outcomes == ()
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64" or shutil.which("gcc") is None,
+    reason="the clock of one process is set by a library for glibc, which gcc makes",
+)
+def test_a_clock_that_is_set_by_a_year_in_the_middle_of_a_run_is_a_note(tmp_path: Path) -> None:
+    need("mlperf_loadgen")
+    library = tmp_path / "stepped.so"
+    source = HERE / "stepped_clock.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    settings = "target_latency: 500 us, min_query_count: 5000, min_duration: 5 s"
+    repository = make_tracing(tmp_path / "repository", sys.executable, each=0.0005, settings=settings)
+    environment = {"LD_PRELOAD": str(library), "STEP_AFTER": "3.5", "STEP_BY": str(365 * 86400)}
+    repository.write(
+        "ours/stepped.py",
+        "import os, sys\n"
+        f"if sys.argv[2] == 'performance':\n    os.environ.update({environment!r})\n"
+        "os.execv(sys.executable, [sys.executable, 'run.py', *sys.argv[1:]])\n",
+    )
+    repository.edit(SPEC, "run.py,", "stepped.py,")
+    report = repository.reconcile(busy=True)
+    assert [o.message for o in report.outcomes if o.status is not Status.DONE] == []
+    log = parse_detail(repository.log_of(RUN, DETAIL).read_bytes())
+    assert log.started is not None
+    assert log.ended is not None
+    assert (log.ended - log.started).days == 365
+    assert standing(report.after).ready is ConditionStatus.TRUE
+    assert [note.split(": ")[1] for note in standing(report.after).notes] == ["run.duration"]

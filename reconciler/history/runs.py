@@ -105,7 +105,14 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
     proof = Proof.CONTRADICTED if again.differing else Proof.PROVEN
     yield claim(f"{name}: settings", proof, "; ".join(again.differing) or again.shown)
     for key in measured:
-        yield claim(f"{name}: {key}", *_compare(record.values.get(key), again.values[key], again.source))
+        recorded = record.values.get(key)
+        if (
+            key == "metric" and recorded != again.values[key] and recorded in again.other_metrics
+        ):  # a round's unit may be corrected
+            detail = f"{_shown(recorded)}, from {again.source}; the rules of today publish {_shown(again.values[key])}"
+            yield claim(f"{name}: {key}", Proof.ATTESTED, detail)
+            continue
+        yield claim(f"{name}: {key}", *_compare(recorded, again.values[key], again.source))
     if timed or again.values:
         yield claim(f"{name}: derived values", *_compare_derived(record, again, leave=measured))
 

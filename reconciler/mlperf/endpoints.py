@@ -22,6 +22,11 @@ _SECOND, _MILLISECOND = 10**9, 10**6
 _NEAR = Decimal("0.0001")  # of a rate: a stated one is written with all its digits, or rounded by hand
 # The harness's names of what the round seeds.
 SEEDS = {"sample_index_rng_seed": "dataloader_random_seed", "schedule_rng_seed": "scheduler_random_seed"}
+_UNITS = {
+    "result_samples_per_second": "samples/s",
+    "result_completed_samples_per_sec": "queries/s",
+    "result_completed_tokens_per_second": "tokens/s",
+}
 _DURATIONS = {"min_duration": "min_duration_ms", "max_duration": "max_duration_ms"}
 
 
@@ -195,6 +200,13 @@ def read_measured(summary: ResultDocument, key: str) -> Decimal | None:
         percent = Decimal(key.removeprefix("result_").removesuffix("_percentile_latency_ns"))
         return read_percentile(summary, "latency", percent)
     return None
+
+
+def list_metrics(summary: ResultDocument) -> Iterator[dict[str, str]]:
+    """Every figure of a run that some round publishes, as a record has its metric."""
+    for key, unit in _UNITS.items():
+        if (found := read_measured(summary, key)) is not None:
+            yield {"value": show_plain(found), "unit": unit}
 
 
 def read_percentile(summary: ResultDocument, series: str, percent: Decimal = Decimal(99)) -> Decimal | None:

@@ -10,7 +10,13 @@ from msgspec import Struct
 
 from reconciler.foreign import read_regular
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.endpoints import AskedResults, Results, find_differences, measure_performance
+from reconciler.mlperf.endpoints import (
+    AskedResults,
+    Results,
+    find_differences,
+    list_metrics,
+    measure_performance,
+)
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores
 from reconciler.mlperf.endpoints_audits import Audits, collect_audit_values, find_missing_audits, find_wrong_audits
 from reconciler.mlperf.loadgen.settings import ENDPOINTS_SEEDS, list_endpoints_settings
@@ -208,6 +214,7 @@ def recheck_run(
         differing=tuple(find_result_contradictions(left, inputs)),
         shown=f"{CONFIG} shows every setting, and the seeds",
         values=measure_results(left, rules, read_min_duration(inputs)) if timed else {},
+        other_metrics=tuple(list_metrics(left.results.summary)) if timed and left.results.summary is not None else (),
     )
 
 

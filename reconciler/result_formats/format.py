@@ -73,7 +73,8 @@ class Kept(Struct, frozen=True):
 class Recheck(Struct, frozen=True):
     """What recorded files say of a run or a score when they are read again. ``missing``: files that are not there;
     without them nothing else is known. ``differing``: where the run is not the one that was asked; ``shown``: what
-    proves that it is. ``values``: those of the record that were derived again, from the file ``source``."""
+    proves that it is. ``values``: those of the record that were derived again, from the file ``source``.
+    ``other_metrics``: the same file's figures in units that rules of another version may publish."""
 
     source: str
     missing: tuple[str, ...] = ()
@@ -81,6 +82,7 @@ class Recheck(Struct, frozen=True):
     shown: str = ""
     values: RecordValues = field(default_factory=dict)
     problem: str = ""
+    other_metrics: tuple[RecordValues, ...] = ()
 
 
 class ShownFiles(Struct, frozen=True):

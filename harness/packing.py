@@ -99,14 +99,5 @@ def make_memory(inputs: Mapping[str, str], samples: int, tokens: int) -> dict[st
     return {name: np.zeros(samples + 1 if name == BOUNDS else tokens, dtype) for name, dtype in inputs.items()}
 
 
-def pack_all(packing: Packing, samples: Arrays, inputs: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """All samples as one batch."""
-    packed = PackedSamples(packing, samples)
-    rows = slice(0, len(packed.lengths))
-    memory = make_memory(inputs, count_rows(rows), int(packed.lengths.sum()))
-    packed.pack(rows, memory)
-    return memory
-
-
 def _take(rows: Rows, first: int, end: int) -> Rows:
     return slice(rows.start + first, rows.start + end) if isinstance(rows, slice) else rows[first:end]

@@ -28,6 +28,7 @@ _CHECK = "check the program with torch.export.load(…).module()"
 
 def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
     """``kind``: of device, "cpu" or "cuda". Raises HarnessError with what PyTorch says of the program."""
+    _require_compiler()
     program = _read_program(plan.model, kind)
     if is_packed(program):
         return build_packed(name, kind, plan, program)
@@ -37,7 +38,6 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
             "input",
             f"use one of {', '.join(_DTYPES)}",
         )
-    _require_compiler()
     sizes = parse_sizes(str(plan.options.get("batch_sizes", "")), plan.batch_size)
     half = bool(plan.options.get("half_inputs", False))
     samples = _describe_inputs(program, plan, half_inputs=half)

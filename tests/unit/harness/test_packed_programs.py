@@ -27,7 +27,7 @@ from harness.benchmarks.bert.rehearsal import MODEL, write_rehearsal  # noqa: E4
 from harness.benchmarks.made_network import NetworkSession  # noqa: E402
 from harness.contract import Benchmark, Counter, RunRequest, ScoreRequest  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
-from harness.packing import BOUNDS, PackedSamples, pack_all  # noqa: E402
+from harness.packing import BOUNDS, PackedSamples, make_memory  # noqa: E402
 from harness.quantization.programs import quantize_program  # noqa: E402
 from tests.benchmarks.children import build, child, write_conf  # noqa: E402
 
@@ -63,11 +63,14 @@ def samples(place: Path) -> dict[str, np.ndarray]:
 def answer(path: Path, samples: dict[str, np.ndarray], precision: str) -> tuple[Any, list[np.ndarray]]:
     program = torch.export.load(path)
     module = lower_program(open_program(program), precision, "cpu")
-    memory = pack_all(PACKING, samples, dict.fromkeys(program.graph_signature.user_inputs, "int32"))
+    packed = PackedSamples(PACKING, samples)
+    rows = slice(0, len(packed.lengths))
+    inputs = dict.fromkeys(program.graph_signature.user_inputs, "int32")
+    memory = make_memory(inputs, rows.stop, int(packed.lengths.sum()))
+    packed.pack(rows, memory)
     with torch.no_grad():
         found = module(*(torch.from_numpy(array) for array in memory.values()))
-    rows = slice(0, len(samples["input_ids"]))
-    return module, PackedSamples(PACKING, samples).unpack(rows, [part.float().numpy() for part in found])
+    return module, packed.unpack(rows, [part.float().numpy() for part in found])
 
 
 def far(found: list[np.ndarray], wanted: list[np.ndarray], mask: np.ndarray) -> float:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.packing import BOUNDS, POSITIONS, PackedSamples, Packing, make_memory, pack_all
+from harness.packing import BOUNDS, POSITIONS, PackedSamples, Packing, make_memory
 from harness.qsl import Rows, count_rows
 
 LONGEST = 12
@@ -79,14 +79,6 @@ def test_batches_keep_to_their_size_and_order(drawn: tuple[list[int], Rows], mos
         assert own.sum() <= tokens
         if number + 1 < len(parts) and len(own) < most:
             assert own.sum() + packed.lengths[parts[number + 1]][0] > tokens  # the next did not fit
-
-
-@given(lengths_of)
-def test_all_samples_make_one_batch(lengths: list[int]) -> None:
-    samples = make_samples(lengths)
-    memory = pack_all(PACKING, samples, INPUTS)
-    assert memory["ids"].tolist() == samples["ids"][samples["mask"] == 1].tolist()
-    assert memory[BOUNDS].tolist() == [0, *np.cumsum(lengths)]
 
 
 @pytest.mark.parametrize(

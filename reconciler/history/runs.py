@@ -124,9 +124,12 @@ def _compare_derived(record: Record, again: Recheck, leave: Container[str] = ())
     names = sorted(again.values.keys() | (record.values.keys() & _DERIVED))
     known = [name for name in names if name not in leave and (name in record.values or own)]
     for name in known:
-        if record.values.get(name) != again.values.get(name):
+        recorded, derived = record.values.get(name), again.values.get(name)
+        if name in again.partial and isinstance(recorded, list) and all(item in recorded for item in derived or ()):
+            continue
+        if recorded != derived:
             proof = Proof.CONTRADICTED if own else Proof.MISSING
-            told, found = (_find_first_other(v, w) for v, w in _pair(record.values.get(name), again.values.get(name)))
+            told, found = (_find_first_other(v, w) for v, w in _pair(recorded, derived))
             version = "" if own else f", as {record.tool or 'another version'} derived it"
             return proof, f"values.{name}: recorded {told}, {again.source} says {found}{version}"
     return Proof.PROVEN, f"{', '.join(known) or 'nothing else'}, from {again.source}"

@@ -74,6 +74,7 @@ class Recheck(Struct, frozen=True):
     """What recorded files say of a run or a score when they are read again. ``missing``: files that are not there;
     without them nothing else is known. ``differing``: where the run is not the one that was asked; ``shown``: what
     proves that it is. ``values``: those of the record that were derived again, from the file ``source``.
+    ``partial``: names of values of which the record may state more, from files that are not kept in git.
     ``other_metrics``: the same file's figures in units that rules of another version may publish."""
 
     source: str
@@ -82,6 +83,7 @@ class Recheck(Struct, frozen=True):
     shown: str = ""
     values: RecordValues = field(default_factory=dict)
     problem: str = ""
+    partial: frozenset[str] = frozenset()
     other_metrics: tuple[RecordValues, ...] = ()
 
 

@@ -326,6 +326,7 @@ def recheck_run(
         differing=tuple(find_point_contradictions(files, inputs, foreign=foreign)),
         shown=f"{CONFIG} shows every setting, and the seeds",
         values=measure_point(files, inputs, rehearsal=rehearsal) if timed else {},
+        partial=frozenset({"reasons", "warnings"}),  # the events of a run show more of both
     )
 
 

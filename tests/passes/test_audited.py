@@ -134,12 +134,6 @@ def test_bars_that_the_score_does_not_meet_are_contradicted(clone: Repository) -
 LIES = {
     "another sample count": ('"effective_performance_issue_same", "value": false', "false", "true", "expected 0"),
     "ten times the rate": (r'"result_samples_per_second", "value": [\d.e+]+', r"[\d.e+]+$", "9999999", "samples in"),
-    "an end before the beginning": (
-        r'"power_end", "value": "[^"]+"',
-        r'[^"]+"$',
-        '01-01-2020 00:00:00.000"',
-        "power_end is",
-    ),
 }
 
 
@@ -392,7 +386,7 @@ def test_results_of_the_endpoints_harness_are_judged_again(tmp_path: Path) -> No
     cell = "open/box/llama3.1-8b/Offline"
 
     def faster(record: Record) -> Record:
-        return edited(repository, record, RESULT_SUMMARY, partial(re.sub, r'"duration_ns": \d', r'"duration_ns": '))
+        return edited(repository, record, RESULT_SUMMARY, partial(re.sub, r'"tps": ', '"tps": 9'))
 
     rewritten(repository, f"Run:{cell}/performance", faster)
     repository.commit()

@@ -48,10 +48,13 @@ def test_a_conf_of_its_own_is_taken_before_the_next_run_replaces_it(tmp_path: Pa
     assert repository.matching(".reconcile/**/tiny/Offline/user.conf")[0].read_text(encoding="utf-8") == kept
 
 
-def test_a_conf_that_is_not_that_of_the_run_is_refused(tmp_path: Path) -> None:
+def test_a_conf_that_is_not_that_of_the_run_is_a_finding(tmp_path: Path) -> None:
     repository = with_command(tmp_path, more="        user_conf: harvested\n        user_conf_at: ../user.conf\n")
     repository.write("user.conf", "*.Offline.target_qps = 50\n")
-    assert "user.conf: target_qps: expected 50, LoadGen logged 100" in failed(repository)[RUN].message
+    assert not failed(repository)
+    contradicted = [f for f in repository.look().plan.findings if f.kind == "LogContradicted"]
+    assert [finding.where for finding in contradicted] == ["open/box/tiny/Offline"]
+    assert "target_qps" in contradicted[0].message
 
 
 def test_further_files_are_kept(tmp_path: Path) -> None:

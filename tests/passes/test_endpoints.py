@@ -53,8 +53,8 @@ def summary_of(repository: Repository) -> dict[str, Any]:
 def test_the_metric_is_that_of_the_counts(made: Repository) -> None:
     values, stated = record_of(made, RUN).values, summary_of(made)
     assert values["validity"] == "VALID"
-    rate = stated["n_samples_issued"] * 1e9 / stated["duration_ns"]
-    assert values["metric"]["unit"] == "samples/s"
+    rate = stated["output_sequence_lengths"]["total"] * 1e9 / stated["duration_ns"]
+    assert values["metric"]["unit"] == "tokens/s"
     assert float(values["metric"]["value"]) == pytest.approx(rate)
 
 
@@ -98,8 +98,8 @@ def test_check_and_verify_tree_know_it(made: Repository) -> None:
     assert found == {"endpoints.duration"}, "a rehearsal is shorter than the round asks"
     stated = summary_of(made)
     (facts,) = report.facts
-    assert (facts.harness, facts.unit) == ("endpoints", "samples/s")
-    assert facts.metric == pytest.approx(stated["n_samples_issued"] * 1e9 / stated["duration_ns"])
+    assert (facts.harness, facts.unit) == ("endpoints", "tokens/s")
+    assert facts.metric == pytest.approx(stated["tps"])
     contradictions = {finding.rule.id for finding in verify_tree(made.paths.tree, round_name="v6.1").findings}
     assert contradictions == {"measurements.rehearsal"}, "it says what it is, and nothing else is wrong"
 

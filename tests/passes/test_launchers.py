@@ -344,7 +344,7 @@ def test_load_blocks_a_timed_run_where_it_would_run(
     count = 2 * (os.cpu_count() or 1)
     said = [subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True) for _ in range(count)]
     try:
-        report = repository.reconcile()
+        report = repository.reconcile(wait_idle=0.0)
         outcome = next(o for o in report.outcomes if str(o.step.change.address) == RUN)
         assert outcome.status is Status.BLOCKED
         assert outcome.message.startswith(f"the machine is not idle: {where}others use ")
@@ -371,7 +371,7 @@ def test_stranger_on_a_gpu_of_any_node_blocks_with_process_and_user(
             spared = next(o for o in repository.reconcile().outcomes if str(o.step.change.address) == RUN)
             assert "GPU" not in spared.message  # the run takes the first of two
             cluster.nodes(n0={"gpus": [gpu]}, n1={"gpus": [{**gpu, "pids": [stranger.pid]}]})
-            report = repository.reconcile(rerun=("mode=performance",))
+            report = repository.reconcile(rerun=("mode=performance",), wait_idle=0.0)
         finally:
             stranger.kill()
     outcome = next(o for o in report.outcomes if str(o.step.change.address) == RUN)

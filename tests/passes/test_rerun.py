@@ -75,7 +75,7 @@ def test_a_repeat_that_failed_leaves_the_earlier_result_and_is_told(tmp_path: Pa
     repository.write(
         "ours/run.py", f"import os\nif os.path.exists({str(broken)!r}):\n    raise SystemExit(9)\n{script}"
     )
-    repository.settle()
+    repository.reconcile()
     before = repository.look()
     assert (before.plan.in_sync, before.plan.drifts) == (True, ())
     broken.touch()

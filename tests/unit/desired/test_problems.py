@@ -161,11 +161,6 @@ EXPECTED = {
         "20:26 spec.divisions.closed.box.net.SingleStream",
         "20:44 spec.divisions.closed.box.net.Offline",
     ],
-    "one benchmark twice": [
-        "20:44 spec.divisions.closed.box.net.Offline",
-        "18:26 spec.benchmarks.chat",
-        "6:14 spec.documents",
-    ],
     "one benchmark twice in open": ["18:26 spec.benchmarks.chat"],
     "a duration too short": ["20:83 spec.divisions.closed.box.net.Offline"],
     "half a millisecond of Server": ["20:65 spec.divisions.open.box.chat.Server", "18:26 spec.benchmarks.chat"],

@@ -13,6 +13,7 @@ from reconciler.resource.kinds import SCENARIOS
 from reconciler.tree.check import accuracy, limits, runs
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Premise
+from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.verify.contradiction import contradiction
@@ -136,10 +137,16 @@ def _read_wanted(view: CellView, name: str) -> Decimal | None:
     "the measurements file belongs elsewhere",
     sources=(OURS,),
     cause="other-scenario",
-    premises=(Premise("The log that ran, whose scenario the file may be named for, is there."),),
+    premises=(
+        Premise("The log that ran, whose scenario the file may be named for, is there."),
+        Premise("The benchmark's code, whose name may end as that of a scenario does, is in this copy of the tree."),
+    ),
 )
 def verify_measurements(view: CellView) -> Complaints:
-    """The file is named for another scenario than its folder, and than the one that its result is inferred from."""
+    """The file is named for another scenario than its folder, and than the one that its result is inferred from. The
+    round's checkers take <system>_<implementation>.json, too: what is the name of a folder of the benchmark's code
+    names no scenario.
+    """
     name = view.files.measurements_name
     if not view.files.legacy or not name:
         return
@@ -147,14 +154,20 @@ def verify_measurements(view: CellView) -> Complaints:
     named = next((s for s in SCENARIOS if stem.endswith(f"_{s.lower()}")), "")
     run = view.performance
     inferred_from = run.log.scenario if run is not None and run.inferred else ""
-    if named and named not in (view.cell.scenario, inferred_from):
+    code = Folder(f"{view.files.submitter.path}/code/{view.cell.benchmark}", "code")
+    implementation = name.removesuffix(".json").removeprefix(f"{view.cell.system}_")
+    if named and named not in (view.cell.scenario, inferred_from) and implementation not in code.folders():
+        doubts = (
+            ("" if run is not None else "no log says which scenario ran, from which the result may be inferred"),
+            ("" if code.exists else "the code is not in this copy, whose name may end as that of a scenario does"),
+        )
         place = Place(view.files.measurements.file)
         yield Complaint(
             place,
             f"a file for {named}",
             f"one for {view.cell.scenario}",
             cause="the file of another cell",
-            doubt="" if run is not None else "no log says which scenario ran, from which the result may be inferred",
+            doubt=next(filter(None, doubts), ""),
         )
 
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from reconciler.mlperf.compliance.judging import TESTS
+from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
 from reconciler.quantities import parse_number
 from reconciler.resource.kinds import SCENARIOS
@@ -16,11 +16,11 @@ from reconciler.tree.findings import Complaint, Place, Premise
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
+from reconciler.tree.verify.audit_settings import shows_marks
 from reconciler.tree.verify.contradiction import contradiction
 from reconciler.tree.verify.premises import RELEASE_IS_KNOWN
 
 _WANTED = "accuracy_log_sampling_target"
-_MARKS = {name: f"effective_{test.mark}" for name, test in TESTS.items() if test.mark}
 
 
 _INFERRED = "results may be inferred from other scenarios, and the rules of this round are not known"
@@ -99,13 +99,14 @@ def verify_tests(view: CellView) -> Complaints:
             other = find_at(run.log, "effective_scenario") if run is not None else None
             found = f"a run of {show_value(test.log.scenario)}"
             yield Complaint(place, found, f"a run of {wanted}", other=other)
-        marked = name in _MARKS and read_value(test.log, _MARKS[name])
+        marked = shows_marks(test.log, name)
         if test.log.audit is None and not marked:  # the tests' README lets code hand the settings to LoadGen, too
             cause = "a run without the test's audit.config, or the log of another run"
             yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
-        elif name in _MARKS and not marked:
-            place = find_at(test.log, _MARKS[name])
-            found = f"{_MARKS[name].removeprefix('effective_')} {show_value(read_value(test.log, _MARKS[name]))}"
+        elif marked is False:
+            setting = find_test(name).marks[0]
+            place = find_at(test.log, f"effective_{setting}")
+            found = f"{setting} {show_value(read_value(test.log, f'effective_{setting}'))}"
             yield Complaint(place, found, f"the settings of {name}", cause="the log of another test")
         else:
             yield from _find_exchanged(view, name, test)

@@ -253,6 +253,15 @@ def test_a_compliance_log_is_of_its_test(tmp_path: Path) -> None:
     assert tell(verify_tests, tmp_path / "h", performed=(SINGLE,), TEST04=(SINGLE, AUDITED, SAME)) == []
 
 
+@pytest.mark.parametrize(("target", "share", "foreign"), [(0, 0.1, 0), (4096, 0, 0), (0, 0, 1)])
+def test_a_log_of_test01_asks_for_a_number_or_a_share_of_answers(
+    tmp_path: Path, target: int, share: float, foreign: int
+) -> None:
+    """A share is another audit.config than the round's, and no run of another test."""
+    lines = (OFFLINE, AUDITED, (f"effective_{WANTED}", target), ("effective_accuracy_log_probability", share))
+    assert len(tell(verify_tests, tmp_path, TEST01=lines)) == foreign
+
+
 @pytest.mark.parametrize(
     ("first", "second", "exchanged"), [(990, 10000, 0), (10000, 990, 2), (990, 990, 1), (7, 10000, 0), (None, 990, 1)]
 )

@@ -17,6 +17,7 @@ from reconciler.mlperf.rules.values import Bar
 _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 _HASH_BEGINS = "hash="
+_HASH_BEHIND_TEXT = re.compile(r"(?<=[^\s])hash=([A-Fa-f0-9]{64})[^\S\r\n]*+(?![^\r\n])")
 _HASH_IN_TEXT = re.compile(r"(?<![^\r\n])hash=([A-Za-z0-9_]++)[^\S\r\n]*+(?![^\r\n])")  # one that is a line
 _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
 # NumPy 2 writes its scalars into a printed dict as np.float64(80.2); the official checkers do not read that.
@@ -170,6 +171,12 @@ def _list_hash_lines(text: str) -> list[tuple[str, int]]:
 def list_digests(text: str) -> tuple[str, ...]:
     """Every SHA-256 that the file names the accuracy log by, in small letters: one, but where it was scored twice."""
     return tuple(stated.lower() for stated, _ in _list_hashes(text) if is_digest(stated))
+
+
+def names_another_log(text: str, digest: str) -> bool:
+    """Whether a SHA-256 other than this one is behind other text of a line, where the scripts do not look for it:
+    the scorer's last line did not end, and the script of truncation added the hash to it."""
+    return any(found[1].lower() != digest.lower() for found in _HASH_BEHIND_TEXT.finditer(text))
 
 
 def is_digest(text: str) -> bool:

@@ -251,6 +251,12 @@ CAUSES: tuple[Cause, ...] = (
         "an answer of the submitter",
     ),
     Cause(
+        "two-categories",
+        "is one machine entered in two categories?",
+        _LOGS,
+        "an answer of the submitter",
+    ),
+    Cause(
         "uncounted-errors",
         "which errors did LoadGen meet that its detail log does not hold?",
         "submission rules: a submitted log holds no ERROR that the round does not waive",

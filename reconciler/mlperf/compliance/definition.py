@@ -93,8 +93,8 @@ class ComplianceTest(Struct, frozen=True, kw_only=True):
 
     Of the folder in the tree: ``shows_run`` (the run's logs below performance/run_1) and ``shows_answers``;
     ``shown_whole``: truncation passes them over, and nobody asks for a hash. ``own_files``: the verify files where the
-    round has no such test. ``sure``: a published failure is wrong where the logs pass. ``mark``: the setting that a log
-    of this test shows and one of a performance run does not.
+    round has no such test. ``sure``: a published failure is wrong where the logs pass. ``marks``: settings of
+    which a log of this test shows one, and one of a performance run none.
     """
 
     judge: Judge
@@ -110,7 +110,7 @@ class ComplianceTest(Struct, frozen=True, kw_only=True):
     shown_whole: bool = False
     own_files: tuple[str, ...] = ()
     sure: bool = True
-    mark: str = ""
+    marks: tuple[str, ...] = ()
 
     @property
     def asks_scorer(self) -> bool:

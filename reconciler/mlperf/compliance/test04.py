@@ -51,4 +51,4 @@ def _judge(inputs: VerdictInputs) -> AuditVerdict:
     return judge_test04(reference, audit, inputs.slack("most_score_gain"))
 
 
-TEST04 = ComplianceTest(judge=_judge, shows_answers=False, mark="performance_issue_same")
+TEST04 = ComplianceTest(judge=_judge, shows_answers=False, marks=("performance_issue_same",))

@@ -18,7 +18,7 @@ _NUMBER = re.compile(rb'"seq_id"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')
 # The hexadecimal digits of an answer, and what ends them: LoadGen writes whole bytes and nothing else.
 _DATA = re.compile(rb'"data"[^\S\r\n]*+:[^\S\r\n]*+"([0-9A-Fa-f]*+)(?=("?))')
 _LARGEST_READ = 1 << 16  # bytes; scorers and compliance tests read the images and long texts of larger ones
-_SPARE = 7  # samples that MultiStream asks twice in each of its series, so that the last query is whole
+_GROUP = 8  # samples of one query of MultiStream where the log states no number, as since release 2
 _MOST = 50_000_000  # samples of one library, far above the largest dataset, and answers of one run
 _WANTED = "effective_accuracy_log_sampling_target"
 _SMALL = 65_536  # bytes of memory
@@ -139,7 +139,14 @@ def _count_issued(log: DetailLog, library: int) -> int:
 
 
 def _count_spare(log: DetailLog) -> int:
-    return _SPARE * max(1, len(log.all_of("loaded_qsl_set"))) if log.scenario == "MultiStream" else 0
+    """At most how many samples an accuracy run of MultiStream asks twice. LoadGen fills each set that it loads up, by
+    one sample less than a query has (``GenerateLoadableSets``), so that the set's last query is whole; before release
+    2 a query had as many samples as the submitter chose."""
+    if log.scenario != "MultiStream":
+        return 0
+    group = _read_count(log, "generated_samples_per_query") or _read_count(log, "effective_samples_per_query") or _GROUP
+    sets = max(len(log.all_of("loaded_qsl_set")), len(log.all_of("generated_query_count")), 1)
+    return min(sets * (group - 1), _MOST)
 
 
 def _read_count(log: DetailLog, key: str) -> int:

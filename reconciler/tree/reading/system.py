@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from functools import cached_property
 
 from msgspec import Struct
 
+from reconciler.files import hash_bytes
 from reconciler.mlperf.documents import ResultDocument, parse_json_object
 from reconciler.mlperf.rules.ruleset import Ruleset, normalise_category
 from reconciler.tree.reading.files import Read, list_files, read_file
 from reconciler.tree.reading.places import SubmitterPlace
 
+_ENTRY_FIELDS = ("system_name", "system_type")  # of the entry, and not of the machine
 _CATEGORIES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
 
 
@@ -25,6 +29,16 @@ class SystemFile(Struct, frozen=True, dict=True):
         """datacenter, edge, or both joined by a comma; "" when the description does not say."""
         found = self.read.value.get("system_type") if self.read.value else None
         return normalise_category(found) if isinstance(found, str) and found in _CATEGORIES else ""
+
+    @cached_property
+    def machine(self) -> str:
+        """A digest of the description without the system's name and category, by which two entries of one machine are
+        known; "" without a description."""
+        if self.read.value is None:
+            return ""
+        said = {name: value for name, value in self.read.value.values.items() if name not in _ENTRY_FIELDS}
+        name = re.compile(rf"(?<![\w-]){re.escape(json.dumps(self.name)[1:-1])}(?![\w-])")  # as in paths of its files
+        return hash_bytes(name.sub("", json.dumps(said, sort_keys=True, default=str)).encode())
 
     def text(self, field: str) -> str:
         found = self.read.value.get(field) if self.read.value else None

@@ -20,18 +20,22 @@ _FEW = 1e-5
 
 Files = Mapping[tuple[str, str, str], str]  # (submitter, cell, run) → the log's path
 Fingerprints = Mapping[tuple[str, str, str], tuple[str, ...]]  # the same → what it shares with no other run
+Machines = Mapping[tuple[str, str], tuple[str, str]]  # (submitter, cell) → (category, machine)
 Pairs = frozenset[tuple[str, str]]  # (scenario, measured): what may be inferred from what
 
 
 class PublishedLogs(Struct, frozen=True):
-    """The logs of all cells. ``inferable``: what may be inferred from what, None where the round is not known."""
+    """The logs of all cells. ``inferable``: what may be inferred from what, None where the round is not known.
+    ``machines``: the category and the machine that the cell's system is described as."""
 
     facts: Sequence[Facts]
     files: Files
     fingerprints: Fingerprints = {}
     inferable: Pairs | None = frozenset()
+    machines: Machines = {}
 
 
+_ONE_MACHINE = "both systems are described as one machine, which is entered in two categories"
 _ROUND_ALLOWS_IT = "the rules of this round, which may let one result be inferred from the other, are not known"
 
 
@@ -40,14 +44,19 @@ _ROUND_ALLOWS_IT = "the rules of this round, which may let one result be inferre
     "one log is in two cells",
     sources=(OURS,),
     cause="copied-logs",
-    premises=(Premise("The round, which may let one result be inferred from the other, is known."),),
+    premises=(
+        Premise("The round, which may let one result be inferred from the other, is known."),
+        Premise("The two systems are described as different machines, where one log is in the same result of both."),
+    ),
     proof="no round, tool or machine makes two runs with one set of latencies, dates and process ids",
 ).across_cells
 def verify_copied_logs(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
     """Two detail logs are equal byte for byte (of long ones their lengths and 8 KiB at both ends), dates in nanoseconds
     and process ids included; or they differ and have all latencies in nanoseconds, or the clock of LoadGen's logger at
     both ends, in common, which no two of 6,471 published logs do. Scenarios that may be inferred, accuracy variants of
-    one system, and one result in two divisions are left out. The later cell gets the finding.
+    one system, and one result in two divisions are left out. The later cell gets the finding. A machine that is entered
+    as a datacenter system and as an edge system, with descriptions that differ in nothing else, has one run for both:
+    a question.
     """
     yield from _find_copies(logs)
     yield from _find_edited_copies(logs)
@@ -88,7 +97,9 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
         return None
     divisions = alike and _parts(first)[1:] == _parts(second)[1:]
     scenarios = alike and logs.inferable is None and _parts(first)[1] == _parts(second)[1]
+    categories = alike and _parts(first)[1] != _parts(second)[1] and _are_one_machine(first, second, logs)
     doubt = "it is the same result in two divisions" if divisions else _ROUND_ALLOWS_IT if scenarios else ""
+    doubt = doubt or (_ONE_MACHINE if categories else "")
     return Complaint(
         Place(logs.files.get((second.submitter, second.cell, run), second.cell)),
         f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",
@@ -96,7 +107,7 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
         cause="one run that is published twice, or a log that was copied",
         other=Place(logs.files.get((first.submitter, first.cell, first_run), first.cell)),
         doubt=doubt,
-        mechanism="two-divisions" if divisions else "",
+        mechanism="two-divisions" if divisions else "two-categories" if categories else "",
     )
 
 
@@ -108,11 +119,26 @@ def _may_share(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
     """One system's variants of one benchmark (-99, -99.9), scenarios of which one may be inferred from the other, or
     both at once."""
     (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
-    if system != system2 or strip_variant(one.official or benchmark) != strip_variant(two.official or benchmark2):
+    differ = (benchmark, scenario) != (benchmark2, scenario2)
+    return system == system2 and differ and _may_be_of_one_run(one, two, inferable)
+
+
+def _may_be_of_one_run(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
+    """Whether one machine need run only once for both."""
+    (_, _, benchmark, scenario), (_, _, benchmark2, scenario2) = _parts(one), _parts(two)
+    if strip_variant(one.official or benchmark) != strip_variant(two.official or benchmark2):
         return False
-    if scenario == scenario2:
-        return benchmark != benchmark2
-    return any({made, measured} == {scenario, scenario2} for made, measured in inferable or ())
+    pairs = ({made, measured} for made, measured in inferable or ())
+    return scenario == scenario2 or {scenario, scenario2} in pairs
+
+
+def _are_one_machine(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
+    """A round without systems of both categories has a machine entered twice, with the same logs."""
+    (category, machine), (category2, machine2) = (
+        logs.machines.get((each.submitter, each.cell), ("", "")) for each in (one, two)
+    )
+    described = bool(machine) and machine == machine2 and category != category2
+    return described and _may_be_of_one_run(one, two, logs.inferable)
 
 
 def _parts(facts: Facts) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reconciler.mlperf.compliance.judging import find_test
+from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.quantities import is_whole
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Severity
@@ -19,6 +20,12 @@ _JUDGED = (
 )
 
 
+def shows_marks(log: DetailLog, test: str) -> bool | None:
+    """Whether the log has a setting that only runs of this test have; None where there is no such setting."""
+    marks = find_test(test).marks
+    return any(read_value(log, f"effective_{mark}") for mark in marks) if marks else None
+
+
 @contradiction(
     "compliance.settings",
     "another audit.config than the round's",
@@ -29,12 +36,11 @@ _JUDGED = (
 )
 def verify_test_settings(view: CellView) -> Complaints:
     """A test's log states which answers it logged and what it issued, and the round publishes the ``audit.config`` that
-    decides it. Compared with it are the closed division's logs that have the mark of their test: all 1,490 of v4.1 and
+    decides it. Compared with it are the closed division's logs that have a mark of their test: all 1,490 of v4.1 and
     v5.1 have the round's numbers. One of another round may be left behind, so that it is a warning.
     """
     for test, run in view.test_views.items() if view.division == "closed" else ():
-        mark = find_test(test).mark
-        own = run.log.audit is not None and (not mark or read_value(run.log, f"effective_{mark}"))
+        own = run.log.audit is not None and shows_marks(run.log, test) is not False
         settings = view.audit_settings(test) if own else {}
         for name in _JUDGED:
             key = f"effective_{name}"

@@ -44,7 +44,10 @@ Counts = Mapping[str, tuple[int, int]]  # name → line, value
     "counts that do not match",
     sources=("compliance scripts", OURS),
     cause="verdict-of-other-runs",
-    premises=(Premise("The counts are those of one comparison, whose verdict is the only one in the file."),),
+    premises=(
+        Premise("The counts are those of one comparison, whose verdict is the only one in the file."),
+        Premise("The log that is counted is one of LoadGen's, which are never empty."),
+    ),
 )
 def verify_counts(view: CellView) -> Complaints:
     """The script's own counts: mismatches with a pass, or no sample that both runs answered; another number of answers
@@ -171,6 +174,7 @@ def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder)
             f"{there}, which its log has",
             cause="the verification of another run",
             other=Place(f"{folder.shown}/{ACCURACY_LOG}"),
+            doubt="" if data.strip() else "the log is empty, and LoadGen leaves none so: it may have been lost since",
         )
 
 

@@ -84,7 +84,7 @@ def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress
         found = walk.find(surveys)
     pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
     known = all(item.ruleset.is_known for item in surveys)
-    logs = PublishedLogs(memory.facts, memory.files, memory.fingerprints, pairs if known else None)
+    logs = PublishedLogs(memory.facts, memory.files, memory.fingerprints, pairs if known else None, memory.machines)
     found += verify_copied_logs(logs)
     found += verify_stated_hashes(memory.hashes)
     found += verify_overlaps(memory.spans)
@@ -114,6 +114,7 @@ class _Memory(Struct):
     facts: list[Facts] = field(default_factory=list)
     files: dict[tuple[str, str, str], str] = field(default_factory=dict)
     fingerprints: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
+    machines: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     builds: list[LoadGenBuild] = field(default_factory=list)
@@ -122,6 +123,7 @@ class _Memory(Struct):
 
     def add(self, view: CellView) -> None:
         self.facts.append(_facts(view))
+        self.machines[view.files.submitter.submitter, str(view.cell)] = view.system.category, view.system.machine
         self.gaps += choose_cell_format(view).find_gaps(view)
         self.spans += list_spans(view)
         if (build := find_build(view)) is not None:

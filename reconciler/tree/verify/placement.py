@@ -6,20 +6,21 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from reconciler.mlperf.compliance.judging import TESTS
+from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
 from reconciler.quantities import parse_number
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.tree.check import accuracy, limits, runs
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Premise
+from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
+from reconciler.tree.verify.audit_settings import shows_marks
 from reconciler.tree.verify.contradiction import contradiction
 from reconciler.tree.verify.premises import RELEASE_IS_KNOWN
 
 _WANTED = "accuracy_log_sampling_target"
-_MARKS = {name: f"effective_{test.mark}" for name, test in TESTS.items() if test.mark}
 
 
 _INFERRED = "results may be inferred from other scenarios, and the rules of this round are not known"
@@ -98,13 +99,14 @@ def verify_tests(view: CellView) -> Complaints:
             other = find_at(run.log, "effective_scenario") if run is not None else None
             found = f"a run of {show_value(test.log.scenario)}"
             yield Complaint(place, found, f"a run of {wanted}", other=other)
-        marked = name in _MARKS and read_value(test.log, _MARKS[name])
+        marked = shows_marks(test.log, name)
         if test.log.audit is None and not marked:  # the tests' README lets code hand the settings to LoadGen, too
             cause = "a run without the test's audit.config, or the log of another run"
             yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
-        elif name in _MARKS and not marked:
-            place = find_at(test.log, _MARKS[name])
-            found = f"{_MARKS[name].removeprefix('effective_')} {show_value(read_value(test.log, _MARKS[name]))}"
+        elif marked is False:
+            setting = find_test(name).marks[0]
+            place = find_at(test.log, f"effective_{setting}")
+            found = f"{setting} {show_value(read_value(test.log, f'effective_{setting}'))}"
             yield Complaint(place, found, f"the settings of {name}", cause="the log of another test")
         else:
             yield from _find_exchanged(view, name, test)
@@ -136,10 +138,16 @@ def _read_wanted(view: CellView, name: str) -> Decimal | None:
     "the measurements file belongs elsewhere",
     sources=(OURS,),
     cause="other-scenario",
-    premises=(Premise("The log that ran, whose scenario the file may be named for, is there."),),
+    premises=(
+        Premise("The log that ran, whose scenario the file may be named for, is there."),
+        Premise("The benchmark's code, whose name may end as that of a scenario does, is in this copy of the tree."),
+    ),
 )
 def verify_measurements(view: CellView) -> Complaints:
-    """The file is named for another scenario than its folder, and than the one that its result is inferred from."""
+    """The file is named for another scenario than its folder, and than the one that its result is inferred from. The
+    round's checkers take <system>_<implementation>.json, too: what is the name of a folder of the benchmark's code
+    names no scenario.
+    """
     name = view.files.measurements_name
     if not view.files.legacy or not name:
         return
@@ -147,14 +155,20 @@ def verify_measurements(view: CellView) -> Complaints:
     named = next((s for s in SCENARIOS if stem.endswith(f"_{s.lower()}")), "")
     run = view.performance
     inferred_from = run.log.scenario if run is not None and run.inferred else ""
-    if named and named not in (view.cell.scenario, inferred_from):
+    code = Folder(f"{view.files.submitter.path}/code/{view.cell.benchmark}", "code")
+    implementation = name.removesuffix(".json").removeprefix(f"{view.cell.system}_")
+    if named and named not in (view.cell.scenario, inferred_from) and implementation not in code.folders():
+        doubts = (
+            ("" if run is not None else "no log says which scenario ran, from which the result may be inferred"),
+            ("" if code.exists else "the code is not in this copy, whose name may end as that of a scenario does"),
+        )
         place = Place(view.files.measurements.file)
         yield Complaint(
             place,
             f"a file for {named}",
             f"one for {view.cell.scenario}",
             cause="the file of another cell",
-            doubt="" if run is not None else "no log says which scenario ran, from which the result may be inferred",
+            doubt=next(filter(None, doubts), ""),
         )
 
 

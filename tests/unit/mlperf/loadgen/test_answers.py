@@ -122,6 +122,18 @@ def test_multi_stream_fills_up_the_last_query_of_each_of_its_sets(scenario: str,
     assert told(answers(*range(30), *range(spare + 1)), log) == [beyond, one_more]
 
 
+@pytest.mark.parametrize("stated", ["generated_samples_per_query", "effective_samples_per_query"])
+@pytest.mark.parametrize(("group", "sets"), [(8, 1), (262, 1), (262, 3)])
+def test_multi_stream_of_queries_of_any_length_fills_its_sets_up(stated: str, group: int, sets: int) -> None:
+    """Before release 2 a submitter chose how many samples a query has."""
+    values = [("effective_test_mode", '"AccuracyOnly"'), ("effective_scenario", '"MultiStream"'), (stated, group)]
+    log = make_log([*values, ("qsl_reported_total_count", 300), *[("generated_query_count", 2)] * sets])
+    spare = sets * (group - 1)
+    repeated = [sample % 300 for sample in range(spare + 1)]
+    assert told(answers(*range(300), *repeated[:-1]), log) == []
+    assert told(answers(*range(300), *repeated), log)
+
+
 @pytest.mark.parametrize(
     ("queries", "each", "wrong"),
     [

@@ -30,6 +30,7 @@ from reconciler.tree.check.accuracy import (
     hash_of_log,
     read_metric_values,
 )
+from reconciler.tree.findings import Severity
 from tests.unit.tree.small_cells import DETAIL, VALID, Line, log, rules, say, small_cell
 
 RULE = load_ruleset("v6.1").accuracy_log
@@ -280,6 +281,19 @@ HASHES = {
 def test_the_hash_is_that_of_the_log(tmp_path: Path, name: str) -> None:
     text, answers, said = HASHES[name]
     assert say(hash_of_log(small_cell(tmp_path, accuracy(text, answers=answers)))) == ([said] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("before", "severity"),
+    [(f"total=9hash={DIGEST}\n", Severity.WARNING), ("total=9hash=cafe\n", None), ("total=9\n", None)],
+)
+def test_a_second_truncation_is_milder_where_the_first_hash_is_still_there(
+    tmp_path: Path, before: str, severity: Severity | None
+) -> None:
+    """Behind the scorer's last line, which had no end, so that the script of truncation did not see it."""
+    text = f"{before}hash={hashlib.sha256(CUT).hexdigest()}\n"
+    (found,) = hash_of_log(small_cell(tmp_path, accuracy(text, answers=CUT)))
+    assert found.severity is severity
 
 
 def test_the_hash_of_a_truncated_log_is_looked_up_in_the_archive(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from reconciler.mlperf.documents import ResultDocument
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
+from reconciler.tree.reading.files import Read
+from reconciler.tree.reading.system import SystemFile
 from reconciler.tree.verify.across import PublishedLogs, add_causes, verify_copied_logs
 
 INFERABLE = frozenset({("MultiStream", "SingleStream")})
@@ -38,6 +41,61 @@ FIRST = sharing("closed/box/bert-99/SingleStream", "bert-99")
 def test_a_log_is_shared_by_variants_and_inferred_scenarios_alone(other: Facts, severity: Severity | None) -> None:
     found = list(verify_copied_logs(PublishedLogs([FIRST, other], {}, inferable=INFERABLE)))
     assert [finding.severity for finding in found] == ([] if severity is None else [severity])
+
+
+EDGE, DATACENTER = ("edge", "m"), ("datacenter", "m")
+
+
+@pytest.mark.parametrize(
+    ("cell", "official", "first", "second", "severity"),
+    [
+        pytest.param("closed/big/bert-99/SingleStream", "bert-99", EDGE, DATACENTER, Severity.NOTE, id="categories"),
+        pytest.param("closed/big/bert-99.9/SingleStream", "bert-99.9", EDGE, DATACENTER, Severity.NOTE, id="variants"),
+        pytest.param("closed/big/bert-99/MultiStream", "bert-99", EDGE, DATACENTER, Severity.NOTE, id="inferred"),
+        pytest.param("closed/big/bert-99/Offline", "bert-99", EDGE, DATACENTER, Severity.ERROR, id="other scenario"),
+        pytest.param("closed/big/resnet/SingleStream", "resnet", EDGE, DATACENTER, Severity.ERROR, id="benchmark"),
+        pytest.param("closed/big/bert-99/SingleStream", "bert-99", EDGE, EDGE, Severity.ERROR, id="one category"),
+        pytest.param("closed/big/bert-99/SingleStream", "bert-99", EDGE, ("datacenter", "n"), Severity.ERROR, id="two"),
+        pytest.param("closed/big/bert-99/SingleStream", "bert-99", ("edge", ""), ("", ""), Severity.ERROR, id="none"),
+    ],
+)
+def test_a_machine_entered_in_two_categories_has_one_log_for_both(
+    cell: str, official: str, first: tuple[str, str], second: tuple[str, str], severity: Severity
+) -> None:
+    machines = {("Acme", FIRST.cell): first, ("Acme", cell): second}
+    logs = PublishedLogs([FIRST, sharing(cell, official)], {}, inferable=INFERABLE, machines=machines)
+    (finding,) = verify_copied_logs(logs)
+    assert finding.severity is severity
+    assert (finding.complaint.mechanism == "two-categories") == (severity is Severity.NOTE)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "one"),
+    [
+        ("b", {"system_type": "edge", "system_name": "B", "notes": "see measurements/b/power"}, True),
+        ("b", {"notes": "see measurements/b/power", "accelerators_per_node": 8}, False),
+        ("b", {"notes": "see measurements/c/power"}, False),
+    ],
+)
+def test_entries_of_one_machine_differ_in_name_and_category_alone(
+    name: str, said: dict[str, object], one: bool
+) -> None:
+    """What a description says of its own entry, as the path of a file, does not count."""
+    first = {
+        "system_type": "datacenter",
+        "system_name": "A",
+        "accelerators_per_node": 4,
+        "notes": "see measurements/a/power",
+    }
+    systems = [
+        SystemFile(*item)
+        for item in (
+            ("a", Read("a.json", ResultDocument(first))),
+            (name, Read("b.json", ResultDocument({**first, **said}))),
+        )
+    ]
+    assert (systems[0].machine == systems[1].machine) is one
+    assert not SystemFile("a", Read("a.json")).machine
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,12 @@ def test_a_test_logs_as_many_answers_as_the_round_asks_for(tmp_path: Path) -> No
     assert tell(tmp_path / "d", "TEST01", **seed) == said("TEST01", 3, "accuracy_log_rng_seed 0", str(SEED))
 
 
+def test_a_share_of_the_answers_is_another_setting_than_their_number(tmp_path: Path) -> None:
+    share = {"accuracy_log_sampling_target": 0, "accuracy_log_probability": 0.1}
+    (found,) = tell(tmp_path, "TEST01", **share)
+    assert "accuracy_log_sampling_target 0" in found
+
+
 def test_flags_are_those_of_the_test(tmp_path: Path) -> None:
     right = {"performance_issue_same": True, "performance_issue_unique": False, "performance_issue_same_index": 3}
     assert tell(tmp_path / "a", "TEST04", **right) == []

@@ -108,6 +108,14 @@ def test_the_test_has_as_many_answers_as_its_log(tmp_path: Path, log_text: str, 
     assert tell(tmp_path, counted(), {f"TEST01/accuracy/{LOG}": log_text}) == ([said] if wrong else [])
 
 
+@pytest.mark.parametrize(("log_text", "doubted"), [("", True), ("\n", True), ("[\n]\n", False)])
+def test_an_empty_file_is_no_log_whose_answers_count(tmp_path: Path, log_text: str, doubted: bool) -> None:
+    """LoadGen writes two brackets at least."""
+    files = {f"TEST01/{TEXT}": counted(), f"TEST01/accuracy/{LOG}": log_text}
+    (found,) = verify_counts(small_cell(tmp_path, files))
+    assert bool(found.doubt) is doubted
+
+
 @pytest.mark.parametrize(
     ("accuracy", "audited", "missing", "wrong"),
     [(10, 10, 1, True), (10, 10, 0, False), (10, 11, 1, False), (10, None, 1, False), (None, 10, 1, False)],

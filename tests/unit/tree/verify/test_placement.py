@@ -253,6 +253,15 @@ def test_a_compliance_log_is_of_its_test(tmp_path: Path) -> None:
     assert tell(verify_tests, tmp_path / "h", performed=(SINGLE,), TEST04=(SINGLE, AUDITED, SAME)) == []
 
 
+@pytest.mark.parametrize(("target", "share", "foreign"), [(0, 0.1, 0), (4096, 0, 0), (0, 0, 1)])
+def test_a_log_of_test01_asks_for_a_number_or_a_share_of_answers(
+    tmp_path: Path, target: int, share: float, foreign: int
+) -> None:
+    """A share is another audit.config than the round's, and no run of another test."""
+    lines = (OFFLINE, AUDITED, (f"effective_{WANTED}", target), ("effective_accuracy_log_probability", share))
+    assert len(tell(verify_tests, tmp_path, TEST01=lines)) == foreign
+
+
 @pytest.mark.parametrize(
     ("first", "second", "exchanged"), [(990, 10000, 0), (10000, 990, 2), (990, 990, 1), (7, 10000, 0), (None, 990, 1)]
 )
@@ -297,6 +306,7 @@ def test_the_measurements_of_older_trees_are_named_for_their_scenario(
     files = {
         f"/measurements/sys1/resnet/Offline/{name}": "{}",
         f"{PERFORMANCE}/{DETAIL}": log(("effective_scenario", scenario)),
+        "/code/resnet/ours/main.py": "",
     }
     place = f"closed/Acme/measurements/sys1/resnet/Offline/{name}"
     found = tell_all(verify_measurements(small_cell(tmp_path / "a", files, layout=LEGACY)))
@@ -305,6 +315,24 @@ def test_the_measurements_of_older_trees_are_named_for_their_scenario(
     assert not list(verify_measurements(small_cell(tmp_path / "c", {}, layout=LEGACY)))
     named = {"/measurements/sys1/resnet/Offline/sys1_Server.json": "{}"}
     assert len(list(verify_measurements(small_cell(tmp_path / "d", named, layout=LEGACY)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "doubted"),
+    [("ours", False), ("SUT_server", None), ("server", False), ("", True)],
+    ids=["another", "the one named", "the end of it", "none in the copy"],
+)
+def test_measurements_named_for_an_implementation_name_no_scenario(
+    tmp_path: Path, code: str, doubted: bool | None
+) -> None:
+    """Of which the name may end as that of a scenario does: the checkers of older rounds take <system>_<code>.json."""
+    files = {
+        "/measurements/sys1/resnet/Offline/sys1_SUT_server.json": "{}",
+        f"{PERFORMANCE}/{DETAIL}": log(("effective_scenario", "Offline")),
+        **({f"/code/resnet/{code}/main.py": ""} if code else {}),
+    }
+    found = list(verify_measurements(small_cell(tmp_path, files, layout=LEGACY)))
+    assert [bool(item.doubt) for item in found] == ([] if doubted is None else [doubted])
 
 
 def test_rules_of_places_by_their_ids() -> None:

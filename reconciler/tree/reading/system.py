@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import re
 from functools import cached_property
 
 from msgspec import Struct
 
-from reconciler.files import hash_bytes
 from reconciler.mlperf.documents import ResultDocument, parse_json_object
 from reconciler.mlperf.rules.ruleset import Ruleset, normalise_category
 from reconciler.tree.reading.files import Read, list_files, read_file
 from reconciler.tree.reading.places import SubmitterPlace
 
-_ENTRY_FIELDS = ("system_name", "system_type")  # of the entry, and not of the machine
+_MACHINE_FIELDS = (
+    *("number_of_nodes", "host_processors_per_node", "host_processor_model_name"),
+    *("accelerators_per_node", "accelerator_model_name", "framework"),
+)
 _CATEGORIES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
 
 
@@ -30,15 +30,13 @@ class SystemFile(Struct, frozen=True, dict=True):
         found = self.read.value.get("system_type") if self.read.value else None
         return normalise_category(found) if isinstance(found, str) and found in _CATEGORIES else ""
 
-    @cached_property
-    def machine(self) -> str:
-        """A digest of the description without the system's name and category, by which two entries of one machine are
-        known; "" without a description."""
-        if self.read.value is None:
-            return ""
-        said = {name: value for name, value in self.read.value.values.items() if name not in _ENTRY_FIELDS}
-        name = re.compile(rf"(?<![\w-]){re.escape(json.dumps(self.name)[1:-1])}(?![\w-])")  # as in paths of its files
-        return hash_bytes(name.sub("", json.dumps(said, sort_keys=True, default=str)).encode())
+    @property
+    def machine(self) -> tuple[str, ...]:
+        """What two entries of one machine have in common, whatever their names, categories and wording; () without a
+        description."""
+        said = self.read.value
+        found = tuple(str(said.get(name) or "").strip() for name in _MACHINE_FIELDS) if said else ()
+        return found if any(found) else ()
 
     def text(self, field: str) -> str:
         found = self.read.value.get(field) if self.read.value else None

@@ -20,7 +20,7 @@ _FEW = 1e-5
 
 Files = Mapping[tuple[str, str, str], str]  # (submitter, cell, run) → the log's path
 Fingerprints = Mapping[tuple[str, str, str], tuple[str, ...]]  # the same → what it shares with no other run
-Machines = Mapping[tuple[str, str], tuple[str, str]]  # (submitter, cell) → (category, machine)
+Machines = Mapping[tuple[str, str], tuple[str, tuple[str, ...]]]  # (submitter, cell) → (category, machine)
 Pairs = frozenset[tuple[str, str]]  # (scenario, measured): what may be inferred from what
 
 
@@ -55,8 +55,8 @@ def verify_copied_logs(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]
     and process ids included; or they differ and have all latencies in nanoseconds, or the clock of LoadGen's logger at
     both ends, in common, which no two of 6,471 published logs do. Scenarios that may be inferred, accuracy variants of
     one system, and one result in two divisions are left out. The later cell gets the finding. A machine that is entered
-    as a datacenter system and as an edge system, with descriptions that differ in nothing else, has one run for both:
-    a question.
+    as a datacenter system and as an edge system, with the same processors, accelerators and framework, has one run for
+    both: a question.
     """
     yield from _find_copies(logs)
     yield from _find_edited_copies(logs)
@@ -135,7 +135,7 @@ def _may_be_of_one_run(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
 def _are_one_machine(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
     """A round without systems of both categories has a machine entered twice, with the same logs."""
     (category, machine), (category2, machine2) = (
-        logs.machines.get((each.submitter, each.cell), ("", "")) for each in (one, two)
+        logs.machines.get((each.submitter, each.cell), ("", ())) for each in (one, two)
     )
     described = bool(machine) and machine == machine2 and category != category2
     return described and _may_be_of_one_run(one, two, logs.inferable)

@@ -114,7 +114,7 @@ class _Memory(Struct):
     facts: list[Facts] = field(default_factory=list)
     files: dict[tuple[str, str, str], str] = field(default_factory=dict)
     fingerprints: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
-    machines: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    machines: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     builds: list[LoadGenBuild] = field(default_factory=list)

@@ -49,10 +49,10 @@ SPECIAL = {
         "reads_answers": BOTH,
         "dtypes": EVERY_DTYPE,
         "speed_file": "verify_performance.txt",
-        "mark": "accuracy_log_sampling_target",
+        "marks": ("accuracy_log_sampling_target", "accuracy_log_probability"),
         "asks_scorer": True,
     },
-    "TEST04": {"shows_answers": False, "mark": "performance_issue_same"},
+    "TEST04": {"shows_answers": False, "marks": ("performance_issue_same",)},
     "TEST04-A": {"shows_run": False, "shows_answers": False, "own_files": ("verify_performance.txt",)},
     "TEST05": {"shows_answers": False},
     "TEST06": {
@@ -77,7 +77,7 @@ USUAL = {
     "shown_whole": False,
     "own_files": (),
     "sure": True,
-    "mark": "",
+    "marks": (),
     "asks_scorer": False,
 }
 

@@ -43,7 +43,9 @@ def test_a_log_is_shared_by_variants_and_inferred_scenarios_alone(other: Facts, 
     assert [finding.severity for finding in found] == ([] if severity is None else [severity])
 
 
-EDGE, DATACENTER = ("edge", "m"), ("datacenter", "m")
+Entry = tuple[str, tuple[str, ...]]
+EDGE: Entry = ("edge", ("m",))
+DATACENTER: Entry = ("datacenter", ("m",))
 
 
 @pytest.mark.parametrize(
@@ -55,12 +57,14 @@ EDGE, DATACENTER = ("edge", "m"), ("datacenter", "m")
         pytest.param("closed/big/bert-99/Offline", "bert-99", EDGE, DATACENTER, Severity.ERROR, id="other scenario"),
         pytest.param("closed/big/resnet/SingleStream", "resnet", EDGE, DATACENTER, Severity.ERROR, id="benchmark"),
         pytest.param("closed/big/bert-99/SingleStream", "bert-99", EDGE, EDGE, Severity.ERROR, id="one category"),
-        pytest.param("closed/big/bert-99/SingleStream", "bert-99", EDGE, ("datacenter", "n"), Severity.ERROR, id="two"),
-        pytest.param("closed/big/bert-99/SingleStream", "bert-99", ("edge", ""), ("", ""), Severity.ERROR, id="none"),
+        pytest.param(
+            "closed/big/bert-99/SingleStream", "bert-99", EDGE, ("datacenter", ("n",)), Severity.ERROR, id="two"
+        ),
+        pytest.param("closed/big/bert-99/SingleStream", "bert-99", ("edge", ()), ("", ()), Severity.ERROR, id="none"),
     ],
 )
 def test_a_machine_entered_in_two_categories_has_one_log_for_both(
-    cell: str, official: str, first: tuple[str, str], second: tuple[str, str], severity: Severity
+    cell: str, official: str, first: Entry, second: Entry, severity: Severity
 ) -> None:
     machines = {("Acme", FIRST.cell): first, ("Acme", cell): second}
     logs = PublishedLogs([FIRST, sharing(cell, official)], {}, inferable=INFERABLE, machines=machines)
@@ -70,32 +74,21 @@ def test_a_machine_entered_in_two_categories_has_one_log_for_both(
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "one"),
+    ("said", "one"),
     [
-        ("b", {"system_type": "edge", "system_name": "B", "notes": "see measurements/b/power"}, True),
-        ("b", {"notes": "see measurements/b/power", "accelerators_per_node": 8}, False),
-        ("b", {"notes": "see measurements/c/power"}, False),
+        ({"system_type": "edge", "system_name": "B", "host_memory_capacity": " 256GB"}, True),
+        ({"accelerators_per_node": "4"}, True),
+        ({"accelerators_per_node": 8}, False),
+        ({"framework": "Triton"}, False),
     ],
 )
-def test_entries_of_one_machine_differ_in_name_and_category_alone(
-    name: str, said: dict[str, object], one: bool
-) -> None:
-    """What a description says of its own entry, as the path of a file, does not count."""
-    first = {
-        "system_type": "datacenter",
-        "system_name": "A",
-        "accelerators_per_node": 4,
-        "notes": "see measurements/a/power",
-    }
-    systems = [
-        SystemFile(*item)
-        for item in (
-            ("a", Read("a.json", ResultDocument(first))),
-            (name, Read("b.json", ResultDocument({**first, **said}))),
-        )
-    ]
-    assert (systems[0].machine == systems[1].machine) is one
+def test_entries_of_one_machine_have_its_processors_and_framework_in_common(said: dict[str, object], one: bool) -> None:
+    first = {"system_type": "datacenter", "system_name": "A", "accelerators_per_node": 4, "framework": "TensorRT"}
+    documents = (ResultDocument(first), ResultDocument({**first, **said}))
+    machines = [SystemFile("a", Read("a.json", document)).machine for document in documents]
+    assert (machines[0] == machines[1]) is one
     assert not SystemFile("a", Read("a.json")).machine
+    assert not SystemFile("a", Read("a.json", ResultDocument({"system_name": "A"}))).machine
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Finds the LoadGen logs that a command left: exactly one set that began with this attempt, or a reason why not."""
+"""Finds the LoadGen logs that a command left: of exactly one run that began with this attempt, or a reason why not."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -96,7 +97,7 @@ def _read(path: Path, earliest: datetime) -> LogSet:
 def collect(logs: Path, since: datetime, run_dir: Path, output: Path) -> Collected:
     """Brings the one new set to ``output``; of any other number, brings what there is into folders below it."""
     sets = find_sets(logs, since)
-    new = [item for item in sets if item.new]
+    new = _drop_copies([item for item in sets if item.new])
     usual = [item for item in new if item.name == DETAIL]
     if len(new) == len(usual) == 1:
         _bring(new[0].folder, output, run_dir)
@@ -114,6 +115,20 @@ def collect(logs: Path, since: datetime, run_dir: Path, output: Path) -> Collect
         asked = f"{since:%Y-%m-%d %H:%M:%S} UTC"
         return Collected(None, f"start: expected a run at or after {asked}, LoadGen logged {began}")
     return Collected(None, f"log sets: expected one, the command left none: there is no {DETAIL} in its folder of logs")
+
+
+def _drop_copies(sets: list[LogSet]) -> list[LogSet]:
+    """Detail logs of one name and the same bytes are of one run. Keep the folder with the most files of LoadGen's, and
+    of equal ones the uppermost."""
+    runs: dict[tuple[str, str], LogSet] = {}
+    for item in sorted(sets, key=lambda item: (-len(_list_logs(item.folder)), len(item.folder.parts), item.folder)):
+        runs.setdefault((item.name, _digest(item.folder / item.name)), item)
+    return [item for item in sets if item in runs.values()]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: Path) -> None:
@@ -146,9 +161,12 @@ def find_matching(pattern: str, cwd: Path) -> list[Path]:
 
 
 def _bring(folder: Path, target: Path, run_dir: Path) -> None:
-    for path in sorted(folder.glob("*mlperf_log_*")):
-        if path.is_file():
-            take(path, target / path.name, run_dir)
+    for path in _list_logs(folder):
+        take(path, target / path.name, run_dir)
+
+
+def _list_logs(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*mlperf_log_*")) if path.is_file()]
 
 
 def take(path: Path, target: Path, run_dir: Path) -> None:

@@ -9,7 +9,7 @@ from tests.passes.repository import Repository, make_repository
 
 SCRIPT = '''\
 """Answers every query with nothing. LIE says in which way it does not do what it was asked."""
-import array, os, shutil, sys, time
+import array, os, shutil, subprocess, sys, time
 from pathlib import Path
 
 import mlperf_loadgen as lg
@@ -61,7 +61,12 @@ elif LIE == "audit left on":
     run(folder, audit=str(folder / "left.config"))
 elif LIE == "two sets":
     run(folder / "one")
-    shutil.copytree(folder / "one", folder / "two")
+    again = [sys.executable, __file__, scenario, mode, conf, str(folder / "two"), audit]
+    subprocess.run(again, env={**os.environ, "LIE": "none"}, check=True)
+elif LIE == "copied":
+    run(folder / "backup")
+    shutil.copytree(folder / "backup", folder / "old" / "backup")
+    (folder / "backup" / "mlperf_log_accuracy.json").unlink()
 elif LIE == "exit 0":
     run(folder)
     detail = folder / "mlperf_log_detail.txt"

@@ -158,6 +158,22 @@ def test_a_lie_is_refused_by_name_and_its_logs_are_kept(lied_to: Repository, tmp
     assert not repository.damage()
 
 
+def test_a_copy_of_its_logs_is_no_second_run(lied_to: Repository, tmp_path: Path) -> None:
+    """The whole set is taken, wherever the copy that lacks a file is."""
+    repository = lied_to.copy(tmp_path / "copy")
+    repository.edit("specs/spec.yaml", "        code: ours\n", "        env: {LIE: copied}\n        code: ours\n")
+    report = repository.reconcile(rerun=("mode=accuracy",))
+    assert {outcome.status for outcome in report.outcomes} == {Status.DONE}
+    for mode in ("performance", "accuracy"):
+        record = max(
+            repository.records_of(f"Run:open/box/tiny/Offline/{mode}").values(), key=lambda record: record.started
+        )
+        names = [a.name for a in record.artifacts if a.name.startswith("mlperf_log_")]
+        assert sorted(names) == sorted(set(names))
+        assert {"mlperf_log_detail.txt", "mlperf_log_summary.txt"} <= set(names)
+    assert "mlperf_log_accuracy.json" in names
+
+
 SLEEPER = """\
 import os, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

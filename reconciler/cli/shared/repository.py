@@ -13,6 +13,7 @@ from reconciler.files import WORK, RepositoryPaths
 from reconciler.foreign import find_in_index, find_place_in_git
 from reconciler.plan.select import join_parts
 from reconciler.resource.kinds import ALL_DIVISIONS
+from reconciler.spec.files import make_written_name
 
 _APART = "reconcile"  # the folder in that of git
 _SIGNS = ("specs", ".git", "state")
@@ -26,7 +27,7 @@ def find_root(start: Path) -> Path | None:
 
 def find_repository(specs: Sequence[str] = ()) -> RepositoryPaths:
     """The repository around the working folder, else around the first spec named."""
-    starts = [Path.cwd(), *(Path(spec).resolve().parent for spec in specs[:1])]
+    starts = [Path.cwd(), *(Path(spec).parent for spec in specs[:1])]
     root = next((root for start in starts if (root := find_root(start)) is not None), None)
     if root is None:
         raise RepositoryError(
@@ -77,6 +78,11 @@ def _names_cell(word: str) -> bool:
 
 
 def show_from_root(paths: RepositoryPaths, path: str) -> str:
-    """A path as typed (from the working folder) as the repository knows it: relative to its root where possible."""
-    full = Path(path).resolve()
+    """A path as typed (from the working folder) as the repository knows it: relative to its root where possible. A link
+    keeps its own name, so that what it leads to is judged by who reads it."""
+    written = make_written_name(Path(path), paths.root)
+    if not Path(written).is_absolute() and ".." not in Path(written).parts:
+        return written
+    typed = Path(path)
+    full = typed.parent.resolve() / typed.name
     return full.relative_to(paths.root).as_posix() if full.is_relative_to(paths.root) else str(full)

@@ -167,14 +167,20 @@ def test_a_link_out_of_the_repository_is_refused_and_nothing_of_its_file_is_show
         shutil.rmtree(declared / "specs")
         (declared / "specs").symlink_to(outside)
     cell = "open/box/tiny/Offline"
+    named = [] if how == "folder" else ["specs/linked.yaml"]
     for words in (
         ["validate"],
+        ["validate", *named],
+        ["validate", *(str(declared / name) for name in named)],
         ["plan"],
+        ["plan", *named],
         ["status"],
         ["fmt"],
+        ["fmt", *named],
         ["fmt", "--check"],
         ["why", cell],
         [],
+        named,
     ):
         code, out, err = reconcile(*words)
         assert (code, SECRET in out + err) == (1, False), words

@@ -368,7 +368,7 @@ def test_stranger_on_a_gpu_of_any_node_blocks_with_process_and_user(
         hardware = "      hardware: {accelerator: NVIDIA H200, count: 1}\n"
         repository = behind(make_repository(tmp_path / "lab"), SRUN, hardware)
         try:
-            spared = next(o for o in repository.reconcile().outcomes if str(o.step.change.address) == RUN)
+            spared = next(o for o in repository.reconcile(wait_idle=0.0).outcomes if str(o.step.change.address) == RUN)
             assert "GPU" not in spared.message  # the run takes the first of two
             cluster.nodes(n0={"gpus": [gpu]}, n1={"gpus": [{**gpu, "pids": [stranger.pid]}]})
             report = repository.reconcile(rerun=("mode=performance",), wait_idle=0.0)

@@ -10,10 +10,12 @@ from pathlib import Path
 from reconciler.errors import StorageError
 from reconciler.files import Lock, find_temporary_folder
 
+_PURPOSES = {"quiet": "exclusive use of this machine"}
+
 
 def make_machine_lock(name: str) -> Lock:
     """A lock that all repositories and users of this machine share (``quiet``: one timed run at a time)."""
-    return Lock(lock_folder() / name, purpose=f"{name} lock of this machine", shared_folder=True)
+    return Lock(lock_folder() / name, purpose=_PURPOSES.get(name, f"{name} lock of this machine"), shared_folder=True)
 
 
 def lock_folder() -> Path:

@@ -187,7 +187,7 @@ class PlanExecutor(Struct, dict=True):
             try:
                 context = self.find_turn(step, detail, stack, context, turns)
             except _NotIdleError as error:
-                return Outcome(step, Status.BLOCKED, str(error), NOT_QUIET)
+                return Outcome(step, Status.BLOCKED, str(error), error.fix)
             context.check(step, False)
             report(StepStarted(step, minimum, self.failures.get(step.change.key, 0) + 1))
 
@@ -273,7 +273,7 @@ class PlanExecutor(Struct, dict=True):
         try:
             turns.take(lock, step, describe_turn(step, context.paths.root), give_up)
         except LockedError as error:
-            raise _NotIdleError(error.message) from error
+            raise _NotIdleError(error.message, error.fix) from error
         stack.enter_context(lock)
         put_back_state()
         return replace(context, keep_open=(*context.keep_open, lock.descriptor))
@@ -285,7 +285,11 @@ class PlanExecutor(Struct, dict=True):
 
 
 class _NotIdleError(Exception):
-    """Why a timed run does not begin."""
+    """Why a timed run does not begin. ``fix``: by default for a machine that others load; none of it ends a lock."""
+
+    def __init__(self, message: str, fix: str = NOT_QUIET) -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 def describe_turn(step: Step, root: Path) -> str:

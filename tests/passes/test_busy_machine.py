@@ -15,6 +15,7 @@ import pytest
 from harness.contract import Busy
 from reconciler.execute import plan_executor
 from reconciler.execute.outcome import Event, Message, Status
+from reconciler.machine_locks import make_machine_lock
 from reconciler.planning import Options
 from reconciler.reconcile import PassReport, run_pass
 from tests.passes.repository import Repository, make_repository
@@ -95,6 +96,18 @@ def test_a_run_that_waited_for_long_enough_is_left_for_a_later_pass(
     assert repository.leftovers() == []
     loop.kill()
     assert reconcile(repository, said).after.plan.in_sync
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_no_option_is_advised_against_another_pass(tmp_path: Path, busy: bool) -> None:
+    """A run that shares its machine with the load of others still shares it with no other timed run."""
+    repository = make_repository(tmp_path / "a")
+    said: list[str] = []
+    with make_machine_lock("quiet").acquire(note="another repository"):
+        report = reconcile(repository, said, busy=busy, wait_idle=0.2)
+    blocked = [outcome for outcome in report.outcomes if outcome.status is Status.BLOCKED]
+    assert any("another repository" in outcome.message for outcome in blocked)
+    assert [outcome.fix for outcome in blocked if "--busy" in outcome.fix] == []
 
 
 def test_the_pass_of_another_repository_is_named_with_its_cell(tmp_path: Path) -> None:

@@ -330,14 +330,14 @@ class Lock:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR):
                     os.close(descriptor)
                     raise explain_storage_error(error, self.path) from error
-                owner, note = _read_owner(descriptor)
+                owner, taken_for = _read_owner(descriptor)
                 owner = owner or "another process"
                 # An owner that was killed ends a moment later, and the child that it left holds the lock longer still.
                 alive = _alive(owner)
                 grace = _ENDING_GRACE if alive else _ORPHAN_GRACE
                 if time.monotonic() >= give_up + grace:
                     os.close(descriptor)
-                    raise self._held(owner, note, alive=alive) from None
+                    raise self._held(owner, taken_for, alive=alive) from None
                 time.sleep(0.05)
         try:
             self._write(descriptor, note)

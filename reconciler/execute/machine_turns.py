@@ -21,12 +21,13 @@ _AGAIN = 600.0  # seconds after which a pass that still waits says so again
 
 
 class MachineTurns(Struct):
-    """``waited``: seconds spent waiting for others. ``patience``: the most that a step waits; once it was in vain, none
-    waits again. ``said``: for what, and when that was."""
+    """``waited``: seconds spent waiting for others, ``probed``: looking at machines. ``patience``: the most that a step
+    waits; once it was in vain, none waits again. ``said``: for what, and when that was."""
 
     check: Check
     report: Callable[[Event], None]
     waited: float = 0.0
+    probed: float = 0.0
     patience: float = math.inf
     said: tuple[str, float] = ("", 0.0)
 

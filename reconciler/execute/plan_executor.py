@@ -252,7 +252,7 @@ class PlanExecutor(Struct, dict=True):
                 raise _NotIdleError(f"the machine is not idle: {unseen}") from error
             return unseen
         finally:
-            turns.waited += time.monotonic() - began
+            turns.probed += time.monotonic() - began
         return str(found) if found else ""
 
     def quiet(

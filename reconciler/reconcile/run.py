@@ -120,7 +120,7 @@ class Pass(Struct):
             result = self.planner.look_again()
         tries = self.worker.tries
         commit = self.recorder.commit(tries.outcomes) if self.options.commit else ""
-        waited = tries.waited + services.seconds + self.planner.waited
+        waited = tries.waited + tries.probed + services.seconds + self.planner.waited
         own = time.monotonic() - self.worker.began - tries.child_seconds - waited
         report = PassReport(
             result,

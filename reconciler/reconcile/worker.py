@@ -45,10 +45,9 @@ TOOL = f"mlperf-reconciler {__version__}"
 
 
 class Tries(Struct):
-    """Of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted``:
-    those that a queue ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that
-    child processes took, ``waited`` that it waited for machines and servers; ``patience``: how long
-    it still would."""
+    """Of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted``: those that a queue
+    ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that child processes took, ``waited`` that it
+    waited for others, ``probed`` that it looked at machines; ``patience``: how long it still would."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, int] = field(default_factory=dict)
@@ -57,6 +56,7 @@ class Tries(Struct):
     lost: set[Address] = field(default_factory=set)
     child_seconds: float = 0.0
     waited: float = 0.0
+    probed: float = 0.0
     patience: float = math.inf
 
 
@@ -140,6 +140,7 @@ class Worker(Struct, dict=True):
         if side_by_side is not None:  # some child runs at any moment, and mostly several
             self.tries.child_seconds += time.monotonic() - began
         self.tries.waited += executor.turns.waited
+        self.tries.probed += executor.turns.probed
         self.tries.patience = min(executor.turns.patience, executor.wait_idle)
         return did
 

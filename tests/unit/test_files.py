@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -213,6 +214,17 @@ def test_lock_is_held_by_one_and_says_by_whom(tmp_path: Path) -> None:
             Lock(path, purpose="a pass").acquire()
         assert caught.value.fix
     Lock(path, purpose="a pass").acquire().release()
+
+
+def test_a_lock_that_was_waited_for_says_what_its_new_owner_took_it_for(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    first = Lock(path, purpose="a machine").acquire(note="the first run")
+    threading.Timer(0.2, first.release).start()
+    with Lock(path, purpose="a machine").acquire(wait=60, note="the second run"):
+        with pytest.raises(LockedError) as caught:
+            Lock(path, purpose="a machine").acquire()
+        assert "the second run" in caught.value.message
+        assert "the first run" not in caught.value.message
 
 
 def _hold(path: Path, ready: object, seconds: float) -> None:

@@ -14,7 +14,7 @@ from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.desired_cache import compile_sources
-from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, RepositoryError
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, RepositoryError, SpecError
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.files import replace as write
 from reconciler.importing.adopted_documents import AdoptedDocuments, find_documents, refuse_odd_power
@@ -39,7 +39,7 @@ from reconciler.record.index import load, load_record
 from reconciler.record.store import find_readable
 from reconciler.render.documents import render_document
 from reconciler.resource.records import Artifact
-from reconciler.spec.files import Source, compute_blob_id
+from reconciler.spec.files import Source, compute_blob_id, leads_out, make_written_name, refuse_link
 from reconciler.tree.content import LogRef
 from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.render import render
@@ -106,6 +106,8 @@ def _read(path: Path, submitter: str, round_name: str, *, rehearsal: bool) -> Ta
 
 
 def _refuse_others(paths: RepositoryPaths, target: Path) -> None:
+    if leads_out(target, paths.root):
+        raise SpecError([refuse_link(make_written_name(target, paths.root))])
     others = [p for p in paths.specs.glob("**/*") if p.suffix in (".yaml", ".yml") and not p.name.startswith(".")]
     if found := sorted(path for path in others if path != target):
         raise _has_specs([*found, *([target] if target.exists() else [])])

@@ -22,6 +22,7 @@ from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
 from reconciler.files import replace
 from reconciler.foreign import read_regular
 from reconciler.resource.kinds import DIVISIONS
+from reconciler.spec.files import leads_out
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import CATEGORIES
 from reconciler.spec.scalars import parse_name as folder_name
@@ -112,6 +113,11 @@ def _name_from(folder: str) -> str:
 
 
 def _refuse(root: Path) -> None:
+    if out := [name for name in ("specs", "schemas", "state", ".github") if leads_out(root / name, root)]:
+        raise RepositoryError(
+            f"{root / out[0]} leads out of {root}: no command reads a spec there; nothing was written",
+            fix="remove the link, or choose another folder: reconcile init DIR",
+        )
     present = sorted(path for path in (root / "specs").glob("**/*") if path.suffix in (".yaml", ".yml"))
     present += [path for path in (root / SCHEMA,) if path.exists() and read_regular(path) != read_shipped(SCHEMA)]
     if present:

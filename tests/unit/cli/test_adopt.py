@@ -75,6 +75,16 @@ def test_nothing_is_left_to_run(tree: Path, empty: Path, reconcile: Reconcile) -
     assert reconcile("validate")[0] == 0
 
 
+def test_nothing_is_written_through_a_link_out_of_the_repository(
+    tree: Path, empty: Path, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (empty / "specs").symlink_to("../outside")
+    code, _, err = reconcile("adopt", str(tree), "--rehearsal")
+    assert (code, list((tmp_path / "outside").iterdir())) == (1, [])
+    assert "specs/tester.yaml" in err
+
+
 def test_committing_everything_leaves_the_working_folder_out(tree: Path, empty: Path, reconcile: Reconcile) -> None:
     assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
     assert list((empty / ".reconcile/objects").rglob("*"))

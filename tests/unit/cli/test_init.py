@@ -74,6 +74,18 @@ def test_init_adds_a_line_to_what_is_no_text(tmp_path: Path, reconcile: Reconcil
     assert (tmp_path / ".gitignore").read_bytes() == b"caf\xe9\n.reconcile\n"
 
 
+@pytest.mark.parametrize("name", ["specs", "schemas", "state"])
+def test_init_writes_through_no_link_out_of_the_repository(tmp_path: Path, reconcile: Reconcile, name: str) -> None:
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "lab" / name).symlink_to("../outside")
+    code, _, err = reconcile("init", "lab")
+    assert code == 1
+    assert str(tmp_path / "lab" / name) in err
+    assert list((tmp_path / "outside").iterdir()) == []
+    assert [path.name for path in (tmp_path / "lab").iterdir()] == [name]
+
+
 def test_init_overwrites_nothing(tmp_path: Path, reconcile: Reconcile) -> None:
     (tmp_path / "README.md").write_text("mine\n")
     (tmp_path / ".gitignore").write_text("build")

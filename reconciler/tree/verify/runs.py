@@ -205,14 +205,18 @@ def verify_seeds(view: CellView) -> Complaints:
                 find_at(other.log, key),
                 f"{name} {show_value(read_value(other.log, key))}",
                 f"{run.log.seeds[name]}, the seed of the performance run",
-                cause=_seeds_cause(other.log.seeds),
+                cause=_seeds_cause(view, other.log.seeds),
                 other=find_at(run.log, key),
             )
 
 
-def _seeds_cause(seeds: Mapping[str, int]) -> str:
+def _seeds_cause(view: CellView, seeds: Mapping[str, int]) -> str:
     if not any(seeds.values()):
         return "no seeds were given to LoadGen, whose own are 0: the configuration of the round did not apply"
+    settings = ((test, view.audit_settings(test)) for test in view.test_views)
+    tests = [test for test, own in settings if seeds and all(own.get(name) == seed for name, seed in seeds.items())]
+    if tests:
+        return f"the seeds of the audit.config of {tests[0]}"
     stating = (name for name in list_rounds() if states_itself(name, seeds.values()))
     carriers = [name for name in stating if load_ruleset(name).seeds() == seeds]
     return f"the seeds of {carriers[-1]}" if carriers else "seeds of no known round"

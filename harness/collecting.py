@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,13 +27,14 @@ class LogSet:
     ones are taken, and others beside them are of a run that nobody asked for.
 
     ``began``: None when the log states no time. ``new``: not before the attempt. A date that is yet to come is of a
-    clock that was set, or of another machine's: no log of an earlier run has one.
+    clock that was set, or of another machine's: no log of an earlier run has one. ``written``: during the attempt.
     """
 
     folder: Path
     name: str
     began: datetime | None
     new: bool
+    written: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +46,22 @@ class Collected:
     problem: str = ""
 
 
+Stamps = Mapping[Path, tuple[int, int]]  # path of a detail log → its size and time of change, in ns
+
+
 class Collector(Protocol):
     """A module per format of results: this one of LoadGen's logs."""
 
-    def collect_run(self, request: CommandRequest, clock: int) -> Collected:
-        """Brings what the command of a run left to ``request.output``. ``clock``: monotonic ns at its start."""
+    def collect_run(self, request: CommandRequest, clock: int, before: Stamps) -> Collected:
+        """Brings what the command of a run left to ``request.output``. ``clock``: monotonic ns at its start;
+        ``before``: the logs that were there then."""
 
 
-def collect_run(request: CommandRequest, _clock: int) -> Collected:
+def collect_run(request: CommandRequest, _clock: int, before: Stamps) -> Collected:
     """One set of logs, and the user.conf that its run was made with: the given one, or its own. One that was changed is
     judged by the log."""
     since = datetime.fromisoformat(request.since)
-    found = collect(Path(request.logs), since, Path(request.run_dir), Path(request.output))
+    found = collect(Path(request.logs), since, Path(request.run_dir), Path(request.output), before)
     if found.folder is None:
         return found
     if request.user_conf_sha256:
@@ -75,15 +81,26 @@ def _harvest_user_conf(request: CommandRequest, found: Path) -> str:
     return ""
 
 
-def find_sets(logs: Path, since: datetime) -> list[LogSet]:
+def list_stamps(logs: Path) -> dict[Path, tuple[int, int]]:
+    """Detail logs at any depth, to know afterwards which of them a command wrote."""
+    stamps = ((path, path.stat()) for path in _find_details(logs))
+    return {path: (stamp.st_size, stamp.st_mtime_ns) for path, stamp in stamps}
+
+
+def _find_details(logs: Path) -> list[Path]:
+    paths = (Path(parent) / name for parent, _, files in os.walk(logs) for name in files if _DETAILS.search(name))
+    return [path for path in paths if path.is_file()]
+
+
+def find_sets(logs: Path, since: datetime, before: Stamps) -> list[LogSet]:
     """Newest first. LoadGen logs milliseconds."""
     earliest = since - timedelta(microseconds=since.microsecond % 1000)
-    paths = [Path(parent) / name for parent, _, files in os.walk(logs) for name in files if _DETAILS.search(name)]
-    found = [_read(path, earliest) for path in paths if path.is_file()]
+    stamps = list_stamps(logs)
+    found = [_read(path, earliest, written=before.get(path) != stamp) for path, stamp in stamps.items()]
     return sorted(found, key=lambda item: item.began or datetime.min.replace(tzinfo=UTC), reverse=True)
 
 
-def _read(path: Path, earliest: datetime) -> LogSet:
+def _read(path: Path, earliest: datetime, *, written: bool) -> LogSet:
     stated = _BEGAN.search(path.read_bytes())
     try:
         began = datetime.strptime(stated[1].decode(), _TIME).replace(tzinfo=UTC) if stated else None
@@ -91,13 +108,15 @@ def _read(path: Path, earliest: datetime) -> LogSet:
         began = None
     # A run that never came so far says nothing; then the file's time must do.
     when = began or datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    return LogSet(path.parent, path.name, began, earliest <= when)
+    return LogSet(path.parent, path.name, began, earliest <= when, written)
 
 
-def collect(logs: Path, since: datetime, run_dir: Path, output: Path) -> Collected:
-    """Brings the one new set to ``output``; of any other number, brings what there is into folders below it."""
-    sets = find_sets(logs, since)
-    new = _drop_copies([item for item in sets if item.new])
+def collect(logs: Path, since: datetime, run_dir: Path, output: Path, before: Stamps) -> Collected:
+    """Brings the one new set to ``output``; of any other number, brings what there is into folders below it. Where all
+    dates are older than the attempt, the clock of the machine that ran it may be behind: then what was written counts,
+    and the record notes the dates."""
+    sets = find_sets(logs, since, before)
+    new = _drop_copies([item for item in sets if item.new] or [item for item in sets if item.written and item.began])
     usual = [item for item in new if item.name == DETAIL]
     if len(new) == len(usual) == 1:
         _bring(new[0].folder, output, run_dir)

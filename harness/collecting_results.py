@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from harness.collecting import Collected, take
+from harness.collecting import Collected, Stamps, take
 from harness.contract import CommandRequest
 
 CONFIGS = ("config.yaml", "config.yml")
@@ -33,7 +33,7 @@ class ResultSet:
     new: bool
 
 
-def collect_run(request: CommandRequest, clock: int) -> Collected:
+def collect_run(request: CommandRequest, clock: int, _before: Stamps) -> Collected:
     """One set of results; what they were made with is in their own configuration."""
     since = datetime.fromisoformat(request.since)
     return collect_results(Path(request.logs), since, clock, Path(request.run_dir), Path(request.output))

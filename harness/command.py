@@ -19,7 +19,7 @@ from harness.audit_config import audit_config
 from harness.building import collect_built, list_written
 from harness.clocks import CLOCK_SET, ClockWatch
 from harness.code_folder import list_created, list_entries
-from harness.collecting import Collector, bring_outputs
+from harness.collecting import Collector, Stamps, bring_outputs
 from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
 from harness.cuda.nvml import device_evidence
 from harness.digests import hash_code
@@ -67,6 +67,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     last_line, secrets = Path(request.counter).with_name(LAST_LINE), list_secrets(request)
     output = BoundedOutput(sys.stdout.fileno(), last_line, secrets=secrets)
     before = list_written(request) if request.purpose == "build" else {}
+    stamps = collecting.list_stamps(Path(request.logs)) if request.purpose == "run" else {}
     entries = list_entries(Path(request.code)) if request.code_location else frozenset()
     stop = StopRequest()
     if is_launched():
@@ -93,7 +94,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     if request.purpose == "build":
         problem = collect_built(request, ended, before)
     else:
-        problem = _problem(request, ended, values, output, int(began * 1e9))
+        problem = _problem(request, ended, values, output, int(began * 1e9), stamps)
     counter.stage("done")
     if problem:
         return _refused(request.purpose, problem, ended, facts, time.monotonic() - began, output)
@@ -134,9 +135,10 @@ def read_declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:
 
 
 def _problem(
-    request: CommandRequest, ended: GroupEnd, values: dict[str, Any], output: BoundedOutput, clock: int
+    request: CommandRequest, ended: GroupEnd, values: dict[str, Any], output: BoundedOutput, clock: int, stamps: Stamps
 ) -> str:
-    """Why the command's files are not what was asked; "" when they may be. ``clock``: monotonic ns at its start."""
+    """Why the command's files are not what was asked; "" when they may be. ``clock``: monotonic ns at its start;
+    ``stamps``: of the logs that were there."""
     run_dir, target, cwd = Path(request.run_dir), Path(request.output), Path(request.cwd)
     if request.purpose == "score":
         problem = _score(run_dir, target, ended, output)
@@ -144,7 +146,7 @@ def _problem(
             if (run_dir / name).is_dir():
                 shutil.copytree(run_dir / name, target / name)
         return problem
-    found = _COLLECTORS[request.results].collect_run(request, clock)
+    found = _COLLECTORS[request.results].collect_run(request, clock, stamps)
     bring_outputs(request.outputs, cwd, run_dir, target)
     if ended.timed_out:
         return f"timeout: the command took longer than {request.timeout:g} s"

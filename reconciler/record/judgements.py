@@ -29,7 +29,7 @@ from reconciler.resource.records import (
 )
 from reconciler.storage_errors import refuse_storage_error
 
-JUDGED_BY = 1  # version of the rules: one more after an edit by which they find more or less
+JUDGED_BY = 2  # version of the rules: one more after an edit by which they find more or less
 _JUDGED = (Kind.RUN, Kind.COMPLIANCE_TEST, Kind.SCORE)
 _NOTHING = Judgement()
 
@@ -116,6 +116,7 @@ def judge_record(paths: RepositoryPaths, identity: str, metrics: Metrics = None)
             seconds=record.seconds,
             clock_set=float(record.values.get(CLOCK_SET) or 0),
             files=_find_files(paths, _list_artifacts(paths, record), results.JUDGED),
+            started=record.started,
             rehearsal=REHEARSAL in record.marks,
             imported=IMPORTED in record.marks,
             metrics=metrics,

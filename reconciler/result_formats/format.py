@@ -59,12 +59,13 @@ class RunFiles(Struct, frozen=True):
 class Kept(Struct, frozen=True):
     """A recorded run or score to be judged: its identity ``inputs``, its ``seconds`` with those by which the clock was
     set meanwhile, and those of its ``files`` that are here, by their names as artifacts; of a score those of its
-    accuracy run, too. ``metrics``: of the bars of a score; None of a run."""
+    accuracy run, too. ``started``: when the attempt began, ISO. ``metrics``: of the bars of a score; None of a run."""
 
     inputs: Mapping[str, object]
     seconds: float
     clock_set: float
     files: Mapping[str, Path]
+    started: str = ""
     rehearsal: bool = False
     imported: bool = False
     metrics: tuple[str, ...] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from datetime import datetime
 from decimal import Context, Decimal
 from functools import cache
 from pathlib import Path
@@ -70,6 +71,7 @@ SHOWN = ShownFiles(
     score=ACCURACY_TEXT,
 )
 JUDGED: tuple[str, ...] = (DETAIL, SUMMARY, USER_CONF, ACCURACY_LOG, TRUNCATED, ACCURACY_TEXT)
+_RESOLUTION = 0.001  # seconds: LoadGen logs milliseconds
 _SAMPLED = "audit.accuracy_log_sampling_target"
 
 
@@ -148,10 +150,22 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
     yield from _judge_answers(kept, log)
     if COMMAND in kept.inputs and not kept.imported:
         yield from find_excess_time(log, kept.seconds)
+        yield from _judge_date(kept, log)
     if kept.clock_set:
         way = "forward" if kept.clock_set > 0 else "back"
         text = f"the machine's clock was set {way} by {abs(kept.clock_set):.6g} s during the run"
         yield LogFinding("run.clock", text, DETAIL, 0, CLOCK_KEPT)
+
+
+def _judge_date(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
+    """A log that is older than its attempt: of a machine whose clock is behind, or of an earlier run."""
+    began = log.started
+    if began is not None and kept.started:
+        early = (datetime.fromisoformat(kept.started) - began).total_seconds()
+        if early > _RESOLUTION and not kept.clock_set:
+            text = f"LoadGen logged a start {early:.6g} s before that of the attempt"
+            premise = "the clocks of both machines show the same time"
+            yield LogFinding("run.dated-before", text, DETAIL, log.number("power_begin"), premise)
 
 
 def _judge_log(log: DetailLog, *, rehearsal: bool) -> Iterator[LogFinding]:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -121,10 +121,15 @@ def edit(root: Path, before: str, after: str) -> None:
     path.write_text(text.replace(before, after))
 
 
+def read_day(path: Path) -> date:
+    """The day in UTC on which a decision was made: midnight may pass during a test."""
+    return datetime.fromisoformat(json.loads(path.read_text())["made"]).astimezone(UTC).date()
+
+
 def expire(path: Path) -> None:
-    """A decision as it would be had it been made long ago, for until today."""
+    """A decision as it would be had it been made long ago, for until the day on which it was made."""
     document = json.loads(path.read_text())
-    document["until"] = str(datetime.now(UTC).date())
+    document["until"] = str(read_day(path))
     data = json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
     path.unlink()
     path.with_name(f"{path.name.rpartition('-')[0]}-{hash_bytes(data)[:20]}.json").write_bytes(data)

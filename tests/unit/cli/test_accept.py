@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import jsonschema
@@ -12,9 +12,7 @@ import pytest
 from reconciler.files import hash_bytes
 from reconciler.spec.shipped import read_shipped
 
-from .conftest import CELL, Reconcile, edit, expire, git
-
-TODAY = datetime.now(UTC).date()
+from .conftest import CELL, Reconcile, edit, expire, git, read_day
 
 
 def changed(root: Path) -> None:
@@ -33,7 +31,7 @@ def test_accept_records_who_when_why_and_exactly_what(recorded: Path, reconcile:
     found = json.loads(path.read_text())
     assert (found["cell"], found["reason"]) == (CELL, "the kernels are the same")
     assert found["by"].startswith(git(recorded, "log", "-1", "--format=%an"))
-    assert found["until"] == str(TODAY + timedelta(days=30))
+    assert found["until"] == str(read_day(path) + timedelta(days=30))
     assert found["commit"] == git(recorded, "rev-parse", "HEAD")
     runs = {entry["address"]: entry for entry in found["accepted"]}
     assert set(runs) == {f"Run:{CELL}/accuracy", f"Run:{CELL}/performance", f"Score:{CELL}"}
@@ -59,8 +57,7 @@ def test_a_reason_cannot_drive_the_terminal_of_who_reads_it(recorded: Path, reco
 
 def test_what_is_accepted_is_not_made_again_and_every_view_says_so(recorded: Path, reconcile: Reconcile) -> None:
     changed(recorded)
-    accept(reconcile, "--for", "2w")
-    until = TODAY + timedelta(days=14)
+    until = read_day(accept(reconcile, "--for", "2w")) + timedelta(days=14)
     reconcile()  # renders
     code, plan, _ = reconcile("plan")
     assert code == 0, plan
@@ -102,17 +99,19 @@ def test_a_further_change_makes_it_stale_again_and_taking_it_back_does_not(
 
 def test_it_ends_on_its_day(recorded: Path, reconcile: Reconcile) -> None:
     changed(recorded)
-    expire(accept(reconcile))
+    path = accept(reconcile)
+    made = read_day(path)
+    expire(path)
     code, plan, _ = reconcile("plan")
     assert code == 2
-    assert f"expired since {TODAY}, so it has no effect" in plan
+    assert f"expired since {made}, so it has no effect" in plan
     assert "2 to replace" in plan or "3 to replace" in plan
 
 
 def test_an_edited_acceptance_counts_for_nothing_and_says_so(recorded: Path, reconcile: Reconcile) -> None:
     changed(recorded)
     path = accept(reconcile)
-    path.write_text(path.read_text().replace(str(TODAY + timedelta(days=30)), "2999-01-01"))
+    path.write_text(path.read_text().replace(str(read_day(path) + timedelta(days=30)), "2999-01-01"))
     code, plan, _ = reconcile("plan")
     assert code == 2
     assert f"{path}: DamagedDecision: it was changed after it was written" in plan

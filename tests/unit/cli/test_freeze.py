@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from datetime import UTC, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 from reconciler.files import hash_file
 
-from .conftest import CELL, Reconcile, edit, expire, git
+from .conftest import CELL, Reconcile, edit, expire, git, read_day
 
-TODAY = datetime.now(UTC).date()
 OTHER = "open/box/digits/SingleStream"
 
 
@@ -24,22 +23,22 @@ def records(root: Path) -> set[str]:
     return {path.name for path in root.glob("state/records/*/*.json")}
 
 
-def freeze(reconcile: Reconcile, *arguments: str) -> None:
+def freeze(reconcile: Reconcile, *arguments: str) -> date:
+    """The day on which it was made."""
     code, out, err = reconcile("freeze", *arguments, "--reason", "the deadline is over")
     assert code == 0, out + err
+    return read_day(next(Path("state/frozen").glob("*.json")))
 
 
 def test_a_frozen_cell_is_left_alone_and_the_plan_says_by_whom(recorded: Path, reconcile: Reconcile) -> None:
     reconcile()
     before = tree(recorded), records(recorded)
-    freeze(reconcile, "digits")
+    made = freeze(reconcile, "digits")
     assert reconcile("plan")[0] == 0
     edit(recorded, "batch_size: 8", "batch_size: 16")
     code, plan, _ = reconcile("plan")
     assert code == 2
-    assert (
-        f"blocked: frozen since {TODAY} by {git(recorded, 'log', '-1', '--format=%an')}: the deadline is over" in plan
-    )
+    assert f"blocked: frozen since {made} by {git(recorded, 'log', '-1', '--format=%an')}: the deadline is over" in plan
     assert f"fix: reconcile unfreeze {CELL}" in plan
     assert reconcile()[0] == 2
     assert (tree(recorded), records(recorded)) == before
@@ -99,10 +98,10 @@ def test_a_frozen_submission_is_not_touched_but_a_clone_can_render_it(recorded: 
 
 
 def test_a_freeze_ends_on_its_day(recorded: Path, reconcile: Reconcile) -> None:
-    freeze(reconcile, "digits", "--for", "1d")
+    made = freeze(reconcile, "digits", "--for", "1d")
     (path,) = Path("state/frozen").glob("*.json")
     document = json.loads(path.read_text())
-    assert document["until"] == str(TODAY + timedelta(days=1))
+    assert document["until"] == str(made + timedelta(days=1))
     edit(recorded, "batch_size: 8", "batch_size: 16")
     assert "blocked: frozen until" in reconcile("plan")[1]
     expire(path)
@@ -131,14 +130,14 @@ def test_unfreeze_works_while_the_spec_is_broken(recorded: Path, reconcile: Reco
 
 
 def test_pr_warns_at_the_line_that_changes_a_frozen_cell(recorded: Path, reconcile: Reconcile) -> None:
-    freeze(reconcile, "digits", "--commit")
+    made = freeze(reconcile, "digits", "--commit")
     edit(recorded, "batch_size: 8", "batch_size: 16")
     git(recorded, "commit", "--quiet", "--all", "--message", "Use larger batches")
     _, out, _ = reconcile("pr", "--base", "HEAD~1", "--annotate")
     line = (recorded / "specs/one.yaml").read_text().splitlines().index(
         '      engine: {backend: "null", batch_size: 16}'
     ) + 1  # fmt: skip
-    assert f"::warning file=specs/one.yaml,line={line}::{CELL} is frozen since {TODAY}" in out
+    assert f"::warning file=specs/one.yaml,line={line}::{CELL} is frozen since {made}" in out
     reconcile("unfreeze", "digits", "--commit")
     _, out, _ = reconcile("pr", "--base", "HEAD~1", "--json")
     assert "is to be unfrozen" in json.loads(out)["remarks"][0]["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,12 @@ SIDE = 16
 rng = np.random.default_rng(7)
 VOLUMES = {"input": (30 + 5 * rng.standard_normal((3, 1, SIDE, SIDE, SIDE))).astype(np.float32)}
 """Far from zero, as the squares of differences are not."""
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test draws the same numbers, in whichever order they run."""
+    monkeypatch.setattr(sys.modules[__name__], "rng", np.random.default_rng(7))
 
 
 def operators(model: Path) -> set[str]:

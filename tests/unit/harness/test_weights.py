@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,12 @@ CHANNELS, CLASSES = 8, 12
 rng = np.random.default_rng(5)
 IMAGES = {"image": rng.standard_normal((4, 4, 6, 6), dtype=np.float32)}
 SHAPES = {"kernel": (CHANNELS, 4, 3, 3), "matrix": (CHANNELS, 16), "full": (CLASSES, 16)}
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test draws the same numbers, in whichever order they run."""
+    monkeypatch.setattr(sys.modules[__name__], "rng", np.random.default_rng(5))
 
 
 def make_model(opset: int = 13, **given: np.ndarray) -> Any:

@@ -257,6 +257,18 @@ CAUSES: tuple[Cause, ...] = (
         "an answer of the submitter",
     ),
     Cause(
+        "two-submitters",
+        "is one machine entered by two submitters?",
+        _LOGS,
+        "an answer of the submitters",
+    ),
+    Cause(
+        "tests-of-own-scenario",
+        "why is a result inferred from another scenario than its tests are of?",
+        "compliance README: a test is compared with the submission's run",
+        "the run that the tests were compared with, or tests of the scenario that is published",
+    ),
+    Cause(
         "uncounted-errors",
         "which errors did LoadGen meet that its detail log does not hold?",
         "submission rules: a submitted log holds no ERROR that the round does not waive",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
+from typing import NamedTuple
 
 from msgspec import Struct
 
+from reconciler.files import hash_bytes
 from reconciler.mlperf.documents import ResultDocument, parse_json_object
 from reconciler.mlperf.rules.ruleset import Ruleset, normalise_category
 from reconciler.tree.reading.files import Read, list_files, read_file
@@ -16,6 +19,14 @@ _MACHINE_FIELDS = (
     *("accelerators_per_node", "accelerator_model_name", "framework"),
 )
 _CATEGORIES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
+
+
+class SystemEntry(NamedTuple):
+    """By which two entries of one machine are known. ``description``: a digest of all but the submitter's name."""
+
+    category: str = ""
+    machine: tuple[str, ...] = ()
+    description: str = ""
 
 
 class SystemFile(Struct, frozen=True, dict=True):
@@ -37,6 +48,14 @@ class SystemFile(Struct, frozen=True, dict=True):
         said = self.read.value
         found = tuple(str(said.get(name) or "").strip() for name in _MACHINE_FIELDS) if said else ()
         return found if any(found) else ()
+
+    @property
+    def entry(self) -> SystemEntry:
+        if self.read.value is None:
+            return SystemEntry()
+        said = {name: value for name, value in self.read.value.values.items() if name != "submitter"}
+        digest = hash_bytes(json.dumps(said, sort_keys=True, default=str).encode())
+        return SystemEntry(self.category, self.machine, digest)
 
     def text(self, field: str) -> str:
         found = self.read.value.get(field) if self.read.value else None

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from reconciler.mlperf.benchmark_facts import strip_variant
 from reconciler.tree.check.demands import OURS
 from reconciler.tree.findings import Complaint, Facts, Place, Premise, TreeFinding
+from reconciler.tree.reading.system import SystemEntry
 from reconciler.tree.rule_engine import About
 from reconciler.tree.verify.causes import ESTIMATE, OTHER_CELL, SEVERAL
 from reconciler.tree.verify.contradiction import contradiction
@@ -20,13 +21,13 @@ _FEW = 1e-5
 
 Files = Mapping[tuple[str, str, str], str]  # (submitter, cell, run) → the log's path
 Fingerprints = Mapping[tuple[str, str, str], tuple[str, ...]]  # the same → what it shares with no other run
-Machines = Mapping[tuple[str, str], tuple[str, tuple[str, ...]]]  # (submitter, cell) → (category, machine)
+Machines = Mapping[tuple[str, str], SystemEntry]  # by (submitter, cell)
 Pairs = frozenset[tuple[str, str]]  # (scenario, measured): what may be inferred from what
 
 
 class PublishedLogs(Struct, frozen=True):
     """The logs of all cells. ``inferable``: what may be inferred from what, None where the round is not known.
-    ``machines``: the category and the machine that the cell's system is described as."""
+    ``machines``: what the cell's system is described as."""
 
     facts: Sequence[Facts]
     files: Files
@@ -36,6 +37,8 @@ class PublishedLogs(Struct, frozen=True):
 
 
 _ONE_MACHINE = "both systems are described as one machine, which is entered in two categories"
+_TWO_SUBMITTERS = "two submitters describe one machine, word for word"
+_MEASURED = "performance"
 _ROUND_ALLOWS_IT = "the rules of this round, which may let one result be inferred from the other, are not known"
 
 
@@ -47,6 +50,7 @@ _ROUND_ALLOWS_IT = "the rules of this round, which may let one result be inferre
     premises=(
         Premise("The round, which may let one result be inferred from the other, is known."),
         Premise("The two systems are described as different machines, where one log is in the same result of both."),
+        Premise("The submitters do too, where one log of accuracy or of a test is in the same result of both."),
     ),
     proof="no round, tool or machine makes two runs with one set of latencies, dates and process ids",
 ).across_cells
@@ -56,7 +60,8 @@ def verify_copied_logs(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]
     both ends, in common, which no two of 6,471 published logs do. Scenarios that may be inferred, accuracy variants of
     one system, and one result in two divisions are left out. The later cell gets the finding. A machine that is entered
     as a datacenter system and as an edge system, with the same processors, accelerators and framework, has one run for
-    both: a question.
+    both; and so has one that two submitters describe in the same words, but for the performance, which each of them
+    publishes as measured: questions.
     """
     yield from _find_copies(logs)
     yield from _find_edited_copies(logs)
@@ -99,7 +104,9 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
     scenarios = alike and logs.inferable is None and _parts(first)[1] == _parts(second)[1]
     categories = alike and _parts(first)[1] != _parts(second)[1] and _are_one_machine(first, second, logs)
     doubt = "it is the same result in two divisions" if divisions else _ROUND_ALLOWS_IT if scenarios else ""
-    doubt = doubt or (_ONE_MACHINE if categories else "")
+    submitters = first_run == run != _MEASURED and _is_of_two_submitters(first, second, logs)
+    doubt = doubt or (_ONE_MACHINE if categories else _TWO_SUBMITTERS if submitters else "")
+    asked = {"two-divisions": divisions, "two-categories": categories, "two-submitters": submitters}
     return Complaint(
         Place(logs.files.get((second.submitter, second.cell, run), second.cell)),
         f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",
@@ -107,7 +114,7 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
         cause="one run that is published twice, or a log that was copied",
         other=Place(logs.files.get((first.submitter, first.cell, first_run), first.cell)),
         doubt=doubt,
-        mechanism="two-divisions" if divisions else "two-categories" if categories else "",
+        mechanism=next((name for name, applies in asked.items() if applies), ""),
     )
 
 
@@ -134,11 +141,21 @@ def _may_be_of_one_run(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
 
 def _are_one_machine(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
     """A round without systems of both categories has a machine entered twice, with the same logs."""
-    (category, machine), (category2, machine2) = (
-        logs.machines.get((each.submitter, each.cell), ("", ())) for each in (one, two)
-    )
-    described = bool(machine) and machine == machine2 and category != category2
+    entry, entry2 = _find_entries(one, two, logs)
+    described = bool(entry.machine) and entry.machine == entry2.machine and entry.category != entry2.category
     return described and _may_be_of_one_run(one, two, logs.inferable)
+
+
+def _is_of_two_submitters(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
+    """Partners who enter one machine each show its accuracy and its tests with the same logs."""
+    entry, entry2 = _find_entries(one, two, logs)
+    described = bool(entry.description) and entry.description == entry2.description
+    return one.submitter != two.submitter and described and _may_be_of_one_run(one, two, logs.inferable)
+
+
+def _find_entries(one: Facts, two: Facts, logs: PublishedLogs) -> tuple[SystemEntry, SystemEntry]:
+    first, second = (logs.machines.get((each.submitter, each.cell), SystemEntry()) for each in (one, two))
+    return first, second
 
 
 def _parts(facts: Facts) -> list[str]:

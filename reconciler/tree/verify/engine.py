@@ -20,6 +20,7 @@ from reconciler.tree.formats import endpoints_cells, loadgen_cells
 from reconciler.tree.formats.format import choose_cell_format
 from reconciler.tree.reading.closed import collect_closed_folders
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
+from reconciler.tree.reading.system import SystemEntry
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About
 from reconciler.tree.verify.across import PublishedLogs, add_causes, verify_copied_logs
@@ -114,7 +115,7 @@ class _Memory(Struct):
     facts: list[Facts] = field(default_factory=list)
     files: dict[tuple[str, str, str], str] = field(default_factory=dict)
     fingerprints: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
-    machines: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    machines: dict[tuple[str, str], SystemEntry] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     builds: list[LoadGenBuild] = field(default_factory=list)
@@ -123,7 +124,7 @@ class _Memory(Struct):
 
     def add(self, view: CellView) -> None:
         self.facts.append(_facts(view))
-        self.machines[view.files.submitter.submitter, str(view.cell)] = view.system.category, view.system.machine
+        self.machines[view.files.submitter.submitter, str(view.cell)] = view.system.entry
         self.gaps += choose_cell_format(view).find_gaps(view)
         self.spans += list_spans(view)
         if (build := find_build(view)) is not None:

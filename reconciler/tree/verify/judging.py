@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from reconciler.mlperf.accuracy import parse_accuracy
 from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs
 from reconciler.mlperf.compliance.entries import Entry
@@ -15,7 +17,7 @@ from reconciler.mlperf.compliance.published import Judged, Published, judge_file
 from reconciler.mlperf.compliance.verdict import FAIL, PASS
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, VERIFY_PERFORMANCE
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Severity
 from reconciler.tree.reading.cell import Folder, RunFolder
@@ -23,7 +25,13 @@ from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.recent import HeldAnswers
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.verify.contradiction import contradiction
-from reconciler.tree.verify.premises import BENCHMARK_IS_KNOWN, RELEASE_IS_KNOWN
+from reconciler.tree.verify.premises import (
+    BENCHMARK_IS_KNOWN,
+    OWN_SCENARIO,
+    RELEASE_IS_KNOWN,
+    RUN_IS_OF_THE_FOLDER,
+    find_doubt_of_inference,
+)
 
 T = TypeVar("T")
 _EMPTY = 64  # bytes of a log that holds no answer
@@ -56,17 +64,21 @@ _SCRIPTS = ("compliance scripts", OURS)
     "a verdict that its logs deny",
     sources=_SCRIPTS,
     cause="denied-verdict",
-    premises=(BENCHMARK_IS_KNOWN, RELEASE_IS_KNOWN),
+    premises=(BENCHMARK_IS_KNOWN, RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER),
 )
 def find_disagreements(view: CellView) -> Complaints:
     """The verdict is computed again from the published logs with the round's limits; answers are read as every type
-    that the script offers, and the one that passes counts. Where a log is truncated or absent, nothing can be said. A
+    that the script offers, and the one that passes counts. Where a log is truncated or absent, nothing can be said;
+    where a result is inferred and its test is of the folder's own scenario, no script compares the two: a question. A
     verify file without a verdict although its logs pass is a warning: the script did not end.
     """
     for test, folder in view.files.tests.items():
         for item in judge_files(_published(view, test, folder)):
             if item.said is not item.found and item.sure and not _is_of_nothing(item):
-                yield _complaint(test, view.files.text(folder, item.file), item)
+                complaint = _complaint(test, view.files.text(folder, item.file), item)
+                compares_runs = item.file == VERIFY_PERFORMANCE and test != UNIQUE
+                doubt = find_doubt_of_inference(view, test) if compares_runs and len(item.reasons) == 1 else ""
+                yield replace(complaint, doubt=doubt, mechanism=OWN_SCENARIO) if doubt else complaint
 
 
 @contradiction(

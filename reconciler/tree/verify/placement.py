@@ -18,7 +18,12 @@ from reconciler.tree.reading.values import find_at, number, read_value, show_val
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.verify.audit_settings import shows_marks
 from reconciler.tree.verify.contradiction import contradiction
-from reconciler.tree.verify.premises import RELEASE_IS_KNOWN
+from reconciler.tree.verify.premises import (
+    OWN_SCENARIO,
+    RELEASE_IS_KNOWN,
+    RUN_IS_OF_THE_FOLDER,
+    find_doubt_of_inference,
+)
 
 _WANTED = "accuracy_log_sampling_target"
 
@@ -84,7 +89,7 @@ def verify_accuracy_run(view: CellView) -> Complaints:
     "a compliance log belongs elsewhere",
     sources=(OURS,),
     cause="not-a-test",
-    premises=(RELEASE_IS_KNOWN,),
+    premises=(RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER),
 )
 def verify_tests(view: CellView) -> Complaints:
     """The test's log lacks the line that LoadGen writes whenever it reads an audit.config, and the test's settings too,
@@ -98,7 +103,9 @@ def verify_tests(view: CellView) -> Complaints:
             place = find_at(test.log, "effective_scenario")
             other = find_at(run.log, "effective_scenario") if run is not None else None
             found = f"a run of {show_value(test.log.scenario)}"
-            yield Complaint(place, found, f"a run of {wanted}", other=other)
+            doubt = find_doubt_of_inference(view, name)
+            mechanism = OWN_SCENARIO if doubt else ""
+            yield Complaint(place, found, f"a run of {wanted}", other=other, doubt=doubt, mechanism=mechanism)
         marked = shows_marks(test.log, name)
         if test.log.audit is None and not marked:  # the tests' README lets code hand the settings to LoadGen, too
             cause = "a run without the test's audit.config, or the log of another run"

@@ -12,6 +12,7 @@ from reconciler.tree.reading.view import CellView
 
 _NEWEST_RELEASE = 6  # of LoadGen, whose code the rules were compared with
 _VERSION = "loadgen_version"  # LoadGen writes one, and what denies it is no matter of its release
+OWN_SCENARIO = "tests-of-own-scenario"  # the cause of doubts about tests beside a run of another scenario
 _POINTERS = (b"version https://git-lfs.github.com/", b"/annex/objects/")
 _POINTER_SIZE = 1024
 
@@ -58,6 +59,15 @@ def _doubt_copy(complaint: Complaint, view: CellView) -> str:
     return ""
 
 
+def find_doubt_of_inference(view: CellView, test: str) -> str:
+    """A test of the folder's own scenario, beside a published run of another, belongs to no other folder: the result
+    may have been inferred after it was tested."""
+    run, tested = view.performance, view.test_views.get(test)
+    if run is None or tested is None or not run.inferred or tested.inferred:
+        return ""
+    return f"{test} is of {tested.log.scenario}, as its folder is; the published run is of {run.log.scenario}"
+
+
 def are_one_name(one: str, other: str) -> bool:
     """Whether two spellings may be of one name: but for case, blanks and signs, or one the beginning of the other."""
     first, second = ("".join(filter(str.isalnum, name)).casefold() for name in (one, other))
@@ -71,4 +81,7 @@ def name_doubt_of_clock(place: Place) -> str:
 ROUND_IS_KNOWN = Premise("The rules of the round are known.", _doubt_round)
 BENCHMARK_IS_KNOWN = Premise("The round has rules for this benchmark.", _doubt_benchmark)
 RELEASE_IS_KNOWN = Premise("The log is of a release of LoadGen whose code was compared with the rule.", _doubt_release)
+RUN_IS_OF_THE_FOLDER = Premise(
+    "The published run is of the scenario that its folder is named for, where a test is of that scenario."
+)
 FILE_IS_WHOLE = Premise("The file is in this copy of the tree, and not a pointer to it.", _doubt_copy)

@@ -7,7 +7,7 @@ import pytest
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.system import SystemFile
+from reconciler.tree.reading.system import SystemEntry, SystemFile
 from reconciler.tree.verify.across import PublishedLogs, add_causes, verify_copied_logs
 
 INFERABLE = frozenset({("MultiStream", "SingleStream")})
@@ -43,9 +43,7 @@ def test_a_log_is_shared_by_variants_and_inferred_scenarios_alone(other: Facts, 
     assert [finding.severity for finding in found] == ([] if severity is None else [severity])
 
 
-Entry = tuple[str, tuple[str, ...]]
-EDGE: Entry = ("edge", ("m",))
-DATACENTER: Entry = ("datacenter", ("m",))
+EDGE, DATACENTER = SystemEntry("edge", ("m",)), SystemEntry("datacenter", ("m",))
 
 
 @pytest.mark.parametrize(
@@ -58,19 +56,64 @@ DATACENTER: Entry = ("datacenter", ("m",))
         pytest.param("closed/big/resnet/SingleStream", "resnet", EDGE, DATACENTER, Severity.ERROR, id="benchmark"),
         pytest.param("closed/big/bert-99/SingleStream", "bert-99", EDGE, EDGE, Severity.ERROR, id="one category"),
         pytest.param(
-            "closed/big/bert-99/SingleStream", "bert-99", EDGE, ("datacenter", ("n",)), Severity.ERROR, id="two"
+            "closed/big/bert-99/SingleStream",
+            "bert-99",
+            EDGE,
+            SystemEntry("datacenter", ("n",)),
+            Severity.ERROR,
+            id="two",
         ),
-        pytest.param("closed/big/bert-99/SingleStream", "bert-99", ("edge", ()), ("", ()), Severity.ERROR, id="none"),
+        pytest.param(
+            "closed/big/bert-99/SingleStream", "bert-99", SystemEntry("edge"), SystemEntry(), Severity.ERROR, id="none"
+        ),
     ],
 )
 def test_a_machine_entered_in_two_categories_has_one_log_for_both(
-    cell: str, official: str, first: Entry, second: Entry, severity: Severity
+    cell: str, official: str, first: SystemEntry, second: SystemEntry, severity: Severity
 ) -> None:
     machines = {("Acme", FIRST.cell): first, ("Acme", cell): second}
     logs = PublishedLogs([FIRST, sharing(cell, official)], {}, inferable=INFERABLE, machines=machines)
     (finding,) = verify_copied_logs(logs)
     assert finding.severity is severity
     assert (finding.complaint.mechanism == "two-categories") == (severity is Severity.NOTE)
+
+
+ONE = SystemEntry("edge", ("m",), "d")
+
+
+@pytest.mark.parametrize(
+    ("run", "cell", "first", "second", "severity"),
+    [
+        ("accuracy", "closed/big/bert-99/SingleStream", ONE, ONE, Severity.NOTE),
+        ("TEST01", "closed/big/bert-99.9/SingleStream", ONE, ONE, Severity.NOTE),
+        ("performance", "closed/big/bert-99/SingleStream", ONE, ONE, Severity.ERROR),
+        ("accuracy", "closed/big/bert-99/Offline", ONE, ONE, Severity.ERROR),
+        ("accuracy", "closed/big/bert-99/SingleStream", ONE, SystemEntry("edge", ("m",), "e"), Severity.ERROR),
+        ("accuracy", "closed/big/bert-99/SingleStream", SystemEntry(), SystemEntry(), Severity.ERROR),
+    ],
+    ids=["accuracy", "test of a variant", "performance", "other scenario", "other description", "no description"],
+)
+def test_a_machine_that_two_submitters_describe_alike_may_have_one_accuracy_log_and_one_of_a_test(
+    run: str, cell: str, first: SystemEntry, second: SystemEntry, severity: Severity
+) -> None:
+    one = sharing("closed/box/bert-99/SingleStream", "bert-99", "Acme", run)
+    other = sharing(cell, "bert-99", "Bcme", run)
+    machines = {(one.submitter, one.cell): first, (other.submitter, other.cell): second}
+    (finding,) = verify_copied_logs(PublishedLogs([one, other], {}, inferable=INFERABLE, machines=machines))
+    assert finding.severity is severity
+    assert (finding.complaint.mechanism == "two-submitters") == (severity is Severity.NOTE)
+
+
+@pytest.mark.parametrize(
+    ("said", "alike"),
+    [({"submitter": "Bcme"}, True), ({"submitter": "Bcme", "system_name": "B"}, False), ({"notes": "x"}, False)],
+)
+def test_descriptions_are_alike_where_only_the_submitter_differs(said: dict[str, object], alike: bool) -> None:
+    first = {"submitter": "Acme", "system_name": "A", "accelerators_per_node": 4}
+    documents = (ResultDocument(first), ResultDocument({**first, **said}))
+    entries = [SystemFile("a", Read("a.json", document)).entry for document in documents]
+    assert (entries[0] == entries[1]) is alike
+    assert not SystemFile("a", Read("a.json")).entry.description
 
 
 @pytest.mark.parametrize(

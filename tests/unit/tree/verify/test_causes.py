@@ -75,7 +75,14 @@ def test_errors_and_warnings_have_a_cause_that_says_what_would_settle_them() -> 
 def test_what_is_no_more_than_a_note_is_asked() -> None:
     notes = [rule for rule in ALL_RULES if rule.severity is Severity.NOTE]
     asked = [find_cause(TreeFinding(rule, "Acme", "closed", Complaint(Place("f"), "a", "b"))).title for rule in notes]
-    of_errors = ("conf-detail", "two-divisions", "two-categories", "uncounted-errors")
+    of_errors = (
+        "conf-detail",
+        "two-divisions",
+        "two-categories",
+        "two-submitters",
+        "tests-of-own-scenario",
+        "uncounted-errors",
+    )
     asked += [find_cause(finding("placement.copied", "closed", mechanism=mechanism)).title for mechanism in of_errors]
     assert [title for title in asked if not title.endswith("?")] == []
 

@@ -75,6 +75,21 @@ def test_a_pass_that_its_logs_deny_is_found_at_its_line(name: str, tree: Path) -
     assert all(word in finding.complaint.wanted for word in words), finding.complaint.wanted
 
 
+def test_a_test_of_the_folder_s_scenario_is_asked_about_where_the_result_is_of_another(tree: Path) -> None:
+    """A result that was inferred after it had been tested: its verdicts compared a run that is not published."""
+    run = "performance/run_1"
+    shutil.copytree(tree / TOP / "resnet/SingleStream" / run, tree / CELL / run, dirs_exist_ok=True)
+    found = [f for f in verify_tree(tree).findings if f.rule.id in (RULE, "placement.compliance")]
+    own = [f for f in found if f.cell == CELL.replace("/Acme/results", "") and f.complaint.place.file.startswith(CELL)]
+    for test in ("TEST01", "TEST04"):
+        of_test = [f for f in own if f"/{test}/" in f.complaint.place.file]
+        assert sorted(f.rule.id for f in of_test) == [RULE, "placement.compliance"]
+        assert {(f.severity, find_cause(f).id) for f in of_test} == {(Severity.NOTE, "tests-of-own-scenario")}
+    invalid("TEST01", tree)
+    severities = {f.complaint.place.file.split("/")[-2]: f.severity for f in denied(tree)}
+    assert severities == {"TEST01": Severity.ERROR, "TEST04": Severity.NOTE}
+
+
 @pytest.mark.parametrize(
     ("said", "same"),
     [

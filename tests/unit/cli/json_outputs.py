@@ -63,13 +63,14 @@ WITHOUT_EXAMPLE = frozenset({"import", "doctor", "adopt", "move", "unpack", "sig
 _INTRODUCTION = """\
 # JSON outputs
 
-Each command that reports takes `--json` and then prints one JSON object: `version` (of this format; a later program may add fields under the
-same version), `report` (its kind) and the fields below. Exit codes are the same as without `--json`.
+Each command that reports takes `--json` and then prints one JSON object: `version` (of this format; a later program
+may add fields under the same version), `report` (its kind) and the fields below. Exit codes are the same as without
+`--json`.
 
-The fields are read from what the commands print in an example repository, by `python -m tests.unit.cli.json_outputs`. A field that is only
-`null` or empty there may have other values elsewhere. `[]` marks the items of a list, `{}` the values of an object whose names are data.
-Quantities are text where exactness matters. The fields of `adopt`, `doctor`, `import`, `mig`, `move`, `rehearse`, `sign` and `unpack` are not
-listed.
+The fields are read from what the commands print in an example repository, by `python -m tests.unit.cli.json_outputs`.
+A field that is only `null` or empty there may have other values elsewhere. `[]` marks the items of a list, `{}` the
+values of an object whose names are data. Quantities are text where exactness matters. The fields of `adopt`,
+`doctor`, `import`, `mig`, `move`, `rehearse`, `sign` and `unpack` are not listed.
 """
 
 

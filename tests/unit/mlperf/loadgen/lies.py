@@ -893,8 +893,8 @@ LIES = (
     Lie("no tokens in Offline", "offline-tokens", "result_tokens_per_second", (without("result_tokens_per_second"),)),
     # Answers.
     Lie("a sample without a number", "offline-accuracy", "answers", answers=(negative,)),
-    Lie("answers to 3 samples", "offline-accuracy", "answers", answers=(first_answers(3),), listed=True),
-    Lie("one sample answered every time", "offline-accuracy", "answers", answers=(one_answer_always,), listed=True),
+    Lie("answers to 3 samples", "offline-accuracy", "answers", answers=(first_answers(3),)),
+    Lie("one sample answered every time", "offline-accuracy", "answers", answers=(one_answer_always,)),
     Lie("all answers but one", "server-accuracy", "answers", answers=(first_answers(999),)),
     Lie("one sample answered twice", "offline-accuracy", "answers", answers=(one_answer_twice,)),
     Lie("an answer to a sample that is not there", "server-accuracy", "answers", answers=(stranger,)),
@@ -939,7 +939,7 @@ LIES = (
         ),
     ),
     # Lines without which comparisons had passed over others.
-    Lie("no version of LoadGen", "server-valid", "loadgen_version", (without("loadgen_version"),), listed=True),
+    Lie("no version of LoadGen", "server-valid", "loadgen_version", (without("loadgen_version"),)),
     Lie(
         "a version of LoadGen that is none",
         "server-valid",
@@ -1016,9 +1016,7 @@ LIES = (
         "effective_performance_issue_same",
         (setting("requested_performance_issue_same", "1"), setting("effective_performance_issue_same", "1")),
     ),
-    Lie(
-        "errors with a fraction", "single-stream-max-count", "num_errors", (setting("num_errors", "1.5"),), listed=True
-    ),
+    Lie("errors with a fraction", "single-stream-max-count", "num_errors", (setting("num_errors", "1.5"),)),
     Lie(
         "a library below zero",
         "server-valid",
@@ -1031,8 +1029,8 @@ LIES = (
         "power_begin",
         (setting("power_begin", '"unknown"'),),
     ),
-    Lie("a beginning that is a number", "offline-valid", "power_begin", (setting("power_begin", "1"),), listed=True),
-    Lie("a test of no date", "offline-valid", "test_datetime", (setting("test_datetime", '"unknown"'),), listed=True),
+    Lie("a beginning that is a number", "offline-valid", "power_begin", (setting("power_begin", "1"),)),
+    Lie("a test of no date", "offline-valid", "test_datetime", (setting("test_datetime", '"unknown"'),)),
     Lie(
         "an end on a line that is not LoadGen's",
         "offline-valid",

@@ -19,7 +19,7 @@ _CODES = (
 )
 
 _EVERYWHERE = ("--help", "--no-color", "--verbose", "--quiet")  # the document's introduction describes these
-_SEVERAL = 4  # commands from which on an option is described once
+_SEVERAL = 3  # commands from which on an option is described once
 
 
 def render_command_reference(program: click.Group) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reconciler.tree.findings import Rule, Severity
-from reconciler.tree.verify.engine import ALL_RULES
+from reconciler.verify.engine import ALL_RULES
 
 _HEAD = ("| Kind | Finds | Premises | Argument |", "|---|---|---|---|")
 

@@ -19,10 +19,10 @@ from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import Watch, run_child
 from reconciler.execute.executors.executor import PATIENCE
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.remote_attempts.carrier import StoreCarrier, list_depots
 from reconciler.execute.requests import make_request
 from reconciler.history.snapshot import Snapshot
 from reconciler.loadgen.log_files import ACCURACY_LOG
+from reconciler.reconcile.remote_attempts.carrier import StoreCarrier, list_depots
 from reconciler.record.store import find_artifact, find_object
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.quantities import join_listing

@@ -12,7 +12,6 @@ from msgspec import Struct
 from reconciler.errors import RepositoryError
 from reconciler.execute.outcome import Event, Outcome
 from reconciler.execute.perform import Check, skip_check
-from reconciler.execute.remote_attempts.carrier import StoreCarrier
 from reconciler.launch.nodes import sweep_probes
 from reconciler.plan.plan import Plan
 from reconciler.plan.saved import refuse_stale
@@ -20,6 +19,7 @@ from reconciler.reconcile.journal import Journal, open_journal
 from reconciler.reconcile.planner import Planner
 from reconciler.reconcile.planning import Options, PlanCache, PlanResult
 from reconciler.reconcile.recorder import Recorder
+from reconciler.reconcile.remote_attempts.carrier import StoreCarrier
 from reconciler.reconcile.worker import Worker
 from reconciler.storage.files import Lock, RepositoryPaths, ignore_work
 from reconciler.storage.leftovers import sweep, sweep_repository

@@ -22,7 +22,6 @@ from reconciler.execute.outcome import Event, Message, Outcome, Status
 from reconciler.execute.perform import AttemptContext, Check
 from reconciler.execute.plan_executor import PlanExecutor
 from reconciler.execute.record_clock import RecordClock
-from reconciler.execute.remote_attempts.carrier import StoreCarrier, list_depots
 from reconciler.execute.service import Services
 from reconciler.execute.side_by_side import SideBySide, spreads
 from reconciler.observed.installed import list_installed
@@ -33,6 +32,7 @@ from reconciler.plan.plan import Plan, Step
 from reconciler.reconcile.planning import Options, PlanResult
 from reconciler.reconcile.recorder import Recorder
 from reconciler.reconcile.refused_runs import take_up_refused
+from reconciler.reconcile.remote_attempts.carrier import StoreCarrier, list_depots
 from reconciler.record.index import load_record
 from reconciler.record.repair import repair_artifact
 from reconciler.record.store import find_readable

@@ -16,7 +16,7 @@ _OFFENCES = {
     "Harness knows nothing of reconciler": ("harness/run/qsl.py", "from reconciler import errors"),
     "Of harness only the contract and the catalogs may be imported": (
         "reconciler/spec/names.py",
-        "import harness.verbs.run.sut",
+        "import harness.run.sut",
     ),
     "Pure code touches neither disk nor clock nor chance": ("reconciler/diff/explain.py", "import time"),
     "A library has one door in reconciler": ("reconciler/desired/cells.py", "import pydantic.fields"),

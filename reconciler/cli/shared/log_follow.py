@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from reconciler.cli.shared.output import say, say_at_once
 from reconciler.execute.following import LogFollower, Printed
-from reconciler.execute.remote_attempts.carrier import watch_jobs
 from reconciler.observed.pass_in_progress import find_pass_in_progress
+from reconciler.reconcile.remote_attempts.carrier import watch_jobs
 from reconciler.render.causes import label
 from reconciler.render.lines import EVERY
 from reconciler.render.progress import render_progress_of

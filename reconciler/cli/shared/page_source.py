@@ -26,11 +26,11 @@ from reconciler.cli.shared.page_spec import report_spec
 from reconciler.cli.status import report_status
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import UnderWay
-from reconciler.execute.remote_attempts.carrier import list_jobs_under_way
 from reconciler.history.compare import compare
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.trees import read_tree_sides
 from reconciler.reconcile.planning import Options
+from reconciler.reconcile.remote_attempts.carrier import list_jobs_under_way
 from reconciler.record.store import find_readable
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.findings import render_findings_part

@@ -23,7 +23,7 @@ from reconciler.execute.executors.slurm_job import choose_options, list_hidden, 
 from reconciler.execute.executors.slurm_queue import SlurmQueue
 from reconciler.execute.executors.slurm_takeover import choose_takeover
 from reconciler.execute.perform import INTERRUPTED
-from reconciler.execute.remote_attempts.carrier import watch_jobs
+from reconciler.reconcile.remote_attempts.carrier import watch_jobs
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths

@@ -20,7 +20,9 @@ from reconciler.execute.executors.carrier import TICKET, CarrierSilentError, Tic
 from reconciler.execute.executors.executor import JOB_COUNTER
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import UnderWay
-from reconciler.execute.remote_attempts.parcel import (
+from reconciler.execute.request_parts import list_locations, list_secrets
+from reconciler.execute.under_way import list_under_way
+from reconciler.reconcile.remote_attempts.parcel import (
     DamagedParcelError,
     Parcel,
     decode_parcel,
@@ -28,7 +30,7 @@ from reconciler.execute.remote_attempts.parcel import (
     receive,
     send_objects,
 )
-from reconciler.execute.remote_attempts.ticket import (
+from reconciler.reconcile.remote_attempts.ticket import (
     NOT_LEFT,
     NOTES,
     PROGRESS,
@@ -40,8 +42,6 @@ from reconciler.execute.remote_attempts.ticket import (
     ProgressNote,
     decode_ticket,
 )
-from reconciler.execute.request_parts import list_locations, list_secrets
-from reconciler.execute.under_way import list_under_way
 from reconciler.record.remote import Remote, list_option_variables
 from reconciler.resource.codec import decode_json
 from reconciler.resource.embargo import explain_refusal, make_embargo
@@ -52,7 +52,7 @@ from reconciler.storage.files import replace as write
 from reconciler.storage.foreign import walk_files
 from reconciler.storage.storage_errors import refuse_storage_error
 
-COURIER = ("-P", "-m", "reconciler.execute.remote_attempts.courier")  # after an interpreter; then the ticket
+COURIER = ("-P", "-m", "reconciler.reconcile.remote_attempts.courier")  # after an interpreter; then the ticket
 _PARCEL = "parcel.json"
 _LOOK = 4.0  # seconds between two questions of how far one attempt is
 _LEFT_HERE = frozenset({".git", ".reconcile", "__pycache__"})  # folders of a repository that no request needs

@@ -1,4 +1,4 @@
-"""The side of a node: ``python -P -m reconciler.execute.remote_attempts.courier TICKET``, started by a job of a queue.
+"""``python -P -m reconciler.reconcile.remote_attempts.courier TICKET``: a node's side of a remote attempt.
 
 Fetches the attempt, starts its child, tells how far that is, and sends what it left. What was fetched of made files
 stays on the node, for the next attempt that needs it; the attempt itself goes.
@@ -21,8 +21,8 @@ from msgspec import Struct, field
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.executors.executor import JOB_COUNTER, read_handle
 from reconciler.execute.executors.job_script import GONE, TWICE
-from reconciler.execute.remote_attempts import ticket as notes
-from reconciler.execute.remote_attempts.parcel import (
+from reconciler.reconcile.remote_attempts import ticket as notes
+from reconciler.reconcile.remote_attempts.parcel import (
     DamagedParcelError,
     Parcel,
     ParcelFile,
@@ -31,7 +31,7 @@ from reconciler.execute.remote_attempts.parcel import (
     receive,
     send_objects,
 )
-from reconciler.execute.remote_attempts.ticket import FetchTicket, ProgressNote, decode_ticket
+from reconciler.reconcile.remote_attempts.ticket import FetchTicket, ProgressNote, decode_ticket
 from reconciler.record.remote import Remote
 from reconciler.resource.codec import encode_json
 from reconciler.storage.files import hash_bytes, offer, remove

@@ -26,9 +26,9 @@ from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.tree_comparison import Reproduced, compare_with
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.publish.rendered_tree import assemble_content
-from reconciler.reconcile import TOOL
 from reconciler.reconcile.desired_cache import compile_sources
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
+from reconciler.reconcile.worker import TOOL
 from reconciler.record.index import load, load_record
 from reconciler.record.store import find_readable
 from reconciler.render.documents import render_document

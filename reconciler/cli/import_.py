@@ -20,8 +20,8 @@ from reconciler.importing.log_folder import refuse_strange
 from reconciler.importing.readers import find_runs
 from reconciler.importing.run_import import UNKNOWABLE, ImportContext, check_declared
 from reconciler.loadgen.settings import RESULTS
-from reconciler.reconcile import TOOL
 from reconciler.reconcile.planning import PlanResult, compute_plan
+from reconciler.reconcile.worker import TOOL
 from reconciler.render.documents import render_document
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.storage import git

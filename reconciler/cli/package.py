@@ -22,8 +22,8 @@ from reconciler.publish.encryption import ENDINGS, encrypt
 from reconciler.publish.preconditions import Refusal
 from reconciler.publish.registration import CLIENT, KEY, arrange_runs, list_registrations, render_registration_commands
 from reconciler.publish.tree_files import write_tree
-from reconciler.reconcile import TOOL
 from reconciler.reconcile.planning import compute_plan
+from reconciler.reconcile.worker import TOOL
 from reconciler.render.documents import render_document
 from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT

@@ -48,7 +48,7 @@ def _require(key: str, *scenarios: str, timed: bool = False, tokens: bool | None
 
 
 def list_required(scenario: str, *, timed: bool, tokens: bool) -> Iterator[str]:
-    """The keys of every run of a scenario; ``timed``: a performance run, ``tokens``: one that measures their latencies."""
+    """The keys of every run of a scenario. ``timed``: a performance run; ``tokens``: it measures token latencies."""
     for row in _REQUIRED:
         fits = (not row.scenarios or scenario in row.scenarios) and row.tokens in (None, tokens)
         if fits and (timed or not row.timed):
@@ -184,6 +184,7 @@ RESULT_TOKEN_THROUGHPUT = _require("result_token_throughput", *_WITH_FIRST_TOKEN
 RESULT_COMPLETED_TOKENS_PER_SECOND = _require("result_completed_tokens_per_second", SERVER, timed=True, tokens=True)
 RESULT_TOKENS_PER_SECOND = _require("result_tokens_per_second", OFFLINE, timed=True, tokens=True)
 EARLY_STOPPING_RESULT = _require("early_stopping_result", timed=True, tokens=False)
+_require(EARLY_STOPPING_RESULT, MULTI_STREAM, timed=True, tokens=True)
 
 # Keys that not every run has.
 LOADGEN_VERSION = "loadgen_version"
@@ -199,4 +200,4 @@ EFFECTIVE_MAX_ASYNC_QUERIES = "effective_max_async_queries"
 EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION = "effective_sample_concatenate_permutation"
 REQUESTED_SINGLE_STREAM_EXPECTED_LATENCY_NS = "requested_single_stream_expected_latency_ns"
 REQUESTED_MULTI_STREAM_EXPECTED_LATENCY_NS = "requested_multi_stream_expected_latency_ns"
-REQUESTED_USE_TOKEN_LATENCIES = "requested_use_token_latencies"
+REQUESTED_USE_TOKEN_LATENCIES = "requested_use_token_latencies"  # noqa: S105

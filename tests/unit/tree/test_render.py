@@ -239,11 +239,7 @@ def test_two_files_of_one_path_and_two_meanings_of_one_folder_are_refused(
 
 @pytest.mark.parametrize(
     ("test", "size", "answers"),
-    [
-        ("TEST06", LOG_LIMIT, "whole"),
-        ("TEST06", LOG_LIMIT + 1, "truncated"),
-        ("TEST01", 100, "truncated"),
-    ],
+    [("TEST06", LOG_LIMIT, "whole"), ("TEST06", LOG_LIMIT + 1, "truncated"), ("TEST01", 100, "truncated")],
 )
 def test_folder_of_a_test_holds_its_answers_whole_or_truncated_with_their_hash(
     test: str, size: int, answers: str

@@ -35,23 +35,3 @@ def test_the_published_ends_of_a_log_are_those_of_its_original(
     found = [finding for finding in report.findings if finding.rule.id == "accuracy.hash-of-log"]
     own = [finding for finding in found if finding.cell.endswith("/Offline")]
     assert len(own) == (edited is not None)
-
-
-def test_the_hash_of_a_tests_own_log_is_not_that_of_the_accuracy_run(tree: Path) -> None:
-    """Whatever the size of its letters."""
-    test = (tree / FOLDER).parent / "TEST01/accuracy/mlperf_log_accuracy.json"
-    digest = hashlib.sha256(test.read_bytes()).hexdigest().upper()
-    write(tree / FOLDER / "accuracy.txt", f"accuracy=76.456%, good=38228, total=50000\nhash={digest}\n")
-    found = [f for f in check_tree(tree, round_name="v6.1").findings if f.cell.endswith("/Offline")]
-    (said,) = [f.complaint for f in found if f.rule.id == "accuracy.test-hash"]
-    assert said.other is not None
-    assert [(place.file, place.line) for place in (said.place, said.other)] == [
-        (f"{FOLDER}/accuracy.txt", 2),
-        (test.relative_to(tree).as_posix(), 0),
-    ]
-    assert (said.found, said.wanted, said.cause, said.mechanism) == (
-        f"hash={digest[:12]}…, that of TEST01's log",
-        "the hash of the accuracy run's own log",
-        "accuracy.txt, or its hash, is of the run of TEST01",
-        "accuracy-of-another-run",
-    )

@@ -13,17 +13,7 @@ import pytest
 from reconciler.mlperf.documents import parse_json_object
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.tree.check.demands import Complaints
-from reconciler.tree.check.presence import (
-    BENCHMARK_RULES,
-    BenchmarkView,
-    check_category,
-    check_forbidden,
-    check_known,
-    check_official_name,
-    check_required,
-    check_stray,
-    check_twice,
-)
+from reconciler.tree.check.presence import BENCHMARK_RULES, BenchmarkView, check_category
 from reconciler.tree.findings import Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.places import LEGACY, SubmitterPlace
@@ -148,22 +138,6 @@ def judge(
     return say(check(BenchmarkView(place, system, "ours", options.pop("official", "resnet"), ruleset)))
 
 
-def test_what_to_do_about_a_folder_depends_on_its_division(tmp_path: Path) -> None:
-    unknown = "closed/Acme/results/box/ours: unknown benchmark ours; wanted a benchmark of v6.1"
-    assert judge(check_known, tmp_path, official="") == [unknown]
-    mend = "to mend: enter the folder in model_mapping.json"
-    opened = unknown.replace("closed", "open")
-    assert judge(check_known, tmp_path, "open", official="") == [f"{opened}; {mend}"]
-    assert judge(check_known, tmp_path) == []
-    assert judge(check_official_name, tmp_path) == [
-        "closed/Acme/results/box/ours: folder ours; wanted resnet; to mend: rename the folder to resnet"
-    ]
-    assert judge(check_category, tmp_path, category="datacenter") == [
-        "closed/Acme/results/box/ours: resnet in category datacenter; wanted a benchmark that v6.1 has for datacenter; "
-        "to mend: enter it in the open division"
-    ]
-
-
 def test_a_benchmark_of_which_a_category_needs_nothing_may_be_entered(tmp_path: Path) -> None:
     optional = SimpleNamespace(required=(), optional=("Offline",))
     needed = SimpleNamespace(required=("Offline",), optional=())
@@ -172,35 +146,3 @@ def test_a_benchmark_of_which_a_category_needs_nothing_may_be_entered(tmp_path: 
         benchmark = SimpleNamespace(tables={"edge": table})
         ruleset = SimpleNamespace(benchmark=lambda _, known=benchmark: known, binds=lambda *_: True, round="v6.1")
         assert len(judge(check_category, tmp_path, ruleset=ruleset)) == said
-
-
-def test_folders_that_do_not_belong_are_removed(tmp_path: Path) -> None:
-    for name in ("Server", "Offline", "offline", "notes"):
-        (tmp_path / "results/box/ours" / name).mkdir(parents=True)
-    (tmp_path / "results/box/ours/a.txt").touch()
-    place = "closed/Acme/results/box/ours"
-    assert judge(check_forbidden, tmp_path) == [
-        f"{place}/Server: Server of resnet in category edge; wanted a scenario that the round has for it; "
-        "to mend: remove the folder, or enter it in the open division"
-    ]
-    assert judge(check_stray, tmp_path) == [
-        f"{place}/notes: folder notes beside the scenarios; wanted scenario folders only; "
-        "to mend: remove it: the official checker takes it for a scenario",
-        f"note {place}/a.txt: file a.txt beside the scenarios; wanted scenario folders only",
-    ]
-    assert judge(check_twice, tmp_path) == [
-        f"{place}/offline: a second folder of Offline, beside Offline; wanted one result of a scenario; "
-        "to mend: remove one of them"
-    ]
-
-
-def test_rules_of_a_benchmark_by_their_ids() -> None:
-    assert [(rule.id, check) for rule, check in BENCHMARK_RULES] == [
-        ("benchmark.known", check_known),
-        ("benchmark.name", check_official_name),
-        ("benchmark.category", check_category),
-        ("benchmark.scenarios", check_required),
-        ("benchmark.forbidden", check_forbidden),
-        ("benchmark.stray", check_stray),
-        ("benchmark.twice", check_twice),
-    ]

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -42,24 +42,6 @@ def run_with(
     cell = SimpleNamespace(files=files, rules=rules, official="acme")
     parsed = parse_detail(data, "log")
     return cast("RunView", SimpleNamespace(cell=cell, log=parsed, scenario="Offline"))
-
-
-@pytest.mark.parametrize(
-    ("data", "confs", "accepted"),
-    [
-        (log("4.1 @ abc"), {"mlperf_conf": f"acme.*.{KEY} = 1\n"}, True),
-        (log("4.1 @ abc"), {"conf": f"*.Offline.{KEY} = 1\n"}, True),
-        (log("4.1 @ abc"), {"conf": f"other.*.{KEY} = 1\n"}, False),
-        (log("4.1 @ abc"), {}, False),
-        (log("4.1 @ abc", **{f"effective_{KEY}": False}), {"conf": f"*.*.{KEY} = 1\n"}, False),
-        (log("4.1 @ abc", **{f"effective_{KEY}": True}), {}, True),
-        (log("6.0.17 @ abc"), {"conf": f"*.*.{KEY} = 1\n"}, False),
-    ],
-)
-def test_equal_issue_is_read_from_the_confs_where_loadgen_did_not_log_it(
-    data: bytes, confs: dict[str, Any], accepted: bool
-) -> None:
-    assert (not list(check_equal_issue(run_with(data, **confs)))) is accepted
 
 
 @pytest.mark.parametrize(

@@ -219,8 +219,7 @@ def test_yaml_refuses_what_it_cannot_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "canonical"),
-    [("openai/gpt-oss-120b", "gpt-oss-120b"), ("llama3.1-8b", "llama3_1-8b"), ("  a..b ", "a_b")],
+    ("name", "canonical"), [("openai/gpt-oss-120b", "gpt-oss-120b"), ("llama3.1-8b", "llama3_1-8b"), ("  a..b ", "a_b")]
 )
 def test_models_have_one_spelling(name: str, canonical: str) -> None:
     assert canonicalise_model(name) == canonical

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.causes import CAUSES, find_cause, rank_cause
+from reconciler.tree.causes import CAUSES, find_cause
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
 from reconciler.tree.grouping import fold_cells, group_by_cause
 from reconciler.tree.verify.engine import ALL_RULES, verify_tree
@@ -58,52 +58,12 @@ def test_the_gravest_cause_comes_first_and_questions_last() -> None:
     assert [group.severity for group in groups[-2:]] == [Severity.NOTE, Severity.NOTE]
 
 
-def test_a_cause_without_an_entry_is_its_rule() -> None:
-    cause = find_cause(finding("new.rule", "closed"))
-    assert (cause.id, cause.title) == ("new.rule", "what new.rule says")
-    assert rank_cause(cause) == len(CAUSES)
-
-
 def test_errors_and_warnings_have_a_cause_that_says_what_would_settle_them() -> None:
     named = {cause.id for cause in CAUSES}
     for rule in ALL_RULES:
         if rule.severity is not Severity.NOTE:
             item = TreeFinding(rule, "Acme", "closed", Complaint(Place("f"), "a", "b"))
             assert find_cause(item).id in named, rule.id
-
-
-def test_what_is_no_more_than_a_note_is_asked() -> None:
-    notes = [rule for rule in ALL_RULES if rule.severity is Severity.NOTE]
-    asked = [find_cause(TreeFinding(rule, "Acme", "closed", Complaint(Place("f"), "a", "b"))).title for rule in notes]
-    of_errors = (
-        "conf-detail",
-        "two-divisions",
-        "two-categories",
-        "two-submitters",
-        "tests-of-own-scenario",
-        "uncounted-errors",
-    )
-    asked += [find_cause(finding("placement.copied", "closed", mechanism=mechanism)).title for mechanism in of_errors]
-    assert [title for title in asked if not title.endswith("?")] == []
-
-
-@pytest.mark.parametrize(
-    ("rule", "mechanism", "told"),
-    [
-        ("compliance.passes", "", "and its own logs say that it failed"),
-        ("compliance.passes", "missing-verdict", "pass, and its verification does not say so"),
-        ("compliance.counts", "", "does not state what the published runs have"),
-        ("compliance.counts", "contradicted-verdict", "the figures above the verdict say that it failed"),
-        ("log.consistency", "", "a log contradicts itself"),
-        ("log.consistency", "audited-run", "has settings of a compliance test, or of an audit.config"),
-        ("log.consistency", "small-library", "more samples than its library says that it has"),
-        ("runs.revision", "", "one commit of LoadGen is told in two ways"),
-        ("user-conf.contradicts", "", "user.conf does not say what ran"),
-        ("user-conf.contradicts", "conf-of-accuracy-run", "user.conf has the setting of the accuracy run"),
-    ],
-)
-def test_a_heading_says_no_more_than_its_evidence(rule: str, mechanism: str, told: str) -> None:
-    assert told in find_cause(finding(rule, "closed", mechanism=mechanism)).title
 
 
 def without(name: str) -> Callable[[Path], None]:
@@ -135,11 +95,6 @@ def test_what_could_not_be_compared_is_counted(
     (gap,) = [gap for gap in report.gaps if reason in gap.reason]
     assert (gap.cell, gap.blind) == ("closed/sys1/resnet/Offline", blind)
     assert not blind or not report.clean
-
-
-def test_an_empty_conf_is_not_one_for_another_model(tree: Path) -> None:
-    write(tree / CELL / "user.conf", "")
-    assert not [gap for gap in verify_tree(tree).gaps if "is for the model" in gap.reason]
 
 
 def test_a_whole_tree_has_no_gaps(consistent: Path) -> None:

@@ -13,9 +13,7 @@ from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.verify.contradiction import ViewRule
 from reconciler.tree.verify.endpoints import (
-    ENDPOINTS_CONTRADICTIONS,
     verify_duration,
-    verify_placement,
     verify_rates,
     verify_samples,
     verify_scored,
@@ -128,15 +126,3 @@ def test_names_that_stand_twice_are_asked_about_in_both_files() -> None:
     found = list(verify_stated_once(at))
     assert [told.place for told in found] == [Place("summary.json", 1), Place("accuracy.json", 1)]
     assert found[0] == Complaint(found[0].place, "qps 1", "2, which the same file states behind it")
-
-
-def test_contradictions_of_the_harness_by_their_ids() -> None:
-    assert [(rule.id, check) for rule, check in ENDPOINTS_CONTRADICTIONS] == [
-        ("endpoints.samples", verify_samples.find),
-        ("endpoints.rate", verify_rates.find),
-        ("endpoints.duration", verify_duration.find),
-        ("endpoints.target", verify_target.find),
-        ("endpoints.scored", verify_scored.find),
-        ("files.repeated", verify_stated_once.find),
-        ("placement.endpoints", verify_placement.find),
-    ]

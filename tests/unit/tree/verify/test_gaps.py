@@ -13,7 +13,6 @@ from reconciler.tree.verify.gaps import find_log_gaps, find_result_gaps
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, rules, small_cell
 
 HERE = "closed/Acme/results/sys1/resnet/Offline"
-UNMEANT = "no line of user.conf is for the model and scenario that ran"
 LOG = log(("effective_scenario", "Offline"))
 FILES = {
     **{f"{folder}/{name}": text for folder in (RUN, "accuracy") for name, text in ((DETAIL, LOG), (SUMMARY, "x"))},
@@ -36,10 +35,7 @@ def tell(root: Path, files: Mapping[str, str], find: Any = find_log_gaps, **opti
     [
         ({}, []),
         ({f"{RUN}/{DETAIL}": None}, [f"blind ./{RUN}/{DETAIL}: the performance run's detail log is not there"]),
-        (
-            {f"{RUN}/{DETAIL}": "no log"},
-            [f"blind ./{RUN}/{DETAIL}:1: the performance run's detail log cannot be read"],
-        ),
+        ({f"{RUN}/{DETAIL}": "no log"}, [f"blind ./{RUN}/{DETAIL}:1: the performance run's detail log cannot be read"]),
         ({f"accuracy/{DETAIL}": None}, [f"blind ./accuracy/{DETAIL}: the accuracy run's detail log is not there"]),
         ({f"{RUN}/{SUMMARY}": None}, [f"./{RUN}/{SUMMARY}: the performance run's summary is not there"]),
         ({f"accuracy/{SUMMARY}": None}, [f"./accuracy/{SUMMARY}: the accuracy run's summary is not there"]),

@@ -95,11 +95,3 @@ def test_letters_of_a_format_that_git_does_not_know_are_no_date() -> None:
 
 def test_logs_of_different_commits_state_different_things() -> None:
     assert find(state("a"), state("b", "5.0", commit="b"), state("c", date=OTHER, commit="c"), state("d")) == []
-
-
-def test_rule_of_revisions_by_its_id() -> None:
-    assert (verify_revisions.rule.id, verify_revisions.rule.sources) == ("runs.revision", ("LoadGen", "ours"))
-    found = list(verify_revisions([state("a"), state("b"), state("c", "5.0")]))
-    assert [(told.rule, told.submitter, told.complaint.cause) for told in found] == [
-        (verify_revisions.rule, "Acme", "a log that was edited, or a LoadGen whose files or history were")
-    ]

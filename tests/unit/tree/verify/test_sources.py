@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.tree.findings import Place, Severity
+from reconciler.tree.findings import Place
 from reconciler.tree.verify.sources import LoadGenBuild, find_build, verify_sources
 
 COMPILED = {"/loadgen.cc": "1", "/query_sample.h": "2"}
@@ -97,7 +97,3 @@ def test_three_sources_are_named_and_the_others_counted(count: int, named: str) 
     usual, other = ({f"s{n}": digest for n in range(count)} for digest in "12")
     ((_, found, _, _),) = ask(build("a", **usual), build("b", **usual), build("c", **other))
     assert found == f"LoadGen 6.0 with another {named}"
-
-
-def test_rule_of_sources_by_its_id() -> None:
-    assert (verify_sources.rule.id, verify_sources.rule.severity) == ("runs.sources", Severity.NOTE)

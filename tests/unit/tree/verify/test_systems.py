@@ -13,9 +13,6 @@ from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.system import SystemFile
 from reconciler.tree.verify.systems import (
-    BENCHMARK_CONTRADICTIONS,
-    MEASUREMENTS_CONTRADICTIONS,
-    SYSTEM_CONTRADICTIONS,
     verify_accelerators,
     verify_category,
     verify_measurements_once,
@@ -143,17 +140,3 @@ def test_name_that_stands_twice_is_asked_about() -> None:
     assert (found.place, found.found) == (Place("measurements.json", 2), "a 1")
     assert found.wanted == "2, which the same file states behind it"
     assert not list(verify_measurements_once(measure(None)))
-
-
-def test_contradictions_of_a_system_by_their_ids() -> None:
-    tables = SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS, MEASUREMENTS_CONTRADICTIONS
-    assert [(rule.id, check.__name__) for table in tables for rule, check in table] == [
-        ("system.description", "verify_described"),
-        ("system.names", "verify_names"),
-        ("system.accelerators", "verify_accelerators"),
-        ("files.repeated", "verify_stated_once"),
-        ("system.category", "verify_category"),
-        ("measurements.retraining", "verify_retraining"),
-        ("measurements.rehearsal", "verify_rehearsal"),
-        ("files.repeated", "verify_measurements_once"),
-    ]

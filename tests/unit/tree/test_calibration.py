@@ -26,9 +26,3 @@ def test_models_that_were_made_alike_share_a_section() -> None:
     assert text.count("# Calibration\n") == 1
     assert "comparison" not in text
     assert render_calibration([one, other, third]) == render_calibration([third, other, one])
-
-
-def test_a_model_that_is_used_as_it_is_says_so() -> None:
-    text = render_calibration([Calibration(("closed/box/bert-99/Offline",), "bert-99", "fp32")]).decode()
-    assert "- Precision: fp32" in text
-    assert "nothing is quantized or calibrated" in text

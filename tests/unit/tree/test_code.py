@@ -58,8 +58,3 @@ def test_how_a_command_was_started_is_told_with_its_placeholders(
     assert "- `{user_conf}`: " in text
     assert ("In the image `acme/runs@sha256:00`." in text) is bool(image)
     assert "reconcile apply" not in text
-
-
-def test_what_is_left_out_is_counted(submission: SubmissionContent, ruleset: Ruleset) -> None:
-    text = src(submission, ruleset, kept("Offline", ONE, excluded=2))["REPRODUCE.md"].decode()
-    assert "2 files of it are not published." in text

@@ -9,20 +9,12 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import AUDIT_TEXT
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.values import Bar, ExtraFiles
 from reconciler.tree.check.accuracy import (
-    audit,
     check_accuracy_bars,
-    check_ended,
-    check_errors,
     check_extra_files,
     check_extra_samples,
-    check_hash_line,
     check_lengths,
-    check_log_size,
-    check_mode,
     check_number_form,
     check_samples,
     check_test_hashes,
@@ -30,11 +22,9 @@ from reconciler.tree.check.accuracy import (
     read_metric_values,
 )
 from reconciler.tree.findings import Severity
-from tests.unit.tree.small_cells import DETAIL, VALID, Line, log, rules, say, small_cell
+from tests.unit.tree.small_cells import DETAIL, Line, log, rules, say, small_cell
 
-RULE = load_ruleset("v6.1").accuracy_log
 DIGEST = "ab" * 32
-MODE, ACCURACY_MODE = "effective_test_mode", ("effective_test_mode", "AccuracyOnly")
 COUNT, LIBRARY = "effective_accuracy_sample_count", "qsl_reported_total_count"
 ANSWERS = b'[ { "seq_id" : 0, "qsl_idx" : 0, "data" : "00" } ]'
 OWN = hashlib.sha256(ANSWERS).hexdigest()
@@ -49,54 +39,6 @@ def accuracy(text: str = "", log_lines: tuple[Line, ...] | None = (), answers: b
     if answers is not None:
         found["accuracy/mlperf_log_accuracy.json"] = answers
     return found
-
-
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        pytest.param(None, [], id="no log"),
-        pytest.param((ACCURACY_MODE,), [], id="accuracy"),
-        pytest.param(((MODE, "SubmissionRun"),), [], id="both modes"),
-        pytest.param((("a", 1), (MODE, "PerformanceOnly")), ["3"], id="performance"),
-        pytest.param(((MODE, "FindPeak"),), ["2"], id="another"),
-        pytest.param((), [""], id="none"),
-    ],
-)
-def test_the_log_is_of_an_accuracy_run(tmp_path: Path, lines: tuple[Line, ...] | None, said: list[str]) -> None:
-    found = say(check_mode(small_cell(tmp_path, accuracy("x", lines))))
-    assert [line.removeprefix(f"./accuracy/{DETAIL}").removeprefix(":").strip() for line in found] == said
-
-
-@pytest.mark.parametrize(
-    ("lines", "line"),
-    [
-        ((ACCURACY_MODE,), 2),
-        ((ACCURACY_MODE, ("a", 1)), 3),
-        ((ACCURACY_MODE, VALID), 3),
-        ((ACCURACY_MODE, ("power_end", "x")), 0),
-        (((MODE, "PerformanceOnly"),), 0),
-        (None, 0),
-    ],
-)
-def test_an_accuracy_run_came_to_its_end(tmp_path: Path, lines: tuple[Line, ...] | None, line: int) -> None:
-    said = f"./accuracy/{DETAIL}:{line}"
-    assert say(check_ended(small_cell(tmp_path, accuracy("x", lines)))) == ([said] if line else [])
-
-
-def test_the_first_error_of_an_accuracy_run_is_told(tmp_path: Path) -> None:
-    lines = (("a", 1), ("error_runtime", "no memory"), ("error_other", "no disk"))
-    view = small_cell(tmp_path / "1", accuracy("x", lines))
-    assert say(check_errors(view)) == [f"./accuracy/{DETAIL}:3"]
-    for name, quiet in (("2", ()), ("3", None)):
-        assert not list(check_errors(small_cell(tmp_path / name, accuracy("x", quiet))))
-
-
-def test_no_audit_config_took_part_in_the_accuracy_run(tmp_path: Path) -> None:
-    view = small_cell(tmp_path / "a", accuracy("x", (ACCURACY_MODE, ("warning_generic", AUDIT_TEXT))))
-    (said,) = say(audit(view))
-    assert said.startswith(f"./accuracy/{DETAIL}:3")
-    for name, quiet in (("b", (ACCURACY_MODE,)), ("c", None)):
-        assert not list(audit(small_cell(tmp_path / name, accuracy("x", quiet))))
 
 
 @pytest.mark.parametrize(
@@ -190,22 +132,6 @@ def test_one_number_that_is_a_scalar_of_numpy_is_told(tmp_path: Path) -> None:
     text = "{'rouge2': 7}\naccuracy=np.float32(80.5)\n{'rouge1': np.float64(9)}\n"
     found = say(check_number_form(small_cell(tmp_path, accuracy(text), benchmark=rules(asked=bars))))
     assert found == ["./accuracy/accuracy.txt:2"]
-
-
-def test_accuracy_txt_has_the_hash_of_the_log(tmp_path: Path) -> None:
-    files = accuracy("accuracy=70%\n")
-    assert say(check_hash_line(small_cell(tmp_path / "a", files))) == ["./accuracy/accuracy.txt; mechanism: no-hash"]
-    assert not list(check_hash_line(small_cell(tmp_path / "a", files, exempt=("accuracy",))))
-    assert not list(check_hash_line(small_cell(tmp_path / "b", accuracy(f"hash={DIGEST}\n"))))
-    assert not list(check_hash_line(small_cell(tmp_path / "c", accuracy())))
-
-
-def test_the_accuracy_log_is_no_larger_than_its_truncated_form(tmp_path: Path) -> None:
-    for size, said in ((RULE.limit, []), (RULE.limit + 1, [""])):
-        found = say(check_log_size(small_cell(tmp_path, accuracy(answers=b"x" * size))))
-        place = "./accuracy/mlperf_log_accuracy.json"
-        assert found == [f"{place}" for line in said]
-    assert not list(check_log_size(small_cell(tmp_path / "none", accuracy())))
 
 
 HASHES = {
@@ -323,13 +249,6 @@ def test_the_accuracy_run_and_a_test_have_a_log_of_their_own(tmp_path: Path, nam
     files |= {f"{TEST}{TEXT}": test_text} if test_text else {}
     files |= {f"{TEST}{LOG}": test_answers} if test_answers is not None else {}
     assert say(check_test_hashes(small_cell(tmp_path, files))) == said
-
-
-def test_a_test_may_state_its_own_hash_behind_that_of_the_accuracy_run(tmp_path: Path) -> None:
-    files = accuracy(f"hash={DIGEST}", answers=CUT)
-    for number, (text, found) in enumerate(((f"hash={DIGEST}\n", 1), (f"hash={DIGEST}\nhash={'cd' * 32}\n", 0))):
-        view = small_cell(tmp_path / str(number), {**files, "TEST01/accuracy/accuracy.txt": text})
-        assert len(list(check_test_hashes(view))) == found
 
 
 @pytest.mark.parametrize(("ends", "found"), [(b"\n", 1), (b"\r\n", 1), (b"\r", 0)])

@@ -3,48 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from reconciler.tree.check.cell_files import (
-    check_documents,
     check_empty_logs,
     check_extra_files,
-    check_further_runs,
     check_measurements,
     check_measurements_fields,
     check_power_files,
     check_readable_logs,
     check_readable_results,
-    check_readme,
-    check_run_files,
-    check_scenario_name,
 )
-from reconciler.tree.check.demands import Complaints
 from reconciler.tree.reading.places import LEGACY
-from reconciler.tree.reading.view import CellView
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, say, small_cell
 
-Check = Callable[[CellView], Complaints]
 ANSWERS, TEXT = "mlperf_log_accuracy.json", "accuracy.txt"
 LOGS = (f"{RUN}/{SUMMARY}", f"{RUN}/{DETAIL}", *(f"accuracy/{name}" for name in (SUMMARY, DETAIL, ANSWERS, TEXT)))
 
 
 def some(*paths: str, data: str = "x") -> dict[str, str]:
     return dict.fromkeys(paths, data)
-
-
-@pytest.mark.parametrize("left_out", [None, *LOGS])
-def test_each_log_of_both_runs_is_there(tmp_path: Path, left_out: str | None) -> None:
-    view = small_cell(tmp_path, some(*(path for path in LOGS if path != left_out)))
-    said = [f"./{left_out}"] if left_out else []
-    assert say(check_run_files(view)) == said
-
-
-def test_a_folder_of_a_run_that_is_missing_is_told_once(tmp_path: Path) -> None:
-    assert say(check_run_files(small_cell(tmp_path, {}))) == [f"./{RUN}", "./accuracy"]
 
 
 TOLERATED = (ANSWERS, "mlperf_log_trace.json", "results.json", ".gitkeep")
@@ -60,20 +41,6 @@ def test_nothing_but_logs_is_beside_them(tmp_path: Path) -> None:
     assert say(check_extra_files(powered)) == [line for line in said if f"{RUN}/spl.txt" not in line]
     mild = small_cell(tmp_path / "a", files, exempt=("listed_files",))
     assert say(check_extra_files(mild)) == [f"warning {line}" for line in said]
-
-
-@pytest.mark.parametrize(
-    ("check", "names"), [(check_documents, ("user.conf", "README.md")), (check_readme, ("README.md",))]
-)
-def test_documents_are_there_and_say_something(tmp_path: Path, check: Check, names: tuple[str, ...]) -> None:
-    files, empty = {"user.conf": "x", "README.md": "x"}, {"user.conf": "", "README.md": ""}
-    assert not list(check(small_cell(tmp_path / "good", files)))
-    assert say(check(small_cell(tmp_path / "none", {}))) == [f"./{name}" for name in names]
-    assert say(check(small_cell(tmp_path / "empty", empty))) == [f"./{name}" for name in names]
-    mild = small_cell(tmp_path / "empty", {}, exempt=("filled_values",))
-    assert say(check(mild)) == [f"warning ./{name}" for name in names]
-    gone = small_cell(tmp_path / "none", {}, exempt=("filled_values",))
-    assert say(check(gone)) == [f"./{name}" for name in names]
 
 
 def test_the_measurements_file_is_there(tmp_path: Path) -> None:
@@ -104,14 +71,6 @@ def test_measurements_state_each_field(tmp_path: Path, changed: Mapping[str, obj
     for exempt, severity in (((), ""), (("filled_values",), "warning ")):
         view = small_cell(tmp_path, {"measurements.json": text}, exempt=exempt)
         assert say(check_measurements_fields(view)) == ([f"{severity}./measurements.json{said}"] if said else [])
-
-
-def test_fields_that_are_missing_are_told_each(tmp_path: Path) -> None:
-    for exempt in ((), ("filled_values",)):
-        found = say(check_measurements_fields(small_cell(tmp_path, {"measurements.json": "{}"}, exempt=exempt)))
-        assert found == ["./measurements.json"] * len(FIELDS)
-    for number, files in enumerate(({}, {"measurements.json": "["})):
-        assert not list(check_measurements_fields(small_cell(tmp_path / str(number), files)))
 
 
 def test_files_that_cannot_be_read_are_told_at_their_lines(tmp_path: Path) -> None:
@@ -153,11 +112,6 @@ def test_a_summary_has_a_line_of_loadgen(tmp_path: Path, text: str, empty: bool)
     assert not list(check_empty_logs(small_cell(tmp_path / "b", {})))
 
 
-def test_only_run_1_is_read(tmp_path: Path) -> None:
-    view = small_cell(tmp_path, some(*(f"performance/{name}/x" for name in ("run_1", "run_2", "run_10", "ranging"))))
-    assert say(check_further_runs(view)) == [f"./performance/{name}" for name in ("run_10", "run_2")]
-
-
 POWER = (
     f"{RUN}/spl.txt",
     *(f"performance/ranging/{name}" for name in (SUMMARY, DETAIL, "spl.txt")),
@@ -173,9 +127,3 @@ def test_a_power_submission_has_all_of_its_files(tmp_path: Path, left_out: str |
     files = some(f"{RUN}/{DETAIL}", *(path for path in POWER if path != left_out))
     said = [f"./{left_out}"] if left_out else []
     assert say(check_power_files(small_cell(tmp_path, files))) == said
-
-
-def test_a_scenario_folder_has_its_proper_name(tmp_path: Path) -> None:
-    assert not list(check_scenario_name(small_cell(tmp_path, {})))
-    (said,) = say(check_scenario_name(small_cell(tmp_path, {}, folder="offline")))
-    assert said == "closed/Acme/results/sys1/resnet/offline"

@@ -99,36 +99,6 @@ def test_a_verdict_says_that_the_test_is_passed(tmp_path: Path) -> None:
     assert not list(check_verdicts(cell(tmp_path / "none", without)))
 
 
-def test_each_text_of_a_verdict_is_looked_for_in_its_own_file(tmp_path: Path) -> None:
-    """A test that may fail its accuracy verdict may not fail another."""
-    both = TestRules(
-        "TEST01",
-        (),
-        (ACCURACY,),
-        (
-            Expected(ACCURACY, ("same", "alike"), False),
-            Expected(PERFORMANCE, ("TEST PASS",), True),
-            Expected(ACCURACY, ("TEST PASS",), True),
-        ),
-        False,
-        {},
-        CHANGE,  # type: ignore[arg-type]
-    )
-    plain = TestRules("TEST04", (), (), (Expected(ACCURACY, ("TEST PASS",), True),), False, {}, {})
-    asked = rules(tests={"TEST01": both, "TEST04": plain}, asked=BARS)
-    texts = {f"TEST01/{ACCURACY}": "TEST PASS\n", f"TEST01/{PERFORMANCE}": "none\n", f"TEST04/{ACCURACY}": "test x\n"}
-    view = small_cell(tmp_path / "a", texts | {"TEST01/accuracy/x": ""}, benchmark=asked)
-    assert say(check_verdicts(view)) == [f"./TEST01/{PERFORMANCE}", f"./TEST04/{ACCURACY}:1"]
-    names = ("accuracy.txt", "baseline_accuracy.txt", "compliance_accuracy.txt", "mlperf_log_accuracy.json")
-    assert say(check_files(view)) == [f"./TEST01/accuracy/{name}" for name in names]
-    passed = texts | {f"TEST01/{ACCURACY}": "alike\nTEST PASS\n", "TEST01/accuracy/x": ""}
-    two = ("accuracy.txt", "mlperf_log_accuracy.json")
-    found = say(check_files(small_cell(tmp_path / "b", passed, benchmark=asked)))
-    assert found == [f"./TEST01/accuracy/{name}" for name in two]
-    alone = small_cell(tmp_path / "c", {f"TEST04/{ACCURACY}": "TEST PASS\n"}, benchmark=asked)
-    assert [*check_verdicts(alone), *check_files(alone), *check_extra(alone), *check_audit_present(alone)] == []
-
-
 BESIDE = "beside ./TEST01/accuracy/baseline_accuracy.txt"
 AFTER = "./TEST01/accuracy/compliance_accuracy.txt"
 

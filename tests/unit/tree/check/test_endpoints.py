@@ -17,19 +17,13 @@ from reconciler.tree.check.endpoints import (
     check_accuracy,
     check_audits,
     check_benchmark,
-    check_duration,
-    check_failures,
-    check_files,
     check_latencies,
     check_metric,
     check_scenario,
-    check_seeds,
 )
 from tests.unit.tree.small_cells import rules, say, small_cell
 
 CONFIG, SUMMARY, ACCURACY = "config.yaml", "performance/result_summary.json", "accuracy/accuracy_results.json"
-SEEDS = load_ruleset("v6.1").seeds()
-SAMPLES, SCHEDULE = SEEDS["sample_index_rng_seed"], SEEDS["schedule_rng_seed"]
 
 
 def tell(check: Callable[[Any], Complaints], root: Path, files: Mapping[str, object], **options: Any) -> list[str]:
@@ -39,13 +33,6 @@ def tell(check: Callable[[Any], Complaints], root: Path, files: Mapping[str, obj
     options.setdefault("benchmark", rules())
     place = f"closed/Acme/results/sys1/resnet/{scenario}"
     return [line.replace(place, ".") for line in say(check(small_cell(root, texts, **options)))]
-
-
-@pytest.mark.parametrize("left_out", [None, CONFIG, SUMMARY, ACCURACY])
-def test_what_the_harness_writes_is_there(tmp_path: Path, left_out: str | None) -> None:
-    files = {path: "{" for path in (CONFIG, SUMMARY, ACCURACY) if path != left_out}
-    said = [f"./{left_out}"] if left_out else []
-    assert tell(check_files, tmp_path, files) == said
 
 
 @pytest.mark.parametrize(
@@ -66,41 +53,6 @@ def test_the_scenario_that_ran_is_the_folders(
         [f"./{CONFIG}{said or ''}"] if said != "" else []
     )
     assert not tell(check_scenario, tmp_path / "b", {}, scenario=scenario)
-
-
-def runtime(**settings: object) -> dict[str, object]:
-    """They stand from the third line on."""
-    lines = "".join(f"    {name}: {json.dumps(value)}\n" for name, value in settings.items())
-    return {CONFIG: f"settings:\n  runtime:\n{lines}"}
-
-
-def test_seeds_are_those_of_the_round(tmp_path: Path) -> None:
-    first, second = "dataloader_random_seed", "scheduler_random_seed"
-    right = {first: SAMPLES, second: SCHEDULE}
-    assert tell(check_seeds, tmp_path / "a", runtime(**right)) == []
-    wrong = runtime(**{first: 5, second: str(SCHEDULE)})
-    assert tell(check_seeds, tmp_path / "b", wrong) == [f"./{CONFIG}:3", f"./{CONFIG}:4"]
-    assert tell(check_seeds, tmp_path / "c", runtime(**{first: SAMPLES})) == [f"./{CONFIG}"]
-    assert tell(check_seeds, tmp_path / "d", {}) == []
-
-
-@pytest.mark.parametrize(
-    ("value", "short"), [(600_000, False), (600_001, False), (599_999, True), ("long", True), (None, True)]
-)
-def test_the_configured_duration_is_at_least_the_rounds(tmp_path: Path, value: object, short: bool) -> None:
-    asked = rules(values={"least_min_duration": 600_000})
-    config = runtime(min_duration_ms=value)
-    assert tell(check_duration, tmp_path / "a", config, benchmark=asked) == [f"./{CONFIG}:3"] * short
-    assert not tell(check_duration, tmp_path / "a", config)
-    assert not tell(check_duration, tmp_path / "a", config, benchmark=None)
-    assert not tell(check_duration, tmp_path / "b", {}, benchmark=asked)
-
-
-@pytest.mark.parametrize(("failed", "told"), [(0, False), (1, True), (2, True), (None, False), ("many", False)])
-def test_no_sample_failed(tmp_path: Path, failed: object, told: bool) -> None:
-    found = tell(check_failures, tmp_path / "a", {SUMMARY: {"x": 1, "n_samples_failed": failed}})
-    assert found == [f"./{SUMMARY}:3"] * told
-    assert not tell(check_failures, tmp_path / "b", {})
 
 
 def test_what_is_published_is_stated(tmp_path: Path) -> None:

@@ -8,42 +8,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.tree.check.limits import (
-    check_equal_issue,
-    check_percentile,
-    check_target_latency,
-    check_token_latencies,
-    find_model_key,
-    list_token_limits,
-)
+from reconciler.tree.check.limits import check_equal_issue, check_percentile, check_token_latencies, find_model_key
 from tests.unit.tree.check.test_runs import run
 from tests.unit.tree.small_cells import DETAIL, RUN, log, rules, say, small_cell
 
 LIMITS = {"most_ttft_latency": 2_000_000_000, "most_tpot_latency": 100_000_000}
-TTFT, TPOT = "result_first_token_99.00_percentile_latency_ns", "result_time_per_output_token_99.00_percentile_ns"
-
-
-def tell(ttft: object, tpot: object, scenario: str, folder: str, limits: dict[str, int]) -> list[tuple[str, str, int]]:
-    measured: Any = run((TTFT, ttft), (TPOT, tpot), folder=folder, ran=scenario)
-    measured.cell.rules = SimpleNamespace(value=lambda name, _: limits.get(name))
-    return [(told.found, told.wanted, told.place.line) for told in list_token_limits(measured)]
-
-
-@pytest.mark.parametrize(
-    ("ttft", "tpot", "told"),
-    [
-        (1_999_999_999, 99_999_999, []),
-        (2_000_000_000, 1, [("p99 TTFT 2000 ms", "below 2000 ms, the limit of Server", 2)]),
-        (1, 100_000_000, [("p99 TPOT 100 ms", "below 100 ms, the limit of Server", 3)]),
-    ],
-)
-def test_token_latencies_of_server_are_below_their_limits(
-    ttft: int, tpot: int, told: list[tuple[str, str, int]]
-) -> None:
-    assert tell(ttft, tpot, "Server", "Server", LIMITS) == told
-    assert tell(ttft, tpot, "Server", "Server", {}) == []
-    assert tell(ttft, tpot, "Offline", "Offline", LIMITS) == []
-    assert tell(ttft, tpot, "Server", "Offline", LIMITS) == []
 
 
 def made(*lines: tuple[str, object], **options: Any) -> Any:
@@ -52,22 +21,6 @@ def made(*lines: tuple[str, object], **options: Any) -> Any:
     found: Any = run(*lines, **options)
     found.cell.rules = SimpleNamespace(value=lambda name, _: values.get(name))
     return found
-
-
-TARGET = "effective_target_latency_ns"
-
-
-@pytest.mark.parametrize(
-    ("found", "said"), [(15_000_000, ""), (15_000_001, "15.000001"), (1, ""), (None, None), ("soon", None)]
-)
-def test_the_target_latency_of_server_is_at_most_the_rounds(found: object, said: str | None) -> None:
-    lines = [] if found is None else [(TARGET, found)]
-    values = {"most_target_latency": 15_000_000}
-    place = "detail.txt:2" if lines else "detail.txt"
-    wanted = [] if said == "" else [place]
-    assert say(check_target_latency(made(*lines, values=values))) == wanted
-    assert not list(check_target_latency(made(*lines)))
-    assert not list(check_target_latency(made(*lines, values=values, ran="Offline", folder="Offline")))
 
 
 PERCENTILE = "effective_target_latency_percentile"

@@ -150,47 +150,6 @@ def test_a_broken_endpoints_result(file: str, text: str | None, rule: str, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
-    [
-        ({"test": "consistency_output_test", "passed": True}, []),
-        ({"test": "consistency_output_test"}, ["test consistency_output_test, passed nothing"]),
-        ({"test": "output_caching_test", "passed": True}, ["test output_caching_test, passed true"]),
-    ],
-)
-def test_audit_of_an_endpoints_result_passes_by_its_own_name(
-    said: dict[str, object], found: list[str], tmp_path: Path
-) -> None:
-    write(endpoints_tree(tmp_path) / "audit/audit_consistency_output_test.json", json.dumps(said))
-    findings = check_tree(tmp_path, round_name="v6.1").findings
-    assert [f.complaint.found for f in findings if f.rule.id == "endpoints.audits"] == found
-
-
-@pytest.mark.parametrize(
-    ("lengths", "found"),
-    [
-        ({"avg": 1150.37}, ["a mean of 1150.37 output tokens"]),
-        ({"avg": 1150.38}, []),
-        ({"avg": 1406.02}, []),
-        ({"avg": 1406.03}, ["a mean of 1406.03 output tokens"]),
-        ({}, ["a mean of nothing output tokens"]),
-        (None, []),
-    ],
-)
-def test_mean_output_length_that_a_test_asks_for(
-    lengths: dict[str, float] | None, found: list[str], tmp_path: Path
-) -> None:
-    """None: of a summary that cannot be read, another rule speaks."""
-    folder = endpoints_tree(tmp_path).parent
-    cell = folder.rename(folder.with_name("gpt-oss-120b")) / "Server"
-    text = "[]" if lengths is None else changed(RESULT, output_sequence_lengths=lengths)
-    write(cell / "performance/result_summary.json", text)
-    findings = [f for f in check_tree(tmp_path, round_name="v6.1").findings if f.cell.endswith("/Server")]
-    assert [f.complaint.found for f in findings if f.rule.id == "endpoints.audits"] == found
-    assert ("files.readable" in {f.rule.id for f in findings}) == (lengths is None)
-    assert INTERNAL.id not in {f.rule.id for f in findings}
-
-
-@pytest.mark.parametrize(
     ("file", "text", "rule"),
     [
         pytest.param(

@@ -105,29 +105,6 @@ def test_scenarios_are_those_that_the_round_has_for_the_system(
     assert tell(tmp_path / "open", benchmark, names, category, "open") == []
 
 
-@pytest.mark.parametrize(
-    ("division", "official", "told"),
-    [
-        ("closed", "resnet", [f"benchmark.name {SHOWN}/ours: folder ours, not resnet"]),
-        ("open", "resnet", []),
-        ("closed", "", [f"benchmark.known {SHOWN}/ours: unknown benchmark ours, not a benchmark of v6.1"]),
-    ],
-)
-def test_folder_is_named_as_the_benchmark_that_it_is(
-    tmp_path: Path, division: str, official: str, told: list[str]
-) -> None:
-    assert tell(tmp_path, "ours", "SingleStream MultiStream Offline", "edge", division, official) == told
-
-
-def test_nothing_stands_beside_the_scenarios(tmp_path: Path) -> None:
-    found = tell(tmp_path, "resnet", "SingleStream MultiStream Offline OFFLINE extra notes.txt")
-    assert found == [
-        f"benchmark.stray {RESNET}/extra: folder extra beside the scenarios, not scenario folders only",
-        f"benchmark.stray {RESNET}/notes.txt: file notes.txt beside the scenarios, not scenario folders only (a note)",
-        f"benchmark.twice {RESNET}/Offline: a second folder of Offline, beside OFFLINE, not one result of a scenario",
-    ]
-
-
 def judge(
     check: Callable[[BenchmarkView], Complaints], root: Path, division: str = "closed", **options: Any
 ) -> list[str]:

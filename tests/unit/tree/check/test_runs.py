@@ -59,66 +59,6 @@ def tell(rule: str, of: Any) -> list[Told]:
     return [(told.found, told.wanted, told.place.line, told.cause, told.fix) for told in found]
 
 
-def test_run_without_a_result_did_not_end() -> None:
-    (told,) = tell("run_ended", run(("a", 1), ("b", 2)))
-    assert told[:3] == ("the log ends without a result", "the log of a run that came to its end", 3)
-    assert tell("run_ended", run(("result_validity", "INVALID"))) == []
-
-
-@pytest.mark.parametrize(
-    ("lines", "found"),
-    [
-        ([("result_validity", "VALID")], ""),
-        ([], ""),
-        ([("result_validity", "INVALID")], "INVALID"),
-        ([("result_validity", "INVALID"), ("result_invalid_reason", "too short")], "INVALID: too short"),
-    ],
-)
-def test_invalid_run_is_told_with_its_reason(lines: list[tuple[str, object]], found: str) -> None:
-    fix = "repeat the run with a target that the system keeps"
-    assert tell("validity", run(*lines)) == ([(found, "VALID", 2, "", fix)] if found else [])
-
-
-@pytest.mark.parametrize(
-    ("lines", "told"),
-    [
-        ([], []),
-        ([("num_errors", 0)], []),
-        ([("num_errors", 1)], [("1 error counted", "no error", 2, "", "")]),
-        ([("num_errors", 2)], [("2 errors counted", "no error", 2, "", "")]),
-        ([("error_runtime", "no memory")], [("no memory", "no ERROR line", 2, "", "")]),
-        (
-            [("a", 1), ("error_runtime", "no memory"), ("error_invalid_config", "x"), ("num_errors", 2)],
-            [("no memory and 1 more", "no ERROR line", 3, "", "")],
-        ),
-    ],
-)
-def test_errors_are_told_by_the_first_and_their_number(lines: list[tuple[str, object]], told: list[Told]) -> None:
-    log = run(*lines)
-    text = "".join(
-        f":::MLLOG {json.dumps({'key': key, 'value': value, 'metadata': {'is_error': key.startswith('error')}})}\n"
-        for key, value in [("effective_scenario", "Server"), *lines]
-    )
-    log.log = parse_detail(text.encode(), FILE)
-    assert tell("error_lines", log) == told
-
-
-@pytest.mark.parametrize(
-    ("mode", "found", "cause"),
-    [
-        ("PerformanceOnly", "", ""),
-        ("AccuracyOnly", "AccuracyOnly", "the log of an accuracy run was copied here"),
-        ("FindPeakPerformance", "FindPeakPerformance", ""),
-        ("SubmissionRun", "", ""),  # of releases that measured and answered at once
-        (None, "nothing", ""),
-    ],
-)
-def test_performance_run_is_one(mode: str | None, found: str, cause: str) -> None:
-    lines = [("a", 1), *([("effective_test_mode", mode)] if mode else [])]
-    line = 3 if mode else 0
-    assert tell("mode", run(*lines)) == ([(found, "PerformanceOnly", line, cause, "")] if found else [])
-
-
 @pytest.mark.parametrize(
     ("folder", "ran", "category", "told"),
     [
@@ -164,21 +104,6 @@ def test_scenario_is_inferred_from_an_estimate() -> None:
     plain = "a value to infer Offline from", 0, "", "repeat the SingleStream run"
     assert find(folder="Offline") == [(f"{rate} nothing", *plain)]
     assert tell("inferred_metric", run()) == []
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "told"),
-    [
-        (1, 2, None),
-        (3, 2, ("qsl_rng_seed 3", "1, the seed of v6.1", 2, "a seed was set by hand")),
-        (1, None, ("schedule_rng_seed nothing", "2, the seed of v6.1", 3, "a seed was set by hand")),
-        (0, 0, ("qsl_rng_seed 0", "1, the seed of v6.1", 2, "a LoadGen of another round")),
-    ],
-)
-def test_seeds_are_those_of_the_round(first: object, second: object, told: tuple[str, str, int, str] | None) -> None:
-    fix = "use a LoadGen that carries the seeds of the round"
-    seen = run(("effective_qsl_rng_seed", first), ("effective_schedule_rng_seed", second))
-    assert tell("seeds", seen) == ([(*told, fix)] if told else [])
 
 
 @pytest.mark.parametrize(
@@ -251,16 +176,6 @@ def test_early_stopping_is_met(scenario: str, lines: list[tuple[str, object]], f
     wanted, fix = "met: enough queries to prove the percentile", "run longer, or with a larger min_query_count"
     told = tell("early_stopping", run(*lines, folder=scenario, ran=scenario))
     assert told == ([(found, wanted, line, "", fix)] if found else [])
-
-
-@pytest.mark.parametrize(("value", "shown"), [(5, ""), (0, "0"), (-1, "-1"), ("fast", "fast"), (None, "nothing")])
-def test_result_has_its_number(value: object, shown: str) -> None:
-    lines = [("result_number", value)] if value is not None else []
-    line = 3 if lines else 0
-    wanted = [(f"result_number {shown}", "a number above 0", line, "", "")]
-    assert tell("metric", run(VALIDITY, *lines)) == (wanted if shown else [])
-    assert tell("metric", run(*lines)) == []
-    assert tell("metric", run(VALIDITY, *lines, folder="Offline")) == []
 
 
 @pytest.mark.parametrize(

@@ -107,24 +107,6 @@ def test_fields_that_are_missing_and_numbers_in_words_where_they_are_tolerated(t
     assert mild == ["2", "warning :4"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"division": "closed", "submitter": "Acme"}, []),
-        ({"division": "closed", "submitter": "ACME"}, []),
-        ({"division": "Closed", "submitter": "Acme"}, ["2"]),
-        ({"division": "open", "submitter": "Bcme"}, None),
-        ({"division": "", "submitter": None}, []),
-        ({"submitter": 5}, ["2"]),
-    ],
-)
-def test_division_and_submitter_are_those_of_the_folders(
-    tmp_path: Path, fields: Mapping[str, object], said: list[str] | None
-) -> None:
-    both = ["2", "3"]
-    assert tell(check_names, tmp_path, fields) == (both if said is None else said)
-
-
 NETWORK = {"network_type": "x", "network_media": "y", "is_network": "True"}
 
 

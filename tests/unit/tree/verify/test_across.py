@@ -209,10 +209,6 @@ def test_wrong_target_is_explained_by_a_related_cell_whose_log_has_it(other: Fac
     assert (cause, mechanism) == ((ELSEWHERE.format(other.cell), "conf-of-other-cell") if named else ("", ""))
 
 
-def test_target_of_nothing_explains_nothing() -> None:
-    assert explain(wrong(), configured(target=5, conf=0), configured("closed/big/bert-99/Server", 0)) == ("", "")
-
-
 def test_one_user_conf_in_several_cells_is_counted_where_no_log_has_the_target() -> None:
     same, cells = (("user.conf", "a"), ("performance", "b")), ["closed/box/resnet/Offline", "closed/box/resnet/Server"]
     shared = [configured(cell, 5, digests=same) for cell in cells]
@@ -226,22 +222,6 @@ def test_one_user_conf_in_several_cells_is_counted_where_no_log_has_the_target()
     assert explain(wrong(), configured(conf=5, digests=same), *shared)[0] == ELSEWHERE.format(cells[1])
 
 
-def test_known_causes_stay_and_an_estimate_is_grouped_as_one() -> None:
-    own, other = configured(conf=7), configured("closed/big/bert-99/Server", 7)
-    assert explain(wrong(cause="copied"), own, other) == ("copied", "")
-    assert explain(wrong(mechanism="conf-estimate"), own, other) == (ELSEWHERE.format(other.cell), "conf-estimate")
-    unknown = TreeFinding(Rule("run.valid", "", ()), "Acme", OWN, Complaint(Place("user.conf", 3), "target_", ""))
-    assert explain(unknown, own, other) == ("", "")
-    assert explain(wrong(), other) == ("", "")
-
-
-def test_parts_of_a_cell_that_is_no_scenario_are_empty() -> None:
-    """A finding of a benchmark or of a system is compared as well."""
-    one, two = sharing("closed/box", "", run="a"), sharing("open/box", "", run="a")
-    (told,) = verify_copied_logs(PublishedLogs([one, two], {}))
-    assert (told.severity, told.rule.id, told.complaint.place) == (Severity.NOTE, "placement.copied", Place("open/box"))
-
-
 def test_scenarios_of_a_round_without_rules_may_share_a_log_for_all_that_is_known() -> None:
     scenario = sharing("closed/box/bert-99/MultiStream", "bert-99")
     system = sharing("closed/big/bert-99/MultiStream", "bert-99")
@@ -250,21 +230,3 @@ def test_scenarios_of_a_round_without_rules_may_share_a_log_for_all_that_is_know
         (Severity.NOTE, True),
         (Severity.ERROR, False),
     ]
-
-
-def test_any_of_several_inferences_lets_two_scenarios_share() -> None:
-    other = sharing("closed/box/bert-99/MultiStream", "bert-99")
-    several = frozenset({("Offline", "Server"), ("MultiStream", "SingleStream"), ("Offline", "MultiStream")})
-    assert not list(verify_copied_logs(PublishedLogs([FIRST, other], {}, inferable=several)))
-    assert (
-        len(
-            list(
-                verify_copied_logs(
-                    PublishedLogs([FIRST, other], {}, inferable=frozenset({("Offline", "SingleStream")}))
-                )
-            )
-        )
-        == 1
-    )
-    elsewhere = sharing("closed/big/bert-99/MultiStream", "bert-99")
-    assert len(list(verify_copied_logs(PublishedLogs([FIRST, elsewhere], {}, inferable=several)))) == 1

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from reconciler.tree.causes import CAUSES, find_cause
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
 from reconciler.tree.grouping import fold_cells, group_by_cause
 from reconciler.tree.verify.engine import ALL_RULES, verify_tree
-from tests.unit.tree.check.made import set_log, write
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"
 
@@ -66,37 +62,6 @@ def test_errors_and_warnings_have_a_cause_that_says_what_would_settle_them() -> 
             assert find_cause(item).id in named, rule.id
 
 
-def without(name: str) -> Callable[[Path], None]:
-    return lambda root: (root / CELL / name).unlink()
-
-
-@pytest.mark.parametrize(
-    ("change", "reason", "blind"),
-    [
-        (without("performance/run_1/mlperf_log_detail.txt"), "the performance run's detail log is not there", True),
-        (without("accuracy/mlperf_log_detail.txt"), "the accuracy run's detail log is not there", True),
-        (without("performance/run_1/mlperf_log_summary.txt"), "the performance run's summary is not there", False),
-        (without("user.conf"), "user.conf is not there", False),
-        (without("accuracy/accuracy.txt"), "accuracy.txt is not there", False),
-        (without("TEST01/performance/run_1/mlperf_log_detail.txt"), "the detail log of a compliance test is", False),
-        (lambda root: write(root / CELL / "accuracy/mlperf_log_detail.txt", "x"), "log cannot be read", True),
-        (
-            lambda root: write(root / CELL / "user.conf", "a.Offline.target_qps = 1\nb.Offline.target_qps = 2\n"),
-            "no line of user.conf is for the model and scenario that ran",
-            False,
-        ),
-    ],
-)
-def test_what_could_not_be_compared_is_counted(
-    change: Callable[[Path], None], reason: str, blind: bool, tree: Path
-) -> None:
-    change(tree)
-    report = verify_tree(tree)
-    (gap,) = [gap for gap in report.gaps if reason in gap.reason]
-    assert (gap.cell, gap.blind) == ("closed/sys1/resnet/Offline", blind)
-    assert not blind or not report.clean
-
-
 def test_a_whole_tree_has_no_gaps(consistent: Path) -> None:
     assert not verify_tree(consistent).gaps
 
@@ -111,12 +76,3 @@ def test_one_copied_run_is_one_cause(tree: Path) -> None:
     assert groups[0].cause.id == "accuracy-of-another-run"
     assert len(groups[0].findings) > 1
     assert [folded.shown for folded in groups[0].cells] == ["closed/sys1/resnet/Offline"]
-
-
-def test_a_run_with_an_audit_config_is_said_to_be_audited(tree: Path) -> None:
-    source, target = tree / CELL / "TEST04/performance/run_1", tree / CELL / "performance/run_1"
-    for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"):
-        shutil.copyfile(source / name, target / name)
-    set_log(target, "power_begin", '"01-02-2026 10:00:00.000"')
-    causes = {find_cause(item).id for item in verify_tree(tree).findings if item.severity is Severity.ERROR}
-    assert "audited-run" in causes

@@ -91,15 +91,6 @@ def test_what_user_conf_says_is_what_loadgen_logged(
     assert not tell(verify_contradicting, tmp_path / "c", ran(scenario, line), scenario=scenario)
 
 
-@pytest.mark.parametrize(
-    ("name", "note"), [("coalesce_queries", True), ("max_async_queries", True), ("min_query_count", False)]
-)
-def test_how_queries_are_handed_over_is_a_note(tmp_path: Path, name: str, note: bool) -> None:
-    logged = ran("Server", (f"effective_{name}", 1), (f"requested_{name}", 1))
-    (said,) = tell(verify_contradicting, tmp_path, {**logged, "user.conf": f"*.*.{name} = 0\n"}, scenario="Server")
-    assert said.startswith("note ") is note
-
-
 GATHERED = "resnet50.Server.performance_sample_count_override = 1024\n"
 
 
@@ -174,19 +165,6 @@ def test_user_conf_is_read_as_its_submitter_meant_it(
     assert (reading.values() if reading else {}) == settings
     for number, broken in enumerate(({"user.conf": conf}, ran("Server", (QPS, 5)), {**ran(""), "user.conf": conf})):
         assert read_conf(small_cell(tmp_path / str(number), broken, scenario="Server", benchmark=KEYED)) is None
-
-
-def test_the_model_key_is_the_rounds_else_the_name_of_the_benchmark(tmp_path: Path) -> None:
-    files = {**ran("Server"), "user.conf": "*.*.min_duration = 1\n"}
-    for benchmark, official, model in (
-        (KEYED, "x", "resnet50"),
-        (rules(), "x", "x"),
-        (None, "y", "y"),
-        (None, "", "resnet"),
-    ):
-        reading = read_conf(small_cell(tmp_path, files, scenario="Server", benchmark=benchmark, official=official))
-        assert reading is not None
-        assert reading.model == model
 
 
 @pytest.mark.parametrize(
@@ -363,20 +341,6 @@ def test_loadgen_before_2_cuts_the_fraction_of_an_expected_latency_off(
     }
     found = [said for said in tell(verify_contradicting, tmp_path, files) if not said.startswith("note ")]
     assert len(found) == accused
-
-
-def test_loadgen_before_2_reads_no_expected_latency_of_multistream(tmp_path: Path) -> None:
-    files = {
-        **ran("MultiStream", ("loadgen_version", "1.1 @ 0123456789")),
-        "user.conf": "*.MultiStream.target_latency = 4\n",
-    }
-    assert not tell(verify_contradicting, tmp_path, files)
-
-
-def test_a_setting_that_loadgen_does_not_log_is_asked_about(tmp_path: Path) -> None:
-    files = {**ran("Server", (QPS, 5)), "user.conf": "*.Server.ttft_latency = 4\n"}
-    (said,) = tell(verify_contradicting, tmp_path, files, scenario="Server")
-    assert said.startswith("note ")
 
 
 @pytest.mark.parametrize(("logged", "accused"), [("12477800", False), ("12477600", True), ("12477900", True)])

@@ -13,7 +13,7 @@ import pytest
 
 from reconciler.tree.findings import Place, Severity, TreeFinding
 from reconciler.tree.verify.engine import verify_tree
-from tests.unit.tree.check.made import change_system, detail, set_log, write
+from tests.unit.tree.check.made import change_system, set_log, write
 
 CELLS = "closed/Acme/results/sys1/resnet"
 
@@ -338,64 +338,14 @@ def test_a_contradiction_is_found(case: Case, tree: Path) -> None:
     assert also == ALSO.get(case.name, set())
 
 
-@pytest.mark.parametrize(("entries", "believed"), [(49_999, False), (50_000, True), (50_343, True), (50_344, False)])
-def test_a_multistream_run_fills_the_last_query_of_each_set(entries: int, believed: bool, tree: Path) -> None:
-    """50,000 samples are 49 sets of 1,024 that it loads, in queries of 8."""
-    write(cell(tree, "MultiStream") / "TEST01/verify_accuracy.txt", f"num_acc_log_entries = {entries}\nTEST PASS\n")
-    counted = [finding for finding in verify_tree(tree).findings if finding.rule.id == "compliance.counts"]
-    assert bool(counted) is not believed
-
-
 def line_at(root: Path, place: Place) -> str:
     assert place.line > 0
     return (root / place.file).read_text().splitlines()[place.line - 1]
 
 
-@pytest.mark.parametrize("logged", ["0.9", "0.90000000000000002", '"90"'])
-def test_a_percentile_of_the_round_or_none_is_not_refused(logged: str, tree: Path) -> None:
-    percentile(logged, tree)
-    set_log(run(tree), "effective_target_latency_percentile", "0.5")
-    assert "run.percentile" not in {f.rule.id for f in findings(tree)}, "Offline's percentile decides nothing"
-
-
 def test_a_line_for_another_scenario_or_model_decides_nothing(tree: Path) -> None:
     conf("*.Server.target_qps = 5\nbert.Offline.target_qps = 7\n", tree)
     assert not findings(tree)
-
-
-def test_the_one_other_model_key_of_a_file_is_what_was_meant(tree: Path) -> None:
-    path = cell(tree) / "user.conf"
-    write(path, "my-resnet.Offline.target_qps = 77\n")
-    assert [f.complaint.found.partition(" (")[0] for f in findings(tree) if f.severity is ERROR] == ["target_qps 77"]
-
-
-def test_lengthened_logs_are_seen(tree: Path) -> None:
-    """A run of a moment cannot have kept a minimum of ten minutes."""
-    folder = run(tree)
-    set_log(folder, "effective_min_duration_ms", 600_000)
-    assert '"result_min_duration_met", "value": true' in detail(folder)
-    ids = {finding.rule.id for finding in findings(tree)}
-    assert "log.duration" in ids
-    assert ids <= {"log.duration", "log.consistency", "summary.contradicts", "user-conf.contradicts"}
-
-
-LIES = {
-    "effective_performance_issue_same": ("true", "performance_issue_same True"),
-    "result_samples_per_second": ("9999999", "result_samples_per_second 9999999"),
-    "result_99.90_percentile_latency_ns": ("1", "result_99.90_percentile_latency_ns 1"),
-    "power_begin": ('"12-31-2099 00:00:00.000"', "power_begin 12-31-2099 00:00:00.000"),
-}
-
-
-@pytest.mark.parametrize("key", LIES)
-def test_a_log_that_was_edited_contradicts_itself(key: str, tree: Path) -> None:
-    value, found = LIES[key]
-    set_log(run(tree), key, value)
-    said = [item.complaint for item in findings(tree) if item.rule.id == "log.consistency"]
-    assert found in [complaint.found for complaint in said]
-    assert {complaint.place.file for complaint in said} == {
-        "closed/Acme/results/sys1/resnet/Offline/performance/run_1/mlperf_log_detail.txt"
-    }
 
 
 def test_tests_of_the_scenario_from_which_a_cell_is_inferred_are_at_their_place(tree: Path) -> None:

@@ -63,20 +63,6 @@ def test_each_file_that_is_of_no_use_is_a_gap(
     assert tell(tmp_path, {path: text for path, text in {**FILES, **changed}.items() if text is not None}) == gaps
 
 
-def test_gaps_are_told_in_their_order(tmp_path: Path) -> None:
-    assert tell(tmp_path, {"TEST04/verify_performance.txt": "", "TEST01/verify_performance.txt": ""}, official="") == [
-        ".: v6.1 has no such benchmark, whose rules could be applied",
-        f"blind ./{RUN}/{DETAIL}: the performance run's detail log is not there",
-        f"./{RUN}/{SUMMARY}: the performance run's summary is not there",
-        f"blind ./accuracy/{DETAIL}: the accuracy run's detail log is not there",
-        f"./accuracy/{SUMMARY}: the accuracy run's summary is not there",
-        "./user.conf: user.conf is not there",
-        "./accuracy/accuracy.txt: accuracy.txt is not there",
-        f"./TEST01/{RUN}/{DETAIL}: the detail log of a compliance test is not there",
-        f"./TEST04/{RUN}/{DETAIL}: the detail log of a compliance test is not there",
-    ]
-
-
 def test_results_of_the_endpoints_harness_that_are_not_there_blind(tmp_path: Path) -> None:
     names = "config.yaml", "performance/result_summary.json"
     assert tell(tmp_path / "a", {}, find_result_gaps) == [

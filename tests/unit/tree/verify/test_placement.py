@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,8 +15,6 @@ from reconciler.tree.reading.view import CellView
 from reconciler.tree.verify.contradiction import ViewRule
 from reconciler.tree.verify.engine import verify_tree
 from reconciler.tree.verify.placement import verify_accuracy_run, verify_measurements, verify_performance, verify_tests
-from tests.unit.tree.check.made import set_log
-from tests.unit.tree.check.written import TOKENS, open_cell
 from tests.unit.tree.small_cells import Line, log, rules, small_cell
 from tests.unit.tree.small_cells import say as tell_all
 
@@ -34,81 +30,8 @@ def place(root: Path) -> list[tuple[str, str, str, str]]:
     return [(rule, it.found, it.wanted, it.mechanism) for rule, it in complaints if rule != "copied"]
 
 
-def say(folder: str, key: str, value: object, root: Path) -> None:
-    set_log(root / CELL / folder, key, value)
-
-
 def copy(old: str, new: str, root: Path) -> None:
     shutil.copyfile(root / CELL / old / DETAIL, root / CELL / new / DETAIL)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda _: None, []),
-        (
-            partial(say, PERFORMANCE, "effective_test_mode", '"AccuracyOnly"'),
-            [("performance", "AccuracyOnly", "PerformanceOnly", "")],
-        ),
-        (
-            partial(say, ACCURACY, "effective_test_mode", '"PerformanceOnly"'),
-            [("accuracy", "PerformanceOnly", "AccuracyOnly", "")],
-        ),
-        (
-            partial(copy, FIRST, PERFORMANCE),
-            [
-                (
-                    "performance",
-                    "LoadGen took settings from an audit.config",
-                    "a run without audit.config",
-                    "audited-run",
-                )
-            ],
-        ),
-        (partial(copy, PERFORMANCE, FIRST), [("compliance", "no audit.config took part", "a run of TEST01", "")]),
-        (
-            partial(say, FIRST, "effective_scenario", '"SingleStream"'),
-            [("compliance", "a run of SingleStream", "a run of Offline", "")],
-        ),
-    ],
-    ids=["honest", "accuracy-log", "performance-log", "test-log", "no-test", "other-scenario"],
-)
-def test_a_log_that_belongs_elsewhere_is_named(
-    change: Callable[[Path], None], said: list[tuple[str, str, str, str]], tree: Path
-) -> None:
-    change(tree)
-    assert place(tree) == said
-
-
-def test_both_runs_may_be_of_the_scenario_that_the_result_is_inferred_from(tree: Path) -> None:
-    copy(f"../SingleStream/{ACCURACY}", ACCURACY, tree)
-    copy(f"../SingleStream/{PERFORMANCE}", PERFORMANCE, tree)
-    assert [said for said in place(tree) if said[0] == "accuracy"] == []
-
-
-@pytest.mark.parametrize(
-    ("key", "limit", "said"),
-    [
-        ("requested_server_ttft_latency", 500_000_000, []),
-        (
-            "requested_server_ttft_latency",
-            500_000_001,
-            [("performance", "LoadGen's TTFT limit was 500.000001 ms", "at most 500 ms, the limit of Interactive", "")],
-        ),
-        ("requested_server_tpot_latency", 30_000_000, []),
-        (
-            "requested_server_tpot_latency",
-            100_000_000,
-            [("performance", "LoadGen's TPOT limit was 100 ms", "at most 30 ms, the limit of Interactive", "")],
-        ),
-    ],
-)
-def test_an_interactive_run_has_the_limits_of_interactive(
-    key: str, limit: int, said: list[tuple[str, str, str, str]], tmp_path: Path
-) -> None:
-    open_cell(tmp_path, "llama3.1-8b", "Interactive", {**TOKENS, key: limit})
-    found = [f for f in verify_tree(tmp_path, round_name="v6.1").findings if f.rule.id == "placement.performance"]
-    assert [("performance", f.complaint.found, f.complaint.wanted, "") for f in found] == said
 
 
 def test_a_submitter_with_a_dot_in_front_is_judged(tree: Path) -> None:
@@ -182,15 +105,6 @@ def test_a_compliance_log_is_of_its_test(tmp_path: Path) -> None:
         assert tell(verify_tests, tmp_path / name, TEST04=(OFFLINE, AUDITED, mark)) == [f"TEST04{line}"]
     assert tell(verify_tests, tmp_path / "unmarked", TEST06=(OFFLINE, AUDITED)) == []
     assert tell(verify_tests, tmp_path / "h", performed=(SINGLE,), TEST04=(SINGLE, AUDITED, SAME)) == []
-
-
-@pytest.mark.parametrize(("target", "share", "foreign"), [(0, 0.1, 0), (4096, 0, 0), (0, 0, 1)])
-def test_a_log_of_test01_asks_for_a_number_or_a_share_of_answers(
-    tmp_path: Path, target: int, share: float, foreign: int
-) -> None:
-    """A share is another audit.config than the round's, and no run of another test."""
-    lines = (OFFLINE, AUDITED, (f"effective_{WANTED}", target), ("effective_accuracy_log_probability", share))
-    assert len(tell(verify_tests, tmp_path, TEST01=lines)) == foreign
 
 
 @pytest.mark.parametrize(

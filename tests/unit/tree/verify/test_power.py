@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.tree.findings import Severity
 from reconciler.tree.verify.engine import verify_tree
-from tests.unit.tree.power_sessions import LOGS, add_session, count, list_messages, make_samples, write_session
+from tests.unit.tree.power_sessions import LOGS, add_session, make_samples, write_session
 
 
 @pytest.fixture
@@ -92,20 +91,6 @@ def rewrite(folder: Path, samples: str) -> None:
         write_session(folder, file, list(listed))
 
 
-@pytest.mark.parametrize(
-    "later", [timedelta(days=1), timedelta(hours=-7), timedelta(minutes=3)], ids=["day", "zone", "near"]
-)
-def test_samples_of_another_run_are_refused_though_their_digest_fits(session: Path, later: timedelta) -> None:
-    rewrite(session, make_samples(session, later=later))
-    assert find(session) == [("power.times", "run_1/spl.txt", "no sample of the run")]
-
-
-def test_a_clock_in_a_time_zone_that_the_session_states_is_believed(session: Path) -> None:
-    rewrite(session, make_samples(session, later=timedelta(hours=-7)))
-    edit("server.json", lambda d: d.update(timezone=25200))(session)
-    assert not find(session)
-
-
 @pytest.mark.parametrize("year", ["9999", "0001"])
 def test_a_run_beyond_all_times_says_nothing_of_its_samples(session: Path, year: str) -> None:
     path = session / "run_1" / LOGS[0]
@@ -115,157 +100,6 @@ def test_a_run_beyond_all_times_says_nothing_of_its_samples(session: Path, year:
     path.write_text(text.replace(f"-{began.year} ", f"-{year} "))
     rewrite(session, make_samples(session) if year == "0001" else "Time,01-01-2026 00:00:00.5,Watts,1\n")
     assert "internal.rule" not in [f.rule.id for f in verify_tree(session.parents[6]).findings]
-
-
-@pytest.fixture
-def counted(session: Path) -> Path:
-    """A session whose director kept what the daemon counted, of samples that differ and of which two are not valid."""
-    for run in ("ranging", "run_1"):
-        first, second, *rest = make_samples(session).splitlines(keepends=True)
-        zero = second.replace("Watts,210.5", "Watts,-1.25")
-        higher = [line.replace("Watts,210.5", f"Watts,{211 + at % 3}.125000") for at, line in enumerate(rest)]
-        (session / run / "spl.txt").write_text("".join((first, zero, *higher, zero)))
-    messages = list_messages(session, missing=1)
-    log = "".join(f"07-23-2026 12:55:00.1: Response to client sent: {item['reply']}\n" for item in messages)
-    (session / "power/ptd_logs.txt").write_text(log)
-    sign(session)
-    edit("server.json", lambda d: d.update(ptd_messages=messages))(session)
-    return session
-
-
-def sign(folder: Path) -> None:
-    """Each digest written anew, and all else kept."""
-
-    def apply(document: dict[str, Any]) -> None:
-        document["results"] = {n: hashlib.sha1((folder / n).read_bytes()).hexdigest() for n in document["results"]}
-
-    for file in ("client.json", "server.json"):
-        edit(file, apply)(folder)
-
-
-def test_what_the_daemon_counted_of_honest_samples_is_believed(counted: Path) -> None:
-    assert not verify_tree(counted.parents[6]).findings
-
-
-@pytest.mark.parametrize("folder", ["run_1", "ranging"])
-@pytest.mark.parametrize(
-    ("old", "new", "found"),
-    [
-        pytest.param("Watts,21", "Watts,2", "a mean of", id="tenth"),
-        pytest.param("Watts,212.125", "Watts,212.100", "a mean of", id="little"),
-    ],
-)
-def test_watts_and_their_digest_written_anew_are_denied_by_what_was_counted(
-    counted: Path, folder: str, old: str, new: str, found: str
-) -> None:
-    path = counted / folder / "spl.txt"
-    assert old in path.read_text()
-    path.write_text(path.read_text().replace(old, new))
-    sign(counted)
-    ((rule, place, text),) = find(counted, watts=True)
-    assert (rule, place) == ("power.watts", f"{folder}/spl.txt")
-    assert text.startswith(found)
-
-
-def test_a_peak_that_was_moved_between_samples_is_denied_by_the_most_that_was_counted(counted: Path) -> None:
-    path = counted / "run_1/spl.txt"
-    high, low = "Watts,213.125", "Watts,212.125"
-    head, tail = path.read_text().split(high, 1)
-    assert low in tail
-    path.write_text(f"{head}Watts,214.125{tail.replace(low, 'Watts,211.125', 1)}")
-    sign(counted)
-    ((rule, _, text),) = find(counted, watts=True)
-    assert rule == "power.watts"
-    assert text.startswith("at most 214.125 W in ")
-
-
-def test_samples_that_were_taken_out_are_asked_about(counted: Path) -> None:
-    path = counted / "run_1/spl.txt"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join((*lines[:3], *lines[5:])))
-    sign(counted)
-    ((rule, _, text),) = find(counted, watts=True)
-    assert (rule, text) == ("power.watts", f"{len(lines) - 2} samples, {len(lines) - 4} of them above 0 W")
-
-
-def test_answers_written_anew_are_denied_by_the_daemons_own_log(counted: Path) -> None:
-    path = counted / "run_1/spl.txt"
-    before = count(path, missing=1)
-    path.write_text(path.read_text().replace("Watts,21", "Watts,2"))
-    sign(counted)
-    server = counted / "power/server.json"
-    server.write_text(server.read_text().replace(before, count(path, missing=1)))
-    found = find(counted, watts=True)
-    assert [rule for rule, _, _ in found] == ["power.watts"] * 2, "the ranging run has the same samples"
-    assert found[-1][1:] == ("power/ptd_logs.txt", f"the answer {before}")
-
-
-def test_a_daemons_log_that_was_copied_before_its_last_line_is_believed(counted: Path) -> None:
-    path = counted / "power/ptd_logs.txt"
-    path.write_text(path.read_text().rpartition("Watts,")[0])
-    sign(counted)
-    assert not find(counted, watts=True)
-
-
-@pytest.mark.parametrize("messages", [None, [], 7, [7], [{"cmd": "Watts", "reply": "Watts,1,2"}], [{"cmd": ["Go"]}]])
-def test_messages_that_count_nothing_are_asked_about(counted: Path, messages: object) -> None:
-    edit("server.json", lambda d: d.update(ptd_messages=messages))(counted)
-    assert find(counted, watts=True) == [
-        ("power.watts", "power/server.json", "no answer of what the analyzer measured")
-    ]
-
-
-def test_samples_that_are_listed_and_not_there_are_named(session: Path) -> None:
-    (session / "run_1/spl.txt").unlink()
-    assert find(session) == [("power.session", "run_1/spl.txt", "no samples")]
-
-
-def measured(folder: Path, edit: Callable[[str], str] = str, channels: int = 0) -> list[tuple[str, str]]:
-    """What is said of samples whose watts are of the volts, amperes and factors beside them, then edited and signed."""
-    one = "Watts,210.500000,Volts,230.100000,Amps,0.963000,PF,0.949950"
-    several = "".join(f",Ch{n},{one}" for n in range(1, channels + 1))
-    own = one.replace("210.5", f"{210.5 * channels}") if channels else one
-    text = make_samples(folder).replace("Watts,210.5,Volts,230.1", f"{own},Mark,testing{several}")
-    (folder / "run_1/spl.txt").write_text(edit(text))
-    sign(folder)
-    found = verify_tree(folder.parents[6]).findings
-    return [(f.severity.value, f.complaint.found) for f in found if f.rule.id == "power.products"]
-
-
-@pytest.mark.parametrize("channels", [0, 3])
-def test_watts_of_the_volts_and_amperes_beside_them_are_believed(session: Path, channels: int) -> None:
-    assert measured(session, channels=channels) == []
-
-
-def without_a_third_channel(text: str) -> str:
-    head, third = f"Watts,{210.5 * 3}", "Ch3,Watts,210.500000,Volts,230.100000,Amps,0.963000,PF,0.949950"
-    assert head in text
-    assert third in text
-    return text.replace(third, f"Ch3{',-1.000000'.join((',Watts', ',Volts', ',Amps', ',PF', ''))}").replace(
-        head, "Watts,421.0"
-    )
-
-
-def test_a_channel_that_measured_nothing_is_left_out(session: Path) -> None:
-    assert measured(session, without_a_third_channel, channels=3) == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "channels", "found"),
-    [
-        pytest.param("Watts,210.5", "Watts,21.05", 0, "0.1 times what volts, amperes and power factor give", id="own"),
-        pytest.param(
-            "Watts,210.5", "Watts,206.3", 0, "0.98 times what volts, amperes and power factor give", id="little"
-        ),
-        pytest.param("Watts,631.5", "Watts,63.15", 3, "0.1 times the watts of the channels", id="sum"),
-        pytest.param("Ch1,Watts,210.5", "Ch1,Watts,110.5", 3, "1.19 times the watts of the channels", id="channel"),
-    ],
-)
-def test_watts_that_were_edited_alone_are_denied_by_what_stands_beside_them(
-    session: Path, old: str, new: str, channels: int, found: str
-) -> None:
-    said = measured(session, lambda text: text.replace(old, new), channels)
-    assert ("error", found) in said
 
 
 def ask_of_digests(session: Path) -> list[tuple[str, Severity, bool]]:

@@ -45,12 +45,6 @@ def test_a_date_that_other_logs_of_the_commit_deny_is_an_error(tree: Path) -> No
     assert all(f.complaint.other is not None and f.complaint.other.line for f in found)
 
 
-def test_logs_of_no_commit_deny_nothing(tree: Path) -> None:
-    change(tree, "loadgen_version", r"[^\"]+", "9.9.9 @ NA")
-    change(tree, "loadgen_git_commit_date", r"\d{4}", "2001")
-    assert not find(tree, "runs.revision")
-
-
 @pytest.mark.parametrize(("name", "said"), [("H200-80GBx16_TRT", 1), ("gx3-48x240x2l40s", 0), ("H200x1", 0)])
 def test_a_count_behind_the_accelerator_in_a_name_is_held_against_the_description(
     tree: Path, name: str, said: int
@@ -73,12 +67,3 @@ def test_a_name_with_two_values_is_asked_about(tree: Path, file: str, value: str
     assert [(it.place.file, it.found) for it in found] == [(file, f"retraining {value}")] * said
     assert all(it.wanted == "1, which the same file states behind it" for it in found)
     assert all('"retraining"' in (tree / file).read_text().splitlines()[it.place.line - 1] for it in found)
-
-
-def test_a_second_value_is_seen_wherever_its_colon_stands(tree: Path) -> None:
-    (path,) = (tree / "closed/Acme/systems").glob("*.json")
-    text = path.read_text()
-    name = '"number_of_nodes":'
-    assert name in text
-    path.write_text(text.replace(name, f'"number_of_nodes"\t: "7", "number_of_nodes"\n{" " * 40}:', 1))
-    assert [item.complaint.found for item in find(tree, "files.repeated")] == ["number_of_nodes 7"]

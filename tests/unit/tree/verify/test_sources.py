@@ -82,18 +82,3 @@ def test_the_few_are_asked_about_and_compared_with_the_many() -> None:
     assert ask(other, *usual, later) == [("c", "LoadGen 6.0 with another two.cc", wanted, "a.txt")]
     assert ask(build("c", one="1"), *usual) == [("c", "LoadGen 6.0 with another two.cc", wanted, "a.txt")]
     assert ask(other, build("d", one="1", two="3"), *usual) == []  # nobody knows which are usual
-
-
-@pytest.mark.parametrize(
-    ("count", "named"),
-    [
-        (1, "s0.cc"),
-        (3, "s0.cc, s1.cc, s2.cc"),
-        (4, "s0.cc, s1.cc, s2.cc and 1 more"),
-        (9, "s0.cc, s1.cc, s2.cc and 6 more"),
-    ],
-)
-def test_three_sources_are_named_and_the_others_counted(count: int, named: str) -> None:
-    usual, other = ({f"s{n}": digest for n in range(count)} for digest in "12")
-    ((_, found, _, _),) = ask(build("a", **usual), build("b", **usual), build("c", **other))
-    assert found == f"LoadGen 6.0 with another {named}"

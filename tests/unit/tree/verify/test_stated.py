@@ -22,7 +22,6 @@ from reconciler.tree.verify.stated import verify_stated
 from tests.unit.tree.small_cells import rules, say, small_cell
 
 ACCURACY, LENGTHS = "verify_accuracy.txt", "verify_output_len.txt"
-ERROR, WARNING = Severity.ERROR, Severity.WARNING
 # As the official scripts lay them out.
 TEST07 = (
     "{{'exact_match': 65.1}}\n\n====\nTEST07 Verification Summary\n====\n"
@@ -37,39 +36,6 @@ TEST09 = (
     "Std deviation: 8.10\n\n====\nMean output tokens: {mean}\nMin threshold: {least}\nMax threshold: 1406.02\n"
     "Min check pass: True\n\nTEST PASS\n"
 )
-LIES = {
-    "an accuracy below its threshold": ("TEST07", TEST07.format(score="60.69"), ERROR, "an accuracy of 60.69"),
-    "samples that differ": (
-        "TEST08",
-        TEST08.format(matched=4096, missing=0, differing=2),
-        ERROR,
-        "2 samples that differ",
-    ),
-    "samples that are not there": (
-        "TEST08",
-        TEST08.format(matched=4000, missing=96, differing=0),
-        ERROR,
-        "96 samples that the accuracy run lacks",
-    ),
-    "no sample": ("TEST08", TEST08.format(matched=0, missing=0, differing=0), ERROR, "no sample of the accuracy run"),
-    "answers that are too short": (
-        "TEST09",
-        TEST09.format(mean="1150.20", least="1150.38"),
-        ERROR,
-        "a mean of 1150.20",
-    ),
-    "answers that are too long": ("TEST09", TEST09.format(mean="1500.00", least="1150.38"), ERROR, "a mean of 1500.00"),
-    "a bound of its own": ("TEST09", TEST09.format(mean="900.00", least="800"), ERROR, "a mean of 900.00"),
-    "a mean beyond the longest": (
-        "TEST09",
-        "mean tokens: 1200.00\nshortest and longest: 1 and 1100\nTEST PASS\n",
-        ERROR,
-        "a mean of 1200.00",
-    ),
-    "a word alone for predictions": ("TEST08", "TEST PASS\n", WARNING, "without the number of entries"),
-    "a word alone for lengths": ("TEST09", "TEST PASS\n", WARNING, "without the mean length"),
-    "a word alone for the accuracy": ("TEST07", "'exact_match': 65.1\nTEST PASS\n", WARNING, "without the accuracy"),
-}
 
 
 def find(tree: Path, test: str, text: str, division: str = "closed") -> list[tuple[Severity, str]]:
@@ -86,15 +52,6 @@ def find(tree: Path, test: str, text: str, division: str = "closed") -> list[tup
         (tree / "closed").rename(tree / division)
     found = verify_tree(tree, round_name="v6.1").findings
     return [(f.severity, f.complaint.found) for f in found if f.rule.id == "compliance.stated"]
-
-
-@pytest.mark.parametrize("lie", LIES)
-def test_a_pass_that_its_figures_deny_is_named(tree: Path, lie: str) -> None:
-    test, text, severity, words = LIES[lie]
-    found = find(tree, test, text)
-    assert {item for item, _ in found} == {severity}
-    assert all(f"TEST PASS with{'out' * (severity is WARNING)}" in said for _, said in found)
-    assert any(words in said for _, said in found)
 
 
 def predict(values: list[float], *, whole: bool) -> Entry:

@@ -12,13 +12,7 @@ from reconciler.mlperf.documents import parse_json_object
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.system import SystemFile
-from reconciler.tree.verify.systems import (
-    verify_accelerators,
-    verify_category,
-    verify_measurements_once,
-    verify_rehearsal,
-    verify_retraining,
-)
+from reconciler.tree.verify.systems import verify_accelerators, verify_category, verify_retraining
 
 
 def describe(name: str, **fields: object) -> Any:
@@ -70,25 +64,6 @@ def test_number_before_the_name_of_the_processor_counts_processors() -> None:
     assert not list(verify_accelerators(describe("3xACME", **fields, host_processor_model_name="Some ACME 9999F")))
 
 
-@pytest.mark.parametrize("field", ["system_name", "accelerator_model_name"])
-@pytest.mark.parametrize(
-    ("text", "amount"),
-    [
-        ("ACME box (8x H100-SXM, TensorRT)", ""),
-        ("ACME box (H100-80GBx8)", ""),
-        ("ACME box (4x H100-SXM)", "4"),
-        ("ACME box (H100-80GBx16)", "16"),
-        ("4x as fast", ""),
-        *((text, "") for text in ("PCIe Gen5x16", "A100-PCIEx16", "TPU (2x4)", "6980P 2x128", "16x DDR5", "4x NVMe")),
-        (8, ""),
-    ],
-)
-def test_number_in_a_name_of_the_description_is_one_of_them_too(field: str, text: object, amount: str) -> None:
-    view = describe("box", accelerators_per_node=8, number_of_nodes=1, host_processors_per_node=2, **{field: text})
-    found = [complaint.wanted for complaint in verify_accelerators(view)]
-    assert found == ([f"{amount}, as {field} says"] if amount else [])
-
-
 @pytest.mark.parametrize(
     ("division", "allowed", "told"), [("closed", False, True), ("closed", True, False), ("open", False, False)]
 )
@@ -125,18 +100,3 @@ def test_closed_division_allows_no_retraining(said: str) -> None:
 @pytest.mark.parametrize("text", [None, "{}", '{"retraining": "no"}', '{"retraining": true}', '{"retraining": "N"}'])
 def test_what_does_not_say_that_it_was_retrained_is_none(text: str | None) -> None:
     assert not list(verify_retraining(measure(text)))
-
-
-def test_rehearsal_is_told_at_its_line() -> None:
-    text = '{"a": 1,\n"rehearsal": true}'
-    (found,) = verify_rehearsal(measure(text, rehearsal=True))
-    assert (found.place, found.found, found.wanted) == (Place("measurements.json", 2), "a rehearsal", "a result")
-    assert not list(verify_rehearsal(measure(text)))
-    assert not list(verify_rehearsal(measure(None, rehearsal=True)))
-
-
-def test_name_that_stands_twice_is_asked_about() -> None:
-    (found,) = verify_measurements_once(measure('{"b": 0,\n"a": 1,\n"a": 2}'))
-    assert (found.place, found.found) == (Place("measurements.json", 2), "a 1")
-    assert found.wanted == "2, which the same file states behind it"
-    assert not list(verify_measurements_once(measure(None)))

@@ -57,14 +57,6 @@ def test_scores_are_those_of_the_runs_that_are_published(tmp_path: Path, line: s
     assert found == ([f"./TEST04/{SPEED}:2; beside ./{folder}/{DETAIL}:3"] if folder else [])
 
 
-def test_a_score_of_a_run_that_is_not_there_is_of_none(tmp_path: Path) -> None:
-    verdict = {f"TEST04/{SPEED}": "reference score = 5\ntest score = 6\n"}
-    assert not tell(verify_scores, tmp_path / "a", verdict | {f"{RUN}/{DETAIL}": run_of(100)})
-    alone = tell(verify_scores, tmp_path / "b", verdict | {f"TEST04/{RUN}/{DETAIL}": run_of(6)})
-    unscored = tell(verify_scores, tmp_path / "c", verdict | {f"TEST04/{RUN}/{DETAIL}": run_of("none")})
-    assert alone == unscored == []
-
-
 @pytest.mark.parametrize(
     ("scenario", "key", "agrees"),
     [
@@ -143,13 +135,6 @@ def test_entries_are_those_of_the_accuracy_run(tmp_path: Path, logs: dict[str, s
     for entries in (fewest - 1, most + 1):
         (said,) = find(entries)
         assert said == (f"./TEST01/{ANSWERS}:2; beside ./accuracy/{DETAIL}:2")
-
-
-def test_entries_are_compared_with_a_run_that_says_how_many_it_had(tmp_path: Path) -> None:
-    verdict = {f"TEST01/{ANSWERS}": "num_acc_log_entries = 5\n"}
-    assert not tell(verify_counts, tmp_path / "a", verdict)
-    assert not tell(verify_counts, tmp_path / "b", {**verdict, f"accuracy/{DETAIL}": log(OFFLINE)})
-    assert not tell(verify_counts, tmp_path / "c", {f"TEST01/{ANSWERS}": "no count\n", **answered()})
 
 
 SCORES, ENTRIES = "the scores of both runs", "the number of entries that were compared"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.tree.verify.watts import Samples, read_samples, read_watts, verify_products, verify_watts
+from reconciler.tree.verify.watts import Samples, read_samples, verify_products, verify_watts
 from tests.unit.tree.small_cells import DETAIL, log, say, small_cell
 
 TESTING, RANGING, SERVER = "performance/run_1/spl.txt", "performance/ranging/spl.txt", "performance/power/server.json"
@@ -185,25 +185,6 @@ def test_samples_of_many_bytes_are_read_as_those_of_few() -> None:
     found = read_samples(text)
     assert isinstance(found, Samples)
     assert (found.watts, found.denied) == ([10.0] * 70_000, ())
-
-
-@pytest.mark.parametrize(
-    ("line", "watts"),
-    [
-        ("Time,x,Watts,7.5,Volts,1", [7.5]),
-        ("Time,x,Watts,-7,Volts", [-7]),
-        ("Time,x,Watts,7", []),
-        (" Time,x,Watts,7,V", []),
-        ("Time,x,y,Watts,7,V", []),
-        ("Time,,Watts,7,V", []),
-        ("Time,x,Watts,7.,V", []),
-        (f"Time,{'x' * 40},Watts,7,V", [7]),
-        (f"Time,{'x' * 41},Watts,7,V", []),
-        (f"Time,x,Watts,{'7' * 10},V", []),
-    ],
-)
-def test_watts_stand_behind_the_time(line: str, watts: list[float]) -> None:
-    assert read_watts(f"{line}\nTime,x,Watts,1,V\n".encode()) == [*watts, 1]
 
 
 def test_products_are_told_of_each_file_of_a_session(tmp_path: Path) -> None:

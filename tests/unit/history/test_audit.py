@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler import git
-from reconciler.diff.claims import Claim, Proof
+from reconciler.diff.claims import Proof
 from reconciler.files import RepositoryPaths
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
@@ -148,16 +148,3 @@ def test_of_an_imported_run_it_is_said_who_declared_what_it_was_made_from(
 
     rewrite(recorded, "performance", edit)
     assert find(recorded, "performance: made from") == ([(proof, said)] if said else [])
-
-
-def test_claims_of_several_kinds_come_in_one_order(recorded: Path) -> None:
-    def claims() -> list[Claim]:
-        return list(audit(recorded, read_snapshot(recorded, git.resolve(recorded, "HEAD"))).claims)
-
-    first = claims()
-    assert first == claims()
-    assert [c.what.partition(":")[0] for c in first if c.what.endswith(": inputs")] == [
-        "performance",
-        "accuracy",
-        "score",
-    ]

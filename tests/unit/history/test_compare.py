@@ -35,14 +35,6 @@ def test_compare_prefers_the_very_same_cell() -> None:
     assert [pair.ratio for pair in compare(("a", "b"), both, both).pairs] == [1.0, 1.0]
 
 
-def test_points_are_in_the_order_of_their_concurrency_whatever_a_record_calls_others() -> None:
-    scenarios = ("c10", "c2", "Offline", "c²", f"c{'9' * 5000}")
-    both = {cell: known for name in scenarios for cell, known in side("box", name, "1", 1).items()}
-    order = [pair.one.cell.scenario for pair in compare(("a", "b"), both, both).pairs]
-    assert order[-2:] == ["c2", "c10"]
-    assert sorted(order) == sorted(scenarios)
-
-
 def test_compare_when_several_systems_fit_takes_those_with_the_same_accelerators() -> None:
     one = side("old8", "Offline", "100", 8, accelerator="H100") | side("old1", "Offline", "13", 1, accelerator="H100")
     other = (
@@ -59,13 +51,6 @@ def test_compare_when_several_systems_fit_takes_those_with_the_same_accelerators
     text = render_comparison_text(found).splitlines()
     assert text[0].startswith("system")
     assert text[1].startswith("closed/old1 / closed/new1  resnet")
-
-
-@pytest.mark.parametrize(("unit", "count"), [("ms", 8), ("samples/s", 0)])
-def test_compare_when_no_ratio_for_one_accelerator_makes_sense(unit: str, count: int) -> None:
-    one, other = side("a", "SingleStream", "2", 4, unit), side("b", "SingleStream", "1", count, unit)
-    (pair,) = compare(("a", "b"), one, other).pairs
-    assert (pair.ratio, pair.per_accelerator) == (0.5, None)
 
 
 def make_curve(benchmark: str, *points: tuple[int, str, str]) -> dict[Cell, Side]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.diff.timeline import CellChange, ChangeCause, Side
-from reconciler.history.compare import compare, compare_commits, read_sides
+from reconciler.history.compare import compare_commits, read_sides
 from reconciler.mlperf.endpoints_program.pareto import CurvePoint
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -68,17 +68,6 @@ def test_two_commits_are_compared_cell_by_cell() -> None:
     )
 
 
-def test_a_cell_that_one_commit_lacks_has_no_causes() -> None:
-    world = measured(NET, SERVER)
-    both, alone = commit(desire([NET, SERVER]), world), commit(desire([NET]), world)
-    result = ("1", "samples/s")
-    assert compare_commits(both, alone) == (
-        CellChange(NET.cell, (True, True), (), result, result),
-        CellChange(SERVER.cell, (True, False), (), result, None),
-    )
-    assert compare_commits(alone, both)[1] == CellChange(SERVER.cell, (False, True), (), None, result)
-
-
 def test_inputs_that_come_and_go_are_told_once_by_their_names_with_their_lines() -> None:
     world, desired = measured(NET), desire([NET])
     line = {number: Origin("specs/a.yaml", number) for number in (1, 2, 3)}
@@ -105,43 +94,6 @@ def test_what_a_cell_is_made_from_is_compared_too_and_told_once() -> None:
         ("Engine", "batch", 1, 2),
     ]
     assert found.due == ("Model", "Engine", "Run accuracy", "Run performance", "Score")
-
-
-def test_only_what_the_later_commit_lacks_of_the_cell_is_due() -> None:
-    world = measured(NET, SERVER)
-    one = commit(desire([NET, SERVER]), world)
-    other = commit(desire([replace(NET, target=2), replace(SERVER, note=1)]), world)
-    assert [(change.cell, change.due) for change in compare_commits(one, other)] == [
-        (NET.cell, ("Run performance",)),
-        (SERVER.cell, ()),
-    ]
-
-
-def test_a_published_run_is_a_side_with_what_its_system_has() -> None:
-    margins = [
-        {"name": "throughput", "headroom": "+9"},
-        {"name": "p99 latency"},
-        {"name": "p50 latency", "headroom": 0.7},
-        {"name": "p90 latency", "headroom": "+5"},
-    ]
-    box = SystemSettings({"hardware.accelerator": "H200", "hardware.count": 4, "hardware.nodes": 2})
-    world = measured(NET, SERVER)
-    found = read_sides(commit(desire([NET, replace(SERVER, target=2)]), world, {"margins": margins}, box=box))
-    assert found == {NET.cell: Side(NET.cell, "1", "samples/s", "VALID", 8, "H200", "0.7")}
-    alone = replace(box, values={"hardware.accelerator": "H200", "hardware.count": 4})
-    assert read_sides(commit(desire([NET]), world, box=alone))[NET.cell].count == 4
-    (bare,) = read_sides(commit(desire([NET]), world, {"margins": margins[:2], "validity": "INVALID"})).values()
-    assert bare == Side(NET.cell, "1", "samples/s", "INVALID")
-
-
-def test_a_run_without_a_metric_or_whose_record_is_gone_is_no_side() -> None:
-    world = measured(NET)
-    at = commit(desire([NET]), world)
-    at.records.clear()
-    at.committed.summaries.clear()
-    assert read_sides(at) == {}
-    world.summaries = [replace(s, metric=None) for s in world.summaries]
-    assert read_sides(commit(desire([NET]), world)) == {}
 
 
 @pytest.mark.parametrize(
@@ -172,40 +124,3 @@ def test_a_point_stands_on_its_curve(
 def side(system: str, scenario: str, point: CurvePoint | None = None) -> dict[Cell, Side]:
     cell = Cell("standardized", system, "oss", scenario)
     return {cell: Side(cell, "1", "tokens/s", point=point)}
-
-
-def test_cells_of_both_are_compared_with_themselves_alone_and_the_others_in_order() -> None:
-    both = side("z", "Offline")
-    one = {**both, **side("y", "Server"), **side("x", "Server"), **side("w", "Interactive"), **side("v", "Interactive")}
-    other = {
-        **both,
-        **side("b", "Server"),
-        **side("a", "Server"),
-        **side("d", "SingleStream"),
-        **side("c", "SingleStream"),
-    }
-    found = compare(("one", "other"), one, other)
-    assert [(pair.one.cell.system, pair.other.cell.system) for pair in found.pairs] == [
-        ("z", "z"), ("x", "a"), ("x", "b"), ("y", "a"), ("y", "b"),
-    ]  # fmt: skip
-    assert [[cell.system for cell in found.alone[name]] for name in found.names] == [["v", "w"], ["c", "d"]]
-
-
-def test_only_points_of_two_curves_are_compared_as_curves() -> None:
-    def point(number: int, rate: int) -> CurvePoint:
-        return CurvePoint(number, Decimal(100 // number), Decimal(rate), None)
-
-    one = {
-        **side("x", "c1", point(1, 10)),
-        **side("x", "c2", point(2, 30)),
-        **side("x", "Offline"),
-        **side("w", "c1", point(1, 99)),
-    }
-    other = {**side("y", "c1", point(1, 20)), **side("y", "Offline", point(9, 90)), **side("y", "c2")}
-    found = compare(("one", "other"), one, other)
-    assert [(c.curves[0][13:], c.points, c.peaks, c.beaten) for c in found.curves] == [
-        ("w/oss", (1, 2), (Decimal(99), Decimal(90)), ((), (1, 9))),
-        ("x/oss", (2, 2), (Decimal(30), Decimal(90)), ((1,), ())),
-    ]
-    bare = compare(("one", "other"), one, side("y", "c1"))
-    assert bare.curves == compare(("one", "other"), side("x", "c1"), other).curves == ()

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.diff.change import Chosen, InputChange
+from reconciler.diff.change import Chosen
 from reconciler.diff.impact import CellEffect, Effect, Remark
 from reconciler.history.decision_review import review_decisions
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Decisions, Freeze
-from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Cell
 
 CELL, OTHER = Cell("open", "box", "net", "Offline"), Cell("open", "box", "net", "Server")
@@ -106,10 +105,6 @@ def test_a_freeze_is_told_where_it_begins_or_ends(
     )
 
 
-def cause(file: str, line: int) -> InputChange:
-    return InputChange("batch", 1, 2, Origin(file, line))
-
-
 WHAT = f"{CELL} is frozen since 2026-03-01 by Ada: over; merging makes it "
 LEAVE = f"leave it as it is, or: reconcile unfreeze {CELL}"
 
@@ -131,19 +126,3 @@ def test_a_frozen_cell_that_changes_is_told(effect: Effect, published: str, what
     base, head = snapshot(frozen=frozen), snapshot(frozen=frozen, published=published)
     found = review(base, head, CellEffect(OTHER, Effect.STALE), CellEffect(CELL, effect))
     assert found == ([Remark("warning", "", 0, WHAT + what, LEAVE)] if what else [])
-
-
-def test_a_change_of_a_frozen_cell_is_told_at_the_first_line_that_makes_it() -> None:
-    frozen = {"a": FROZEN}
-    causes = (cause("round v6.1", 0), cause("specs/a.yaml", 3), cause("specs/b.yaml", 4))
-    base, head = snapshot(frozen=frozen), snapshot(frozen=frozen)
-    found = review(base, head, CellEffect(CELL, Effect.STALE, (), causes))
-    assert found == [Remark("warning", "specs/a.yaml", 3, f"{WHAT}stale", LEAVE)]
-
-
-def test_all_that_is_frozen_is_unfrozen_at_once_and_a_freeze_that_is_new_withholds_nothing() -> None:
-    frozen = {"a": ALL}
-    base, head = snapshot(frozen=frozen), snapshot(frozen=frozen)
-    (found,) = review(base, head, CellEffect(OTHER, Effect.STALE))
-    assert found.fix == "leave it as it is, or: reconcile unfreeze --all"
-    assert [remark.level for remark in review(snapshot(), head, CellEffect(OTHER, Effect.STALE))] == ["notice"]

@@ -40,14 +40,3 @@ def test_decisions_are_those_of_the_commit_and_none_of_them_is_lost_silently(tmp
     (tmp_path / ".git/objects" / blob[:2] / blob[2:]).unlink()
     with pytest.raises(RepositoryError, match=f"^commit HEAD is incomplete here: git has lost {lost}"):
         read_decisions(tmp_path, "HEAD", TODAY)
-
-
-def test_decisions_hold_on_the_day_of_the_commit_where_no_other_is_asked_for(tmp_path: Path) -> None:
-    git(tmp_path, "init", "--quiet")
-    write(RepositoryPaths(tmp_path), freeze("net"))
-    git(tmp_path, "add", "--all")
-    git(tmp_path, "commit", "--quiet", "--message", "Freeze")
-    today = date.fromisoformat(git(tmp_path, "show", "--no-patch", "--format=%cs"))
-    assert abs((read_decisions(tmp_path, "HEAD", None).today - today).days) <= 1  # the day in UTC
-    assert read_decisions(tmp_path, "HEAD", date(2026, 3, 31)).frozen == (freeze("net"),)
-    assert read_decisions(tmp_path, "HEAD", date(2026, 4, 1)).frozen == ()

@@ -64,13 +64,6 @@ def test_where_nothing_is_known_to_compute_it_the_spec_has_to_say(name: str, har
         declare_one(name, hardware)
 
 
-def test_backends_that_come_with_benchmarks_exist() -> None:
-    found = {backend for facts in load_benchmark_facts().values() for backend in facts.backends.values()}
-    assert found <= set(BACKENDS)
-    assert found == {"onnxruntime", "tensorrt"}
-    assert {kind for facts in load_benchmark_facts().values() for kind in facts.backends} == {"cpu", "nvidia"}
-
-
 @pytest.mark.parametrize(
     ("name", "backend", "able"),
     [
@@ -92,11 +85,6 @@ def test_a_backend_that_cannot_compute_a_benchmark_is_refused_where_it_is_writte
     assert (problem.line, problem.path) == (8, f"spec.benchmarks.{name}.engine.backend")
     assert able in problem.fix
     declare_one(name, more=f"engine: {{backend: {able}}}")
-
-
-def test_a_command_computes_whatever_it_can() -> None:
-    command = "harness: {command: [run, '{run_dir}', '{user_conf}'], score: {command: [score]}}"
-    declare_one("llama3.1-405b", more=f"engine: {{backend: tensorrt}}, {command}")
 
 
 def test_every_built_in_benchmark_has_a_backend() -> None:

@@ -10,15 +10,12 @@ import pytest
 
 from harness.catalog import read_slices, write_slices
 from reconciler.errors import Problem, SpecError
-from reconciler.resource.canonical import digest
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Cell
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import compute_blob_id
 from reconciler.spec.loading import list_left_out, load
 from tests.unit.spec.writing import HEADER, VALID, load_texts, problems_in, replaced, write
-
-ROOT = Path(__file__).parents[3]
 
 
 def values(declared: Declared, index: int = 0) -> dict[str, object]:
@@ -123,16 +120,6 @@ def test_variables_expand_in_locations_and_are_recorded(tmp_path: Path) -> None:
     assert declared.variables == {"A": "/a", "B": "b"}
 
 
-def test_a_users_own_benchmark_file(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").touch()
-    declared = load_texts(tmp_path, main=replaced("as: resnet", "code: mine.py"))
-    assert declared.cells[0].settings["benchmark.path"].value == "mine.py"
-    assert "benchmark.code" not in declared.cells[0].settings
-    assert declared.cells[0].settings["benchmark.official"].value == "digits"
-    elsewhere = load_texts(tmp_path, {"CODE": "/elsewhere"}, main=replaced("as: resnet", "code: '${CODE}/x.py'"))
-    assert elsewhere.cells[0].settings["benchmark.path"].value == "/elsewhere/x.py"
-
-
 def test_yaml_1_2_scalars_keep_their_text(tmp_path: Path) -> None:
     text = replaced(
         "as: resnet",
@@ -157,20 +144,6 @@ def test_an_address_needs_no_quotes_between_braces(tmp_path: Path) -> None:
         load_texts(tmp_path, main=broken)
     line = broken.splitlines().index("  divisions") + 1
     assert [problem.line for problem in found.value.problems] == [line]
-
-
-def test_every_value_is_canonical(tmp_path: Path) -> None:
-    declared = load([ROOT / "specs" / "quickstart.yaml"], ROOT, {})
-    for cell in declared.cells:
-        assert digest({name: value.value for name, value in cell.settings.items()})
-        assert all(type(value.value) in (str, int, bool) for value in cell.settings.values())
-
-
-@pytest.mark.parametrize("change", [lambda t: t.replace("\n", "\r\n"), lambda t: "\ufeff" + t])
-def test_windows_line_ends_and_a_byte_order_mark(tmp_path: Path, change: object) -> None:
-    plain = load_texts(tmp_path, main=VALID)
-    assert callable(change)
-    assert load_texts(tmp_path, main=change(VALID)).cells == plain.cells
 
 
 def test_aliases_point_at_their_anchor(tmp_path: Path) -> None:
@@ -240,14 +213,6 @@ def test_spec_of_its_own_applies_only_when_its_file_is_named(tmp_path: Path) -> 
             load(paths, tmp_path, {})
     assert list_left_out([tmp_path], tmp_path) == ("apart.yaml",)
     assert list_left_out([main, apart], tmp_path) == ()
-
-
-def test_parts_of_a_spec_of_its_own_are_named_together(tmp_path: Path) -> None:
-    first = replaced("spec:\n", "only_when_named: true\nspec:\n")
-    more = "spec: {systems: {crate: {category: edge, status: available}}}\n"
-    paths = write(tmp_path, first=first, second=f"{HEADER}only_when_named: true\n{more}")
-    declared = load(paths, tmp_path, {})
-    assert sorted(declared.systems) == ["box", "crate"]
 
 
 def test_mistakes_in_a_spec_of_its_own_do_not_stop_the_others(tmp_path: Path) -> None:

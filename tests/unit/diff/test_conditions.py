@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.diff.change import Finding
 from reconciler.diff.conditions import is_about, summarise_cells
 from reconciler.diff.difference import compare
 from reconciler.observed.state import Observed
-from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.kinds import Address, Kind
 from tests.unit.diff.outline import EXPECTED, outline
 from tests.unit.diff.simulated import Wish, World, desire
 
@@ -65,32 +64,3 @@ def test_a_step_that_is_blocked_says_what_stops_it() -> None:
 )
 def test_a_finding_is_about_the_cell_that_it_names(where: str, about: bool) -> None:
     assert is_about(where, NET.cell) is about
-
-
-@pytest.mark.parametrize(
-    ("kind", "where", "wrong"),
-    [
-        ("Invalid", f"Run:{NET.cell}/performance", ["Valid"]),
-        ("AccuracyTooLow", f"Score:{NET.cell}", ["Accurate"]),
-        ("TooLow", f"Score:{NET.cell}", ["Accurate"]),
-        ("InaccurateScore", str(NET.cell), ["Accurate"]),
-        ("AuditFails", f"Verdict:{NET.cell}/TEST01", []),  # no test is asked for
-        ("Invalid", str(Cell("open", "box", "net", "Server")), []),
-    ],
-)
-def test_a_finding_is_the_reason_of_the_condition_that_it_is_about(kind: str, where: str, wrong: list[str]) -> None:
-    desired, world = desire([NET]), World()
-    world.settle(desired)
-    found = compare(desired, world.recorded, Observed())
-    held = type(found)(
-        **{
-            **{n: getattr(found, n) for n in found.__struct_fields__},
-            "findings": (Finding(kind, where, "why", "fix"), Finding(kind, where, "why not", "fix")),
-        }
-    )
-    (cell,) = summarise_cells(desired, world.recorded, Observed(), held)
-    told = {c.type: (c.reason, c.message) for c in cell.conditions if c.message == "why"}
-    assert [name for name in told if name != "Ready"] == wrong
-    assert all(value == (kind, "why") for value in told.values())
-    own = where.partition(":")[2] or where
-    assert (str(cell.ready) == "False") is own.startswith(str(NET.cell))

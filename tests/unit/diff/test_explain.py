@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reconciler.diff.change import InputChange
 from reconciler.diff.explain import list_input_changes
 from reconciler.resource.inputs import DEFAULT, Input, Origin, make_key
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.kinds import Kind
 from reconciler.resource.records import RecordedInput
 
 names = st.sampled_from(["batch", "engine", "dataset", "scenario", "target_qps", "version"])
@@ -51,35 +51,3 @@ def test_own_inputs_come_first_each_set_in_order(now: dict[str, object], before:
 def test_change_says_where_it_was_set_and_where_it_was_set_before() -> None:
     changes = list_input_changes(inputs({"batch": 8}), recorded({"batch": 4}))
     assert changes == (InputChange("batch", 4, 8, HERE, "before:1"),)
-
-
-def test_input_that_is_gone_is_a_change_also_when_no_input_is_left() -> None:
-    assert list_input_changes((), recorded({"batch": 4})) == (InputChange("batch", 4, None, DEFAULT, "before:1"),)
-
-
-def test_inputs_that_came_changed_and_went_are_told_own_ones_first() -> None:
-    model, dataset = Address(Kind.MODEL, "net"), Address(Kind.DATASET, "net")
-    now = (
-        Input("batch", 8, HERE),
-        Input("aaa made", "2", Origin(str(model)), model),
-        Input("zzz came", [1], Origin("specs/a.yaml", 9)),
-        Input("unset", None, HERE),
-        Input("kept", {"a": 1}, HERE),
-    )
-    before = {
-        "batch": RecordedInput(4, "specs/a.yaml:2"),
-        "aaa made": RecordedInput("1", str(model)),
-        "bbb made": RecordedInput("1", str(dataset)),
-        "gone": RecordedInput(1, "specs/a.yaml:4"),
-        "kept": RecordedInput({"a": 1}, "specs/a.yaml:5"),
-    }
-    assert list_input_changes(now, before) == (
-        InputChange("batch", 4, 8, HERE, "specs/a.yaml:2"),
-        InputChange("gone", 1, None, HERE, "specs/a.yaml:4"),
-        InputChange("zzz came", None, [1], Origin("specs/a.yaml", 9), ""),
-        InputChange("aaa made", "1", "2", Origin(str(model)), str(model), model),
-        InputChange("bbb made", "1", None, HERE, str(dataset), dataset),
-    )
-    first = Input("made", "2", Origin(str(model)), model)
-    (found,) = list_input_changes((first,), {"made": RecordedInput("2", str(model)), "gone": RecordedInput(1, "a:1")})
-    assert found.origin == Origin(str(model))

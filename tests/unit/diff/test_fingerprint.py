@@ -8,12 +8,7 @@ from itertools import combinations
 from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen
-from reconciler.diff.fingerprint import (
-    RENDERER,
-    compute_fingerprint,
-    compute_submission_fingerprint,
-    same_but_for_code,
-)
+from reconciler.diff.fingerprint import RENDERER, compute_fingerprint, compute_submission_fingerprint, same_but_for_code
 from reconciler.resource.canonical import digest
 from reconciler.resource.inputs import Input
 from tests.unit.diff.simulated import Wish, desire
@@ -47,17 +42,6 @@ def test_other_code_of_a_run_is_another_submission_that_differs_in_its_code_alon
     assert all(same_but_for_code(one, other) for one in alike for other in alike)
 
 
-def test_code_of_a_cell_that_the_tree_does_not_hold_is_none_of_the_submission() -> None:
-    (held, _) = sorted(CELLS, key=str.__len__)
-    assert fingerprint("a", "b", cells={held}) == fingerprint("a", "", cells={held})
-    assert not same_but_for_code(fingerprint("a", "b", cells={held}), fingerprint("a", "b"))
-
-
-def test_a_result_that_kept_no_code_counts_as_one_that_is_not_there() -> None:
-    chosen = {WISHES[0].cell: Chosen(code="a")}
-    assert compute_submission_fingerprint(desire(WISHES), CELLS, chosen) == fingerprint("a", "")
-
-
 def test_what_all_cells_share_makes_another_submission_with_the_same_code() -> None:
     chosen = {wish.cell: Chosen(code="a") for wish in WISHES}
     made = [
@@ -79,11 +63,3 @@ def test_files_of_a_cell_are_a_function_of_its_key_its_records_and_the_renderer(
     result = desire(WISHES).resources[-1]
     text = f"{result.key} Run/1 Run/2 {RENDERER}"
     assert compute_fingerprint(result, ["Run/1", "Run/2"]) == hashlib.sha256(text.encode()).hexdigest()
-
-
-def test_code_is_told_in_the_order_of_the_cells() -> None:
-    own = digest({"shared": [], "cells": sorted(CELLS), "renderer": RENDERER})
-    (first, a), (second, b) = sorted((str(wish.cell), code) for wish, code in zip(WISHES, "ab", strict=True))
-    assert fingerprint("a", "b") == f"{own}+{digest([(first, a), (second, b)])}"
-    chosen = {wish.cell: Chosen(code=code) for wish, code in zip(reversed(WISHES), "ba", strict=True)}
-    assert compute_submission_fingerprint(desire(WISHES), CELLS, chosen) == fingerprint("a", "b")

@@ -10,7 +10,7 @@ from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Pins
 from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import LatencyLimits, Metric
+from reconciler.mlperf.rules.values import LatencyLimits
 from reconciler.resource.kinds import Address, Kind
 from tests.unit.spec import writing
 
@@ -28,7 +28,6 @@ spec:
       harness: {{command: [run, "{{run_dir}}"], code: ., {results}}}
   divisions: {{{division}: {{box: {{net: {{{scenario}: {{target_qps: 1}}}}}}}}}}
 """
-LOGS = 'user_conf: harvested, score: {command: [score, "{accuracy_log}"]}'
 ENDPOINTS = "results: endpoints, model_name: net"
 TEN_MINUTES = 600_000
 
@@ -59,12 +58,7 @@ def seconds(ttft: str | None, tpot: str | None, latency: str | None) -> LatencyL
         ("open", "gpt-oss-120b", "Server", EndpointsContext(seconds("3", "0.08", "60"))),
         ("closed", "wan-2.2-t2v-a14b", "Offline", EndpointsContext(audits={"TEST04": "output_caching_test"})),
         ("open", "wan-2.2-t2v-a14b", "Offline", EndpointsContext()),
-        (
-            "closed",
-            "qwen3-vl-235b-a22b",
-            "Server",
-            EndpointsContext(seconds(None, None, "12"), single_score=True),
-        ),
+        ("closed", "qwen3-vl-235b-a22b", "Server", EndpointsContext(seconds(None, None, "12"), single_score=True)),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -77,28 +71,3 @@ def test_what_the_round_asks_of_results_of_endpoints(
     assert (found.limits, dict(found.audits)) == (wanted.limits, dict(wanted.audits))
     assert (found.mean_tokens, found.single_score) == (wanted.mean_tokens, wanted.single_score)
     assert found.min_duration == TEN_MINUTES
-
-
-@pytest.mark.parametrize(
-    ("scenario", "of_endpoints", "of_logs"),
-    [
-        (
-            "Offline",
-            Metric("result_completed_tokens_per_second", "tokens/s"),
-            Metric("result_tokens_per_second", "tokens/s"),
-        ),
-        (
-            "Server",
-            Metric("result_completed_tokens_per_second", "tokens/s"),
-            Metric("result_completed_tokens_per_second", "tokens/s"),
-        ),
-        (
-            "SingleStream",
-            Metric("result_mean_latency_ns", "ms", 1_000_000, lower_is_better=True),
-            Metric("early_stopping_latency_ss", "ms", 1_000_000, lower_is_better=True),
-        ),
-    ],
-)
-def test_the_metric_is_the_one_of_what_is_left(scenario: str, of_endpoints: Metric, of_logs: Metric) -> None:
-    endpoints, logs = (rule("open", "llama3.1-8b", scenario, results) for results in (ENDPOINTS, LOGS))
-    assert (endpoints.metric, logs.metric, logs.endpoints) == (of_endpoints, of_logs, None)

@@ -66,14 +66,6 @@ def test_what_cells_share_counts_for_the_first_that_needs_it() -> None:
     assert [entry.ends for entry in machine.fits] == [4 * HOUR, 5.5 * HOUR]
 
 
-def test_a_step_without_a_prediction_is_counted() -> None:
-    (machine,) = schedule(plan(run("open/box/a/Offline", None), run("open/box/a/Server", 1)), place, HOUR)
-    assert [(entry.name, entry.unknown) for entry in machine.fits] == [
-        ("open/box/a/Offline", 1),
-        ("open/box/a/Server", 0),
-    ]
-
-
 def test_what_is_blocked_from_here_says_why() -> None:
     (machine,) = schedule(plan(run("open/box/a/Offline", 1, blocked="another accelerator")), place, HOUR)
     assert machine.blocked == "another accelerator"
@@ -87,16 +79,6 @@ def test_no_other_choice_of_results_completes_more(hours: list[float], left: flo
     assert all(entry.ends <= left * HOUR for entry in machine.fits)
     shortest = sorted(hours)[: len(machine.fits) + 1]
     assert len(machine.fits) == len(hours) or sum(shortest) > left * (1 - 1e-9)
-
-
-def test_what_is_only_rendered_takes_no_time_of_a_machine() -> None:
-    rendered = step(Kind.RESULT, "open/box/a/Offline", None)
-    rendered = replace(rendered, change=replace(rendered.change, how=Work.RENDER))
-    assert schedule(plan(rendered), place, HOUR) == ()
-    restored = run("open/box/b/Offline", 0.5)
-    restored = replace(restored, change=replace(restored.change, how=Work.RESTORE))
-    (machine,) = schedule(plan(rendered, restored), place, HOUR)
-    assert [(entry.name, entry.unknown) for entry in machine.fits] == [("open/box/b/Offline", 0)]
 
 
 def test_each_machine_has_its_own_steps_and_what_their_benchmarks_share() -> None:
@@ -117,10 +99,3 @@ def test_each_machine_has_its_own_steps_and_what_their_benchmarks_share() -> Non
         ("open/one/a/Offline", 5 * HOUR, 5 * HOUR),
         ("open/one/a/Server", 4 * HOUR, 9 * HOUR),
     ]
-
-
-def test_equal_results_come_in_the_order_of_their_names_and_say_what_blocks_one_of_them() -> None:
-    found = plan(run("open/box/b/Offline", 1), run("open/box/a/Offline", 1, "no GPU"), run("open/box/c/Offline", 1))
-    (machine,) = schedule(found, place, 2 * HOUR)
-    assert [entry.name for entry in machine.fits] == ["open/box/a/Offline", "open/box/b/Offline"]
-    assert ([entry.name for entry in machine.drops], machine.blocked) == (["open/box/c/Offline"], "no GPU")

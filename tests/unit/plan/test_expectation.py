@@ -95,23 +95,6 @@ def test_from_a_minute_on_the_formula_tells_more_than_an_earlier_run(minimum: in
     assert expect(RUN, took(30.0), min_duration=minimum, **settings)[1] == basis
 
 
-def test_without_a_minimum_the_latency_of_the_round_tells_nothing() -> None:
-    assert expect(RUN, origin=ROUND, target_latency=10_000_000, min_query_count=2000) == (None, "")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "ended", "found"),
-    [
-        (0.5, Ended.DONE, (0.5, "history")),
-        (0.0, Ended.DONE, (None, "")),
-        (0.5, Ended.FAILED, (None, "")),
-    ],
-)
-def test_what_took_no_time_tells_nothing(seconds: float, ended: Ended, found: tuple[float | None, str]) -> None:
-    engine = Address(Kind.ENGINE, STREAM)
-    assert expect(engine, took(seconds, engine, ended=ended), key="same") == found
-
-
 def test_the_last_that_tells_is_told() -> None:
     engine, other = Address(Kind.ENGINE, STREAM), Address(Kind.ENGINE, OFFLINE)
     past = (took(10.0, engine), took(20.0, engine), took(0.0, engine))
@@ -120,12 +103,3 @@ def test_the_last_that_tells_is_told() -> None:
     assert expect(engine, *again, key="same") == (15.0, "history")
     alike = (took(10.0, other), took(20.0, other), took(30.0, other, ended=Ended.FAILED))
     assert expect(engine, *alike) == (20.0, "alike")
-
-
-def test_what_a_benchmark_shares_is_like_nothing_else() -> None:
-    mine, other = Address(Kind.DATASET, "resnet"), Address(Kind.DATASET, "llama")
-    assert expect(mine, took(10.0, other)) == (None, "")
-    assert expect(mine, took(10.0, mine)) == (10.0, "history")
-    run = Address(Kind.RUN, f"{OFFLINE}/performance")
-    assert expect(Address(Kind.ENGINE, STREAM), took(10.0, run)) == (None, "")
-    assert expect(Address(Kind.SCORE, STREAM), took(10.0, Address(Kind.ENGINE, OFFLINE))) == (None, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -133,3 +134,41 @@ def test_what_a_run_was_made_from_is_no_cause_by_itself(before: str, after: str,
     commit(tmp_path, {before: "1" * 64, "precision": "fp32"}, 1, upstream={before: "Engine/0"})
     commit(tmp_path, {after: "2" * 64, "precision": "int8"}, 2, upstream={after: "Model/0"})
     assert list_changes(read_record_history(tmp_path, "HEAD")) == [[("precision", "fp32", "int8", "specs/a.yaml:2")]]
+
+
+GOOD: Mapping[str, Any] = {"validity": "VALID", "metric": {"value": "10", "unit": "samples/s"}}
+
+
+def write(root: Path, second: int, name: str, ended: Ended = Ended.DONE, values: Mapping[str, Any] = GOOD) -> str:
+    kind = Kind.SCORE if name == "score" else Kind.RUN
+    started = f"2026-01-01T00:00:{second:02}Z"
+    address = Address(kind, f"{CELL}/{name}")
+    return write_record(
+        RepositoryPaths(root), Record(address, "k" * 64, 1, ended, started, 0.5, f"attempt {second}", {}, values=values)
+    )
+
+
+def commit_of_results_of_cells(root: Path, message: str) -> None:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", message)
+
+
+def test_results_are_performance_runs_and_scores_that_ended_well(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    removed = write(tmp_path, 1, "score")
+    write(tmp_path, 3, "performance")
+    write(tmp_path, 2, "accuracy")
+    write(tmp_path, 4, "performance", Ended.FAILED)
+    commit_of_results_of_cells(tmp_path, "First")
+    (tmp_path / f"state/records/{removed}.json").unlink()
+    write(tmp_path, 5, "performance", values={"validity": "INVALID"})
+    commit_of_results_of_cells(tmp_path, "Second")
+    history = read_record_history(tmp_path, "HEAD")
+    told = [(m.what, m.value, m.unit, m.validity, m.written.subject, m.kept) for m in history.measured(CELL)]
+    assert told == [
+        ("Score", "10", "samples/s", "VALID", "First", False),
+        ("Run performance", "10", "samples/s", "VALID", "First", True),
+        ("Run performance", "", "", "INVALID", "Second", True),
+    ]
+    assert [(step.before.started[-3:], step.after.started[-3:]) for step in history.steps(CELL)] == [("03Z", "05Z")]
+    assert not history.measured(Cell("open", "box", "net", "Server"))

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from reconciler.mlperf.accuracy import add_hash
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.values import Bar, ExtraFiles
 from reconciler.tree.check.accuracy import (
     check_accuracy_bars,
@@ -21,13 +23,24 @@ from reconciler.tree.check.accuracy import (
     hash_of_log,
     read_metric_values,
 )
+from reconciler.tree.check.engine import check_tree
 from reconciler.tree.findings import Severity
+from tests.unit.tree.check.made import BENCHMARK, SUBMITTER, SYSTEM, write
 from tests.unit.tree.small_cells import DETAIL, Line, log, rules, say, small_cell
+from tests.unit.truncation import truncate_log
 
 DIGEST = "ab" * 32
+
+
 COUNT, LIBRARY = "effective_accuracy_sample_count", "qsl_reported_total_count"
+
+
 ANSWERS = b'[ { "seq_id" : 0, "qsl_idx" : 0, "data" : "00" } ]'
+
+
 OWN = hashlib.sha256(ANSWERS).hexdigest()
+
+
 CUT = b"[ 1\n\n...\n\n2 ]"
 
 
@@ -73,7 +86,11 @@ BARS = (
     Bar("GEN_LEN", None, Decimal(900)),
     Bar("TOKENS_PER_SAMPLE", Decimal(100), Decimal(200)),
 )
+
+
 GOOD = "accuracy=70%\n{'rouge1': 50, 'gen_len': 900, 'tokens_per_sample': 100}\n"
+
+
 STATED = (
     (GOOD, [], []),
     (GOOD.replace("70", "69.9"), ["1"], []),
@@ -219,11 +236,23 @@ def test_pictures_of_the_samples_that_the_round_names_are_there(
 
 
 TEST, PLACE = "TEST01/accuracy/", "./TEST01/accuracy/"
+
+
 TEXT, LOG = "accuracy.txt", "mlperf_log_accuracy.json"
+
+
 OTHER = "cd" * 32
+
+
 COPIED_LOG = f"{PLACE}{LOG}; beside ./accuracy/{LOG}; mechanism: copied-logs"
+
+
 COPIED_HASH = f"{PLACE}{TEXT}:2; beside ./accuracy/{TEXT}:1"
+
+
 TAKEN = f"./accuracy/{TEXT}:1; beside {PLACE}{LOG}; mechanism: accuracy-of-another-run"
+
+
 TWO_RUNS: dict[str, tuple[tuple[str, bytes | None], tuple[str, bytes | None], list[str]]] = {
     "of their own": ((f"hash={DIGEST}", CUT), (f"\nhash={OTHER}", b"[ 3 ]"), []),
     "one log": ((f"hash={DIGEST}", ANSWERS), (f"\nhash={OTHER}", ANSWERS), [COPIED_LOG]),
@@ -265,3 +294,29 @@ def test_the_last_value_of_each_known_metric_is_read() -> None:
     text = "accuracy=70%\n{'rouge1': 5}\naccuracy=71%\n"
     found = read_metric_values(text, ("acc", "ROUGE1", "ROUGE2", "unheard"))
     assert found == {"acc": Decimal(71), "ROUGE1": Decimal(5)}
+
+
+FOLDER = f"closed/{SUBMITTER}/results/{SYSTEM}/{BENCHMARK}/Offline/accuracy"
+
+
+RULE = load_ruleset("v6.1").accuracy_log
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, RULE.keep, 3 * RULE.keep], ids=lambda more: f"{RULE.keep + more} bytes")
+@pytest.mark.parametrize("edited", [None, 0, -1], ids=["honest", "first byte", "last byte"])
+def test_the_published_ends_of_a_log_are_those_of_its_original(
+    tree: Path, tmp_path: Path, more: int, edited: int | None
+) -> None:
+    """A log that is as long as one end is published twice."""
+    log = "".join(map(str, range(RULE.keep * 4))).encode()[: RULE.keep + more]
+    original, digest = tmp_path / "original", hashlib.sha256(log).hexdigest()
+    original.write_bytes(log)
+    published = bytearray(truncate_log(log, RULE))
+    if edited is not None:
+        published[edited] ^= 1
+    (tree / FOLDER / "mlperf_log_accuracy.json").write_bytes(published)
+    write(tree / FOLDER / "accuracy.txt", add_hash("accuracy=76.456%, good=38228, total=50000\n", digest))
+    report = check_tree(tree, round_name="v6.1", original=lambda asked: original if asked == digest else None)
+    found = [finding for finding in report.findings if finding.rule.id == "accuracy.hash-of-log"]
+    own = [finding for finding in found if finding.cell.endswith("/Offline")]
+    assert len(own) == (edited is not None)

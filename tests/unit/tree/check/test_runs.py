@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.tree.check import limits, runs
+from reconciler.tree.check import runs
 from reconciler.tree.findings import Complaint, Place, Severity
 
 FILE = "detail.txt"
@@ -206,27 +206,3 @@ def test_run_with_the_settings_of_an_audit_is_told_at_its_line() -> None:
     (told,) = runs.check_audit_absent(audited)
     assert (told.place, told.found) == (Place(FILE, 2), "LoadGen took settings from an audit.config")
     assert not list(runs.check_audit_absent(run()))
-
-
-def test_rules_of_a_performance_run_by_their_ids() -> None:
-    found = [(rule.id, check.__name__) for rule, check in runs.PERFORMANCE_RULES if rule.id not in LIMITED]
-    assert found == [
-        ("run.ended", "check_run_ended"),
-        ("run.valid", "check_validity"),
-        ("run.errors", "check_error_lines"),
-        ("run.mode", "check_mode"),
-        ("run.scenario", "check_scenario"),
-        ("run.inferred", "check_inferred_metric"),
-        ("run.seeds", "check_seeds"),
-        ("run.duration", "check_least_duration"),
-        ("run.samples", "check_least_samples"),
-        ("run.samples-per-query", "check_samples_per_query"),
-        ("run.early-stopping", "check_early_stopping"),
-        ("run.metric", "check_metric"),
-        ("run.network", "check_network_name"),
-        ("run.audit", "check_audit_absent"),
-    ]
-    assert {rule.severity for rule, _ in runs.PERFORMANCE_RULES} == {Severity.ERROR}
-
-
-LIMITED = {rule.id for rule, _ in limits.LIMIT_RULES}

@@ -14,7 +14,6 @@ from reconciler.mlperf.documents import parse_json_object
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.tree.check.demands import Complaints
 from reconciler.tree.check.presence import BENCHMARK_RULES, BenchmarkView, check_category
-from reconciler.tree.findings import Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.places import LEGACY, SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
@@ -30,8 +29,8 @@ def tell(
     category: str = "edge",
     division: str = "closed",
     official: str | None = None,
-) -> list[str]:
-    """Of a benchmark's folder with these scenarios, and files where a name has a dot: rule, place, found and wanted."""
+) -> list[tuple[str, str]]:
+    """Of a benchmark's folder with these scenarios, and files where a name has a dot: rule and place."""
     folder = root / "results/box" / benchmark
     folder.mkdir(parents=True)
     for name in names.split():
@@ -41,13 +40,8 @@ def tell(
     system = SystemFile("box", Read("systems/box.json", described))
     view = BenchmarkView(place, system, benchmark, benchmark if official is None else official, load_ruleset("v6.1"))
     return [
-        f"{rule.id} {told.place}: {told.found}, not {told.wanted}{' (a note)' * (told.severity is Severity.NOTE)}"
-        for rule, check in BENCHMARK_RULES
-        for told in check(view)
+        (rule.id, str(told.place).removeprefix(f"{SHOWN}/")) for rule, check in BENCHMARK_RULES for told in check(view)
     ]
-
-
-RESNET, NEEDS = f"{SHOWN}/resnet", "which {} needs for {}"
 
 
 @pytest.mark.parametrize(
@@ -58,48 +52,23 @@ RESNET, NEEDS = f"{SHOWN}/resnet", "which {} needs for {}"
         pytest.param("resnet", "Offline", "", [], id="one of an unknown system"),
         pytest.param("llama3.1-8b", "Offline Server", "datacenter", [], id="one of two"),
         pytest.param(
-            "llama3.1-8b",
-            "Offline",
-            "datacenter",
-            [
-                f"benchmark.scenarios {SHOWN}/llama3.1-8b: no Interactive or Server, "
-                f"not Interactive or Server, {NEEDS.format('llama3.1-8b', 'datacenter')}"
-            ],
-            id="none of two",
+            "llama3.1-8b", "Offline", "datacenter", [("benchmark.scenarios", "llama3.1-8b")], id="none of two"
         ),
         pytest.param("llama3.1-8b", "Offline Server Interactive", "datacenter", [], id="both of two"),
         pytest.param("resnet", "SingleStream MultiStream Offline Server", "datacenter,edge", [], id="of both"),
-        pytest.param(
-            "resnet",
-            "SingleStream MultiStream",
-            "edge",
-            [f"benchmark.scenarios {RESNET}: no Offline, not Offline, {NEEDS.format('resnet', 'edge')}"],
-            id="one fewer",
-        ),
+        pytest.param("resnet", "SingleStream MultiStream", "edge", [("benchmark.scenarios", "resnet")], id="one fewer"),
         pytest.param(
             "resnet",
             "SingleStream MultiStream Offline Server",
             "edge",
-            [
-                f"benchmark.forbidden {RESNET}/Server: Server of resnet in category edge, "
-                "not a scenario that the round has for it"
-            ],
+            [("benchmark.forbidden", "resnet/Server")],
             id="one more",
         ),
-        pytest.param(
-            "resnet",
-            "Offline",
-            "datacenter",
-            [
-                f"benchmark.category {RESNET}: resnet in category datacenter, "
-                "not a benchmark that v6.1 has for datacenter"
-            ],
-            id="of another category",
-        ),
+        pytest.param("resnet", "Offline", "datacenter", [("benchmark.category", "resnet")], id="of another category"),
     ],
 )
 def test_scenarios_are_those_that_the_round_has_for_the_system(
-    tmp_path: Path, benchmark: str, names: str, category: str, told: list[str]
+    tmp_path: Path, benchmark: str, names: str, category: str, told: list[tuple[str, str]]
 ) -> None:
     assert tell(tmp_path / "closed", benchmark, names, category) == told
     assert tell(tmp_path / "open", benchmark, names, category, "open") == []

@@ -316,26 +316,25 @@ def test_a_rehearsal_is_held_to_no_bar_of_the_whole_validation_set(rehearsal: bo
 
 
 @pytest.mark.parametrize(
-    ("backend", "accelerator", "said"),
+    ("backend", "accelerator", "told"),
     [
-        ("tensorrt", "NVIDIA H200", None),
-        ("tensorrt", "AMD Radeon", "drives NVIDIA GPUs, and box declares AMD Radeon"),
-        ("tensorrt", "Instinct 300", "drives NVIDIA GPUs, and box declares Instinct 300"),
-        ("tensorrt", "MI300X", "drives NVIDIA GPUs, and box declares MI300X"),
-        ("tensorrt", "Intel Arc B60", "drives NVIDIA GPUs, and box declares Intel Arc B60"),
-        ("tensorrt", "Gaudi 3", "drives NVIDIA GPUs, and box declares Gaudi 3"),
-        ("tensorrt", "TPU v6e", "drives NVIDIA GPUs, and box declares TPU v6e"),
-        ("tensorrt", "Qualcomm AI 100", "drives NVIDIA GPUs, and box declares Qualcomm AI 100"),
-        ("tensorrt", None, "needs an NVIDIA GPU, and box declares no accelerator"),
-        ("onnxruntime", "MI300X", "computes on the CPU, and leaves MI300X of box idle"),
-        ("onnxruntime", None, None),
-        ("openvino", "Intel Arc B60", None),
+        ("tensorrt", "NVIDIA H200", False),
+        ("tensorrt", "AMD Radeon", True),
+        ("tensorrt", "Instinct 300", True),
+        ("tensorrt", "MI300X", True),
+        ("tensorrt", "Intel Arc B60", True),
+        ("tensorrt", "Gaudi 3", True),
+        ("tensorrt", "TPU v6e", True),
+        ("tensorrt", "Qualcomm AI 100", True),
+        ("tensorrt", None, True),
+        ("onnxruntime", "MI300X", True),
+        ("onnxruntime", None, False),
+        ("openvino", "Intel Arc B60", False),
     ],
 )
-def test_a_backend_fits_the_maker_of_the_accelerator(backend: str, accelerator: str | None, said: str | None) -> None:
+def test_a_backend_fits_the_maker_of_the_accelerator(backend: str, accelerator: str | None, told: bool) -> None:
     desired = compiled(declare("Offline", engine__backend=backend, hardware__accelerator=accelerator))
-    told = [gap.message for gap in desired.gaps if gap.message.startswith("backend ")]
-    assert told == ([f"backend {backend} {said}"] if said else [])
+    assert len([gap for gap in desired.gaps if gap.message.startswith(f"backend {backend} ")]) == told
 
 
 @pytest.mark.parametrize(

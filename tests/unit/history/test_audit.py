@@ -15,9 +15,8 @@ from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
-from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Kind
-from reconciler.resource.records import IMPORTED, Record, RecordedFact, RecordedInput
+from reconciler.resource.records import IMPORTED, Record, RecordedInput
 from tests.passes.repository import Repository
 from tests.unit.cli.conftest import CELL, recorded, recorded_once
 
@@ -112,16 +111,6 @@ def test_a_record_has_the_marks_that_its_spec_gives_it(recorded: Path) -> None:
     said = "the spec makes it rehearsal, and the record does not say so"
     assert find(recorded, "performance: marks") == [(Proof.CONTRADICTED, said)]
     assert find(recorded, "accuracy: marks") == []
-
-
-def test_runs_that_count_together_have_the_same_evidence(recorded: Path) -> None:
-    ((proof, said),) = find(recorded, "runs that count together")
-    assert proof is Proof.PROVEN
-    assert said.endswith(" facts equal (engine bytes, code, versions)")
-    other = RecordedFact("0" * 64, Role.EVIDENCE)
-    rewrite(recorded, "accuracy", lambda r: replace(r, facts={**r.facts, "a fact": other}))
-    found = find(recorded, "runs that count together")
-    assert found in ([], [(Proof.CONTRADICTED, "differs: a fact")])  # they may not count together at all
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_facts_tell_what_user_conf_sets_and_its_digest(tmp_path: Path, conf: str
     digests = dict(facts.digests)
     assert digests.get("user.conf") == (hashlib.sha256(conf.encode()).hexdigest() if conf else None)
     assert "performance" in digests
-    assert [gap.reason for gap in report.gaps if gap.blind] == ["the accuracy run's detail log is not there"]
+    assert [str(gap.place).partition("/Offline/")[2] for gap in report.gaps if gap.blind] == [f"accuracy/{DETAIL}"]
     assert (report.root, report.rounds, report.layouts) == (str(tmp_path), report.rounds, ("v6",))
 
 

@@ -296,6 +296,17 @@ def test_a_setting_of_a_cell_counts_before_that_of_its_system() -> None:
         assert compiled(declare(**more)).detail(run).settings.text("system.category") == said
 
 
+@pytest.mark.parametrize("rehearsal", [False, True])
+def test_bars_bind_in_a_rehearsal_but_for_points_of_a_curve(rehearsal: bool) -> None:
+    """Their closed division holds to the accuracy of the whole set, which a rehearsal has not."""
+    declared = declare("Offline")
+    closed = replace(declared.cells[0], cell=replace(declared.cells[0].cell, division="closed"))
+    whole = replace(declared, cells=(closed,), rehearsal=Value(rehearsal, HERE))
+    rules = compiled(whole).detail(Address(Kind.SCORE, str(closed.cell))).rules
+    assert rules is not None
+    assert rules.bars_bind
+
+
 def test_what_a_resource_is_made_from_comes_before_it() -> None:
     desired = compiled(declare())
     seen: set[Address] = set()

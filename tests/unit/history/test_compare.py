@@ -189,12 +189,29 @@ def test_a_point_stands_on_its_curve(
     else:
         own = replace(desired.detail(result), settings=CellSettings(settings))
         at.desired = replace(at.desired, detail=lambda address: own if address == result else desired.detail(address))
-    (side_of_compare_commits,) = read_sides(at).values()
-    assert side_of_compare_commits == Side(
-        wish.cell, "1", "samples/s", "VALID", entered=entered, point=point, offline=offline
-    )
+    (point_side,) = read_sides(at).values()
+    assert point_side == Side(wish.cell, "1", "samples/s", "VALID", entered=entered, point=point, offline=offline)
 
 
-def side_of_compare_commits(system: str, scenario: str, point: CurvePoint | None = None) -> dict[Cell, Side]:
+def point_side(system: str, scenario: str, point: CurvePoint | None = None) -> dict[Cell, Side]:
     cell = Cell("standardized", system, "oss", scenario)
     return {cell: Side(cell, "1", "tokens/s", point=point)}
+
+
+def test_only_points_of_two_curves_are_compared_as_curves() -> None:
+    def point(number: int, rate: int) -> CurvePoint:
+        return CurvePoint(number, Decimal(100 // number), Decimal(rate), None)
+
+    one = {
+        **point_side("x", "c1", point(1, 10)),
+        **point_side("x", "c2", point(2, 30)),
+        **point_side("x", "Offline"),
+        **point_side("w", "c1", point(1, 99)),
+    }
+    other = {**point_side("y", "c1", point(1, 20)), **point_side("y", "Offline", point(9, 90))}
+    found = compare(("one", "other"), one, {**other, **point_side("y", "c2")})
+    assert [(c.curves[0][13:], c.points, c.peaks, c.beaten) for c in found.curves] == [
+        ("w/oss", (1, 2), (Decimal(99), Decimal(90)), ((), (1, 9))),
+        ("x/oss", (2, 2), (Decimal(30), Decimal(90)), ((1,), ())),
+    ]
+    assert compare(("one", "other"), one, point_side("y", "c1")).curves == ()

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from reconciler.tree.check.limits import check_equal_issue, check_percentile, check_token_latencies, find_model_key
+from reconciler.tree.check.limits import (
+    check_equal_issue,
+    check_percentile,
+    check_target_latency,
+    check_token_latencies,
+    find_model_key,
+)
 from tests.unit.tree.check.test_runs import run
 from tests.unit.tree.small_cells import DETAIL, RUN, log, rules, say, small_cell
 
@@ -21,6 +27,26 @@ def made(*lines: tuple[str, object], **options: Any) -> Any:
     found: Any = run(*lines, **options)
     found.cell.rules = SimpleNamespace(value=lambda name, _: values.get(name))
     return found
+
+
+TARGET = "effective_target_latency_ns"
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (15_000_000, []),
+        (15_000_001, ["detail.txt:2"]),
+        (1, []),
+        (None, ["detail.txt"]),
+        ("soon", ["detail.txt:2"]),
+    ],
+)
+def test_the_target_latency_of_server_is_at_most_the_rounds(found: object, told: list[str]) -> None:
+    lines, values = [] if found is None else [(TARGET, found)], {"most_target_latency": 15_000_000}
+    assert say(check_target_latency(made(*lines, values=values))) == told
+    assert not list(check_target_latency(made(*lines)))
+    assert not list(check_target_latency(made(*lines, values=values, ran="Offline", folder="Offline")))
 
 
 PERCENTILE = "effective_target_latency_percentile"

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from reconciler.files import hash_bytes
+from reconciler.storage.files import hash_bytes
 
 HERE = Path(__file__).parent
 MADE = HERE.parent / "passes" / "made_by_0_1" / "repository"

@@ -11,10 +11,10 @@ from reconciler.desired.checks import check
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
 from reconciler.errors import SpecError
-from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import LatencyLimits
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.ruled_values import LatencyLimits
+from reconciler.rules.context import EndpointsContext, RuleContext
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.spec import writing
 from tests.unit.spec.writing import HEADER, load_texts
 

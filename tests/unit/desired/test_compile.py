@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
 from reconciler.desired.trial import prepare_trial
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import QUICK, TRIAL
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.desired.test_inputs import HERE, RULES, declare
 from tests.unit.spec import writing
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler import git
 from reconciler.diff.claims import Proof
-from reconciler.files import RepositoryPaths
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import IMPORTED, Record, RecordedInput
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
 from tests.passes.repository import Repository
 from tests.unit.cli.conftest import CELL, recorded, recorded_once
 

@@ -18,14 +18,14 @@ from reconciler.history.audit import audit_cell
 from reconciler.history.described import verify_described
 from reconciler.history.logs import Logs
 from reconciler.history.runs import verify_runs
-from reconciler.mlperf.log_files import ACCURACY_TEXT
-from reconciler.mlperf.rules.context import RuleContext
-from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Metric
+from reconciler.loadgen.log_files import ACCURACY_TEXT
 from reconciler.resource.decisions import Acceptance, AcceptedInput, AcceptedKey, KeyChange
 from reconciler.resource.inputs import Role, digest_inputs
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedFact, RecordedInput
+from reconciler.resource.ruled_values import AccuracyLogRule, Bar, Metric
 from reconciler.resource.settings import SystemSettings
+from reconciler.rules.context import RuleContext
 
 CELL = Cell("open", "box", "net", "Offline")
 

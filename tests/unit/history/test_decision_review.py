@@ -13,12 +13,12 @@ import pytest
 from reconciler.diff.change import Chosen
 from reconciler.diff.impact import CellEffect, Effect, Remark
 from reconciler.errors import RepositoryError
-from reconciler.files import RepositoryPaths
 from reconciler.history.decision_review import review_decisions
 from reconciler.history.snapshot import read_decisions
 from reconciler.record.decisions import write
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Decisions, Freeze
 from reconciler.resource.kinds import Cell
+from reconciler.storage.files import RepositoryPaths
 from tests.unit.cli.conftest import git
 
 CELL, OTHER = Cell("open", "box", "net", "Offline"), Cell("open", "box", "net", "Server")

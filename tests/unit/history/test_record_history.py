@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from reconciler.files import RepositoryPaths
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Record, RecordedFact, RecordedInput
+from reconciler.storage.files import RepositoryPaths
 from tests.unit.cli.conftest import git
 
 CELL = Cell("open", "box", "net", "Offline")

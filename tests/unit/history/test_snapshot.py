@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import SpecError
-from reconciler.files import hash_bytes, hash_listing
 from reconciler.history import snapshot
 from reconciler.history.snapshot import read_snapshot
 from reconciler.resource.kinds import Address
+from reconciler.storage.files import hash_bytes, hash_listing
 from tests.passes.repository import HERE
 from tests.unit.cli.conftest import CELL, SPEC, git
 

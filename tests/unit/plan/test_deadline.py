@@ -17,7 +17,7 @@ from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
-from reconciler.result_formats.durations import predict_seconds
+from reconciler.rules.results.durations import predict_seconds
 
 HOUR = 3600.0
 

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.calibration import Calibration, render_calibration
 from reconciler.tree.content import CellCode, SubmissionContent
 from reconciler.tree.render import render

@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.accuracy import add_hash
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import Bar, ExtraFiles
-from reconciler.tree.check.accuracy import (
+from reconciler.check.accuracy import (
     check_accuracy_bars,
     check_extra_files,
     check_extra_samples,
@@ -23,7 +20,10 @@ from reconciler.tree.check.accuracy import (
     hash_of_log,
     read_metric_values,
 )
-from reconciler.tree.check.engine import check_tree
+from reconciler.check.engine import check_tree
+from reconciler.resource.ruled_values import Bar, ExtraFiles
+from reconciler.rules.accuracy import add_hash
+from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.findings import Severity
 from tests.unit.tree.check.made import BENCHMARK, SUBMITTER, SYSTEM, write
 from tests.unit.tree.small_cells import DETAIL, Line, log, rules, say, small_cell

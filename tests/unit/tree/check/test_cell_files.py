@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.check.cell_files import (
+from reconciler.check.cell_files import (
     check_empty_logs,
     check_extra_files,
     check_measurements,

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import Metric
-from reconciler.tree.check.demands import Complaints
-from reconciler.tree.check.endpoints import (
+from reconciler.check.demands import Complaints
+from reconciler.check.endpoints import (
     check_accuracy,
     check_audits,
     check_benchmark,
@@ -21,6 +19,8 @@ from reconciler.tree.check.endpoints import (
     check_metric,
     check_scenario,
 )
+from reconciler.resource.ruled_values import Metric
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.tree.small_cells import rules, say, small_cell
 
 CONFIG, SUMMARY, ACCURACY = "config.yaml", "performance/result_summary.json", "accuracy/accuracy_results.json"

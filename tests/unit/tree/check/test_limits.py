@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.tree.check.limits import (
+from reconciler.check.limits import (
     check_equal_issue,
     check_percentile,
     check_target_latency,

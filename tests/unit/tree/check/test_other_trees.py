@@ -11,18 +11,18 @@ from typing import Any, cast
 
 import pytest
 
-from reconciler.mlperf.loadgen.compare import Asked, find_contradictions
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.loadgen.user_conf import parse_user_conf
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.tree.check.engine import check_tree
-from reconciler.tree.check.limits import check_equal_issue
+from reconciler.check.engine import check_tree
+from reconciler.check.limits import check_equal_issue
+from reconciler.loadgen.compare import Asked, find_contradictions
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.user_conf import parse_user_conf
+from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.findings import Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.names import find_official_name
 from reconciler.tree.reading.view import RunView
 from reconciler.tree.rule_engine import INTERNAL
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.conftest import checked
 from tests.unit.tree.check.made import change_system, set_log, write
 from tests.unit.tree.check.written import RESULT, SCORES, SEEDS, TOKENS, as_legacy, endpoints_tree, open_cell

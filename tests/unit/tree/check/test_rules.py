@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.foreign import DEEPEST
-from reconciler.tree.check.engine import ALL_RULES, check_tree
+from reconciler.check.engine import ALL_RULES, check_tree
+from reconciler.storage.foreign import DEEPEST
 from reconciler.tree.findings import Severity
 from tests.unit.tree.check.conftest import checked
 from tests.unit.tree.check.mutations import MUTATIONS, Mutation

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.foreign import DEEPEST
-from reconciler.tree.check.engine import check_tree
+from reconciler.check.engine import check_tree
+from reconciler.storage.foreign import DEEPEST
 from reconciler.tree.findings import TreeFinding
 from tests.unit.tree.check.made import write
 

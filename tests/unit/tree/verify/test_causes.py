@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from reconciler.tree.causes import CAUSES, find_cause
+from reconciler.check.causes import CAUSES, find_cause
+from reconciler.check.grouping import fold_cells, group_by_cause
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
-from reconciler.tree.grouping import fold_cells, group_by_cause
-from reconciler.tree.verify.engine import ALL_RULES, verify_tree
+from reconciler.verify.engine import ALL_RULES, verify_tree
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"
 

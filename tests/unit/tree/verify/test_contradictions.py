@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.tree.findings import Place, Severity, TreeFinding
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.made import change_system, set_log, write
 
 CELLS = "closed/Acme/results/sys1/resnet"

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.loadgen.log import parse_detail
 from reconciler.tree.findings import Severity
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.power_sessions import LOGS, add_session, make_samples, write_session
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.tree.findings import Severity, TreeFinding
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.made import write
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 
 FOLDER = "closed/Acme/results/sys1/resnet/Offline/performance/run_1"
 

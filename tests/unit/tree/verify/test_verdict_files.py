@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.tree.reading.view import CellView
-from reconciler.tree.verify.contradiction import ViewRule
-from reconciler.tree.verify.counts import verify_counts
-from reconciler.tree.verify.verdicts import verify_figures, verify_one_hash, verify_scored_samples, verify_scores
+from reconciler.verify.contradiction import ViewRule
+from reconciler.verify.counts import verify_counts
+from reconciler.verify.verdicts import verify_figures, verify_one_hash, verify_scored_samples, verify_scores
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, say, small_cell
 
 SPEED, ANSWERS, TEXT = "verify_performance.txt", "verify_accuracy.txt", "accuracy.txt"

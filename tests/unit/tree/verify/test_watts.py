@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.tree.verify.watts import Samples, read_samples, verify_products, verify_watts
+from reconciler.verify.watts import Samples, read_samples, verify_products, verify_watts
 from tests.unit.tree.small_cells import DETAIL, log, say, small_cell
 
 TESTING, RANGING, SERVER = "performance/run_1/spl.txt", "performance/ranging/spl.txt", "performance/power/server.json"

@@ -160,6 +160,28 @@ def test_what_a_backend_computes_that_builds_no_engine_makes_runs_stale(
     assert stale(before, after) == expected
 
 
+@pytest.mark.parametrize(
+    ("meter", "inputs"),
+    [
+        ({"power__director": "meter:4950"}, {"power.measured": True}),
+        (
+            {"power__director": "meter:4950", "power__analyzer": "WT310", "power__ntp": "clock"},
+            {"power.measured": True, "power.analyzer": "WT310"},
+        ),
+        ({"power__analyzer": "WT310"}, {}),
+        ({}, {}),
+    ],
+    ids=["a director", "whole", "an analyzer that nobody asks", "none"],
+)
+def test_a_performance_run_is_made_from_its_being_measured_and_from_the_analyzer(
+    meter: dict[str, object], inputs: dict[str, object]
+) -> None:
+    desired = compiled(declare(**meter))
+    for mode, expected in (("accuracy", {}), ("performance", inputs)):
+        made_from = desired.detail(Address(Kind.RUN, f"open/box/digits/Server/{mode}")).inputs
+        assert {i.name: i.value for i in made_from if i.name.startswith("power.")} == expected
+
+
 CUT = {"hardware__accelerator": "A100", "hardware__mig": "7x 1g.10gb"}
 
 

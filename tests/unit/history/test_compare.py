@@ -215,3 +215,13 @@ def test_only_points_of_two_curves_are_compared_as_curves() -> None:
         ("x/oss", (2, 2), (Decimal(30), Decimal(90)), ((1,), ())),
     ]
     assert compare(("one", "other"), one, point_side("y", "c1")).curves == ()
+
+
+def test_a_run_without_a_metric_or_whose_record_is_gone_is_no_side() -> None:
+    world = measured(NET)
+    at = commit(desire([NET]), world)
+    at.records.clear()
+    at.committed.summaries.clear()
+    assert read_sides(at) == {}
+    world.summaries = [replace(s, metric=None) for s in world.summaries]
+    assert read_sides(commit(desire([NET]), world)) == {}

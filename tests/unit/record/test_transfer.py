@@ -423,7 +423,7 @@ class _Slow(_Ranges):
 _PULL = """
 import sys
 from pathlib import Path
-from reconciler.files import RepositoryPaths
+from reconciler.storage.files import RepositoryPaths
 from reconciler.record.objects import ObjectRef
 from reconciler.record.remote import open_remote
 from reconciler.record.transfer import Transfer, pull

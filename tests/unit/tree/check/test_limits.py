@@ -34,13 +34,7 @@ TARGET = "effective_target_latency_ns"
 
 @pytest.mark.parametrize(
     ("found", "told"),
-    [
-        (15_000_000, []),
-        (15_000_001, ["detail.txt:2"]),
-        (1, []),
-        (None, ["detail.txt"]),
-        ("soon", ["detail.txt:2"]),
-    ],
+    [(15_000_000, []), (15_000_001, ["detail.txt:2"]), (1, []), (None, ["detail.txt"]), ("soon", ["detail.txt:2"])],
 )
 def test_the_target_latency_of_server_is_at_most_the_rounds(found: object, told: list[str]) -> None:
     lines, values = [] if found is None else [(TARGET, found)], {"most_target_latency": 15_000_000}

@@ -127,3 +127,26 @@ def test_a_freeze_of_everything_keeps_what_belongs_to_cells() -> None:
     ]
     kept = list_prunable([desire([ONE])], lone.recorded, decisions, frozenset(), frozenset(), measured=True)
     assert kept.records == tuple(lone.summaries)
+
+
+def test_upstreams_that_are_not_recorded_here_or_name_each_other_end_the_search() -> None:
+    world = World()
+    world.settle(desire([ONE]))
+    world.summaries = [
+        replace(s, upstream=(*s.upstream, ("gone", "Model/gone"), ("own", s.id))) for s in world.summaries
+    ]
+    assert list_prunable([desire([ONE])], world.recorded, NOTHING, frozenset(), frozenset(), measured=True).empty
+
+
+def test_nothing_is_to_go_where_no_record_file_or_cell_is() -> None:
+    record = pruned(ONE)[0].summaries[0]
+    artifact = record.artifacts[0]
+    empty = Prunable((), (), (), 1, 2, 3)
+    assert empty.empty
+    for found in (
+        replace(empty, records=(record,)),
+        replace(empty, files=((record, artifact),)),
+        replace(empty, cells=("a",)),
+    ):
+        assert not found.empty
+    assert [total for _, _, total in empty.shares()] == [1, 2, 3]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.judging import find_disagreements, read_answers
+from reconciler.verify.judging import find_disagreements, find_empty_tests, read_answers
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, say, small_cell
 
 SPEED, ANSWERS, LOG = "verify_performance.txt", "verify_accuracy.txt", "mlperf_log_accuracy.json"
@@ -143,3 +143,18 @@ def test_tokens_are_counted_again(tmp_path: Path) -> None:
 
     assert find("a", 3) == []
     assert len(find("b", 4)) == 1
+
+
+def test_a_failure_over_no_answers_is_no_pass(tmp_path: Path) -> None:
+    files = {f"TEST06/{ANSWERS}": COMPLETE.replace("True", "False"), f"TEST06/accuracy/{LOG}": "[\n]\n"}
+    assert not list(find_empty_tests(small_cell(tmp_path, files, official="llama3.1-8b")))
+
+
+@pytest.mark.parametrize(
+    ("text", "empty"), [("[\n]\n", True), ("[" + " " * 62 + "]", True), ("[" + " " * 63 + "]", False), (None, False)]
+)
+def test_a_pass_over_no_answers_is_told_of_a_log_that_holds_none(tmp_path: Path, text: str | None, empty: bool) -> None:
+    files = {f"TEST06/{ANSWERS}": COMPLETE, **({f"TEST06/accuracy/{LOG}": text} if text is not None else {})}
+    view = small_cell(tmp_path, files, official="llama3.1-8b")
+    assert len(list(find_empty_tests(view))) == empty
+    assert say(find_disagreements(view)) == []

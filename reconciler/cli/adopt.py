@@ -53,8 +53,8 @@ _ROUND = click.Option(
     ["--round", "round_name"],
     default="",
     metavar="ROUND",
-    help="Declare them for this round instead: settings stay, every performance run is stale. Of a tree whose round is "
-    "unknown: the round that it is of.",
+    help="Declare them for this round instead: settings stay, every performance run is stale. For a tree "
+    "of an unknown round: its round.",
 )
 _REHEARSAL = click.Option(
     ["--rehearsal"], is_flag=True, help="Also take runs that the round would refuse; none of it can be packed."
@@ -81,8 +81,8 @@ def command(
     """Turn the submission tree at PATH, of whatever layout, into a spec and imported records in this repository; or a
     folder of MLPerf Endpoints.
 
-    Settings are read from the logs. `plan` has nothing to run afterwards, and the tree is rendered from the records;
-    what of it cannot be derived is listed.
+    Settings are read from the logs. Afterwards `plan` has nothing to run, and the tree is rendered from the records;
+    files that cannot be derived are listed.
     """
     declared = parse_declarations(declare)
     paths = find_repository()

@@ -61,8 +61,8 @@ def command(
 ) -> int:
     """Record the LoadGen run in LOGDIR as a run of CELL: one made by a colleague, another machine or another harness.
 
-    Mode, scenario, settings, seeds and result are read from LoadGen's own logs, which must agree with the spec. Without
-    LOGDIR, --declare says more of runs that were imported before.
+    Mode, scenario, settings, seeds and result are read from LoadGen's logs, which must agree with the spec. Without
+    LOGDIR, --declare adds facts to runs that were imported before.
     """
     declared = parse_declarations(declare)
     if folder is None and not declared:

@@ -57,7 +57,7 @@ _AMENDS = click.Option(
     default="",
     metavar="COMMIT",
     shell_complete=complete_refs,
-    help="Pack a corrected submission: the one of COMMIT, of which only what `amend` explains may differ.",
+    help="Pack a corrected submission: it may differ from COMMIT only where `amend` explains it.",
 )
 
 
@@ -79,8 +79,8 @@ def command(
     Refused, with every reason and what to do about it, are rehearsals, synthetic data, unknown inputs of imported runs,
     cells that are not ready or break a rule, accepted results, and what is not committed.
 
-    Of a submission of MLPerf Endpoints it also writes the folders of runs that MLCommons' own command line registers,
-    and prints the commands to type. None of them is run here.
+    For MLPerf Endpoints it also writes the folders of runs that MLCommons' command line registers, and prints the
+    commands without running them.
     """
     if output is not None and output.exists() and not output.is_file():
         raise ReconcilerError(

@@ -15,7 +15,7 @@ from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared
 from tests.unit.spec import writing
 
-HARNESSES = (Path(__file__).parents[3] / "reconciler/docs/harnesses.md").read_text(encoding="utf-8")
+DOCUMENTS = [Path(__file__).parents[3] / f"reconciler/docs/{name}.md" for name in ("harnesses", "services")]
 _SPEC = """\
 apiVersion: mlperf-reconciler/v1
 kind: Submission
@@ -42,7 +42,8 @@ def refused(harness: str) -> list[str]:
 
 
 def examples() -> list[str]:
-    return re.findall(r"```yaml\n(.*?)```", HARNESSES, re.DOTALL)
+    text = "".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
+    return re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
 
 
 @pytest.mark.parametrize("example", examples(), ids=lambda text: text.partition(":")[0])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from reconciler.check import endpoints_cells, loadgen_cells
-from reconciler.rules.results import endpoints_results, loadgen_logs
+from reconciler.check import loadgen_cells
+from reconciler.endpoints.cells import cell_format as endpoints_cells
+from reconciler.endpoints.results import harness_format as endpoints_results
+from reconciler.rules.results import loadgen_logs
 from reconciler.tree.findings import TreeFinding
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About

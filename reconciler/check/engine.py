@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from reconciler.check import endpoints_cells, loadgen_cells
+from reconciler.check import loadgen_cells
 from reconciler.check.cell_formats import choose_cell_format
 from reconciler.check.facts import read_facts
 from reconciler.check.presence import BENCHMARK_RULES
 from reconciler.check.structure import ROOT_RULES, SUBMITTER_RULES, SURVEY_RULES
 from reconciler.check.systems import SYSTEM_RULES
 from reconciler.check.walk import LevelRules, Origin, TreeWalk
+from reconciler.endpoints.cells import cell_format as endpoints_cells
+from reconciler.endpoints.tree.reading import is_endpoints_submission
 from reconciler.storage.collector import pause_collector
 from reconciler.tree.closed_folders import report_closed_folders
-from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.findings import Facts, Rule, TreeFinding, TreeReport
 from reconciler.tree.reading.closed import collect_closed_folders
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
@@ -50,7 +51,7 @@ def check_tree(
     """
     with collect_closed_folders() as closed:
         if is_endpoints_submission(path):
-            from reconciler.tree.curve.check import check_endpoints
+            from reconciler.endpoints.check.engine import check_endpoints
 
             return check_endpoints(path)
         return _check(survey_tree(path, round_name, original), path, closed, origin or (lambda _: ""), progress)

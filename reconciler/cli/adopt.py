@@ -13,13 +13,14 @@ from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
+from reconciler.endpoints.importing.curve_spec import render_curves_spec
+from reconciler.endpoints.importing.read_curves import VERSION, TakenCurves, read_curves
+from reconciler.endpoints.tree.reading import is_endpoints_submission
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, RepositoryError, SpecError
 from reconciler.importing.adopted_documents import AdoptedDocuments, find_documents, refuse_odd_power
 from reconciler.importing.adopted_records import ImportRecorder
 from reconciler.importing.adopted_spec import render_spec
 from reconciler.importing.adoption import Adoption, DeclaredTree, adopt_runs, declare
-from reconciler.importing.curve_spec import render_curves_spec
-from reconciler.importing.read_curves import VERSION, TakenCurves, read_curves
 from reconciler.importing.read_tree import TakenTree, read_tree
 from reconciler.importing.run_import import ImportContext
 from reconciler.importing.run_reader import TakenCell
@@ -41,7 +42,6 @@ from reconciler.storage.files import Lock, RepositoryPaths
 from reconciler.storage.files import replace as write
 from reconciler.storage.leftovers import open_scratch, sweep_folders
 from reconciler.tree.content import LogRef
-from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.render import render
 
 _LISTED = 12

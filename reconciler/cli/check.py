@@ -23,6 +23,8 @@ from reconciler.cli.shared.tree_options import (
     sort_option,
 )
 from reconciler.diff.change import CONTRADICTED, Finding
+from reconciler.endpoints.check.official import run_official_checker
+from reconciler.endpoints.tree.reading import is_endpoints_submission
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.reconcile.planning import PlanResult, compute_plan
@@ -31,8 +33,6 @@ from reconciler.render.documents import render_document
 from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Kind
-from reconciler.tree.curve.official import run_official_checker
-from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.findings import TreeReport
 from reconciler.tree.reading.places import find_roots
 

@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Make one run with other settings; the spec stays as it is, and nothing is published.",
     ),
     "tune": ("reconciler.cli.tune", "Search for the highest VALID rate or the best settings, and propose the edit."),
-    "densify": ("reconciler.cli.densify", "Propose more points where a curve of MLPerf Endpoints bends."),
+    "densify": ("reconciler.endpoints.densify", "Propose more points where a curve of MLPerf Endpoints bends."),
     "watch": ("reconciler.cli.watch", "Make a pass whenever the specs, records, tree or branch change."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
     "page": ("reconciler.cli.page", "Show the submission, the pass in progress and plots in a browser."),

@@ -16,11 +16,18 @@ from reconciler.cli.shared.packaging import (
 )
 from reconciler.cli.shared.passwords import password_options, read_password
 from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.endpoints.registration import (
+    CLIENT,
+    KEY,
+    arrange_runs,
+    list_registrations,
+    render_registration_commands,
+)
+from reconciler.endpoints.rules.ruleset import LAYOUT as CURVES
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.publish.archive import MANIFEST, Packed, encode_manifest, pack, parse_digests, render_digest_line
 from reconciler.publish.encryption import ENDINGS, encrypt
 from reconciler.publish.preconditions import Refusal
-from reconciler.publish.registration import CLIENT, KEY, arrange_runs, list_registrations, render_registration_commands
 from reconciler.publish.tree_files import write_tree
 from reconciler.reconcile.planning import compute_plan
 from reconciler.reconcile.worker import TOOL
@@ -29,7 +36,6 @@ from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT
 from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.wording import show_acceptance
-from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.storage import git
 from reconciler.storage.files import remove, replace
 from reconciler.storage.leftovers import sweep_beside

@@ -11,6 +11,8 @@ from msgspec import Struct, field
 from harness.catalog import BACKENDS
 from reconciler.desired.inputs import Reader
 from reconciler.desired.state import Pins
+from reconciler.endpoints.results.measurements import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
+from reconciler.endpoints.rules.ruleset import LAYOUT as CURVES
 from reconciler.loadgen import keys
 from reconciler.loadgen.settings import find_settings
 from reconciler.resource.inputs import Origin, Value
@@ -21,8 +23,6 @@ from reconciler.resource.ruled_values import LatencyLimits
 from reconciler.resource.settings import BUILD, CLIENT_SOURCES, COMMAND, SERVICE
 from reconciler.rules.accuracy import WHOLE_SET
 from reconciler.rules.context import EndpointsContext, InferredMetric, RuleContext
-from reconciler.rules.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
-from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.rules.results.table import find_declared_format
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
 from reconciler.desired.compliance import find_answer_type, select_tests
-from reconciler.desired.curve_gaps import find_curve_gaps
 from reconciler.desired.published import list_published_code
+from reconciler.endpoints.rules.ruleset import LAYOUT as CURVES
+from reconciler.endpoints.spec.gaps import find_curve_gaps
 from reconciler.errors import Problem
 from reconciler.loadgen import keys
 from reconciler.loadgen.settings import RESULTS
@@ -20,7 +21,6 @@ from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.settings import COMMAND, COUNTED, NO_HARDWARE
 from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.rules.compliance.judging import find_test
-from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
 

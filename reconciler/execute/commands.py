@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import SOURCE_NOTE, CommandRequest
+from reconciler.endpoints.results.client import ClientPlaces, build_client_config
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.request_parts import select_slices
 from reconciler.loadgen import keys
@@ -25,7 +26,6 @@ from reconciler.resource.settings import (
     CellSettings,
     Hardware,
 )
-from reconciler.rules.endpoints_client import ClientPlaces, build_client_config
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file, replace
 from reconciler.storage.machine_locks import make_machine_lock

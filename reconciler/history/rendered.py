@@ -7,13 +7,13 @@ from pathlib import Path, PurePosixPath
 
 from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
+from reconciler.endpoints.rules.ruleset import is_endpoints_round
 from reconciler.errors import ReconcilerError
 from reconciler.history.commit_sources import CommitSources
 from reconciler.history.logs import Logs
 from reconciler.history.published import find_contradictions
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import Address, Kind
-from reconciler.rules.endpoints_ruleset import is_endpoints_round
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reconciler.importing import log_folder, point_folder, results_folder
+from reconciler.endpoints.importing import point_folder, results_folder
+from reconciler.endpoints.results import point_format as points
+from reconciler.importing import log_folder
 from reconciler.importing.run_reader import FoundRun, RunReader
-from reconciler.rules.results import points
 from reconciler.tree.reading.cell import CellFiles
 
 # The last one takes every folder: runs leave LoadGen's logs where nothing shows another format, and what then is

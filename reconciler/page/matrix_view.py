@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reconciler.page.curve_view import find_curve_name, name_program, sum_up_curve
+from reconciler.endpoints.views.page import find_curve_name, name_program, sum_up_curve
 from reconciler.render.documents import Document
 from reconciler.render.status import render_metric_text
 from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, Protocol
 from jinja2 import Environment
 from msgspec import Struct
 
+from reconciler.endpoints.views.charts import CURVE_CHARTS
+from reconciler.endpoints.views.page import arrange_curve, draw_curve, find_curve
 from reconciler.errors import ReconcilerError
 from reconciler.page.cell_view import arrange_cell
 from reconciler.page.charts import Chart, chart_history, draw_charts
-from reconciler.page.curve_charts import CURVE_CHARTS
-from reconciler.page.curve_view import arrange_curve, draw_curve, find_curve
 from reconciler.page.environment import make_environment
 from reconciler.page.findings_view import arrange_findings
 from reconciler.page.history_view import arrange_comparison, arrange_history

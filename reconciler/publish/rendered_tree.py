@@ -9,12 +9,12 @@ from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen, Difference
 from reconciler.diff.difference import list_published_cells
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint
+from reconciler.endpoints.rules.ruleset import LAYOUT as CURVES
 from reconciler.observed.rendered import SHARED, Rendered, read_rendered, spell_entry, write_rendered
 from reconciler.publish.tree_files import group_by_cell, group_by_point, remove_rendered, write_tree
 from reconciler.resource.decisions import find_freeze
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
-from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.storage.files import RepositoryPaths

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from reconciler.endpoints.tree.collecting import name_point_folders
 from reconciler.observed.rendered import SHARED
 from reconciler.resource.kinds import Cell
 from reconciler.storage.files import copy, hash_file, remove, replace
 from reconciler.storage.storage_errors import convert_storage_errors
 from reconciler.tree.content import CellContent, Content, LogRef, hash_content
-from reconciler.tree.curves import name_point_folders
 
 
 def write_tree(

@@ -17,9 +17,9 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, SequenceNode
 
+from reconciler.endpoints.rules.ruleset import is_endpoints_round, load_endpoints_ruleset
 from reconciler.errors import ReconcilerError, suggest_nearest
 from reconciler.rules.compliance.judging import TESTS
-from reconciler.rules.endpoints_ruleset import is_endpoints_round, load_endpoints_ruleset
 from reconciler.rules.round_form import (
     SECTIONS,
     check_divisions,

@@ -7,26 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from harness.benchmark_catalog import BENCHMARKS
-from reconciler.errors import Problem, ReconcilerError
-from reconciler.resource.inputs import DEFAULT, Value
-from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cell, name_point, read_point
-from reconciler.resource.settings import COMMAND, MAXIMUM, NO_HARDWARE
-from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
-from reconciler.rules.benchmark_files import BenchmarkFiles, find_benchmark_files
-from reconciler.rules.endpoints_program.rules import CurveRules, load_endpoints_rules
-from reconciler.rules.endpoints_ruleset import ROUND_PREFIX
-from reconciler.spec.background import expand_backgrounds
-from reconciler.spec.benchmark_defaults import add_backend, add_facts, add_types
-from reconciler.spec.benchmark_settings import check_benchmark_settings
-from reconciler.spec.checks import check_cell, make_problem
-from reconciler.spec.commands import check_harness
-from reconciler.spec.curve_checks import (
+from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
+from reconciler.endpoints.rules.ruleset import ROUND_PREFIX
+from reconciler.endpoints.spec.checks import (
     find_node_problems,
     find_point_problems,
     find_service_problems,
     find_unlocked,
 )
-from reconciler.spec.curves import (
+from reconciler.endpoints.spec.curves import (
     ACCURACY_POINTS,
     ELSEWHERE,
     SEED_SET,
@@ -35,9 +24,20 @@ from reconciler.spec.curves import (
     find_curve_problems,
     place_curve,
 )
+from reconciler.endpoints.spec.models import OFFLINE
+from reconciler.errors import Problem, ReconcilerError
+from reconciler.resource.inputs import DEFAULT, Value
+from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cell, name_point, read_point
+from reconciler.resource.settings import COMMAND, MAXIMUM, NO_HARDWARE
+from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
+from reconciler.rules.benchmark_files import BenchmarkFiles, find_benchmark_files
+from reconciler.spec.background import expand_backgrounds
+from reconciler.spec.benchmark_defaults import add_backend, add_facts, add_types
+from reconciler.spec.benchmark_settings import check_benchmark_settings
+from reconciler.spec.checks import check_cell, make_problem
+from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
-from reconciler.spec.endpoints_models import OFFLINE
 from reconciler.spec.groups import Group
 from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, resolve_blocks
 from reconciler.spec.locations import Variables, explain_unset

@@ -9,15 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from reconciler.endpoints.spec.models import ByConcurrency, Endpoint, EndpointsClient, PointWarmup, Shortfall, or_list
 from reconciler.spec import fields, scalars
-from reconciler.spec.endpoints_models import (
-    ByConcurrency,
-    Endpoint,
-    EndpointsClient,
-    PointWarmup,
-    Shortfall,
-    or_list,
-)
 from reconciler.spec.executor_models import ExecutorGroup, HardwareGroup, Meter, PowerState
 from reconciler.spec.groups import Empty, Group, Options
 from reconciler.spec.harness_models import Harness

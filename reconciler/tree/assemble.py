@@ -10,6 +10,7 @@ from typing import Any
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
+from reconciler.endpoints.rules.results import parse_point
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
@@ -30,7 +31,6 @@ from reconciler.resource.settings import (
     SystemSettings,
     group_node_types,
 )
-from reconciler.rules.endpoints_program.results import parse_point
 from reconciler.rules.results.table import find_recorded_format
 from reconciler.storage.code_archive import unpack_code
 from reconciler.tree.calibration import Calibration, render_calibration

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from reconciler.endpoints.rules.point import MeasuredPoint
 from reconciler.resource.kinds import Cell
-from reconciler.rules.endpoints_program.point import MeasuredPoint
 
 
 class LogRef(Struct, frozen=True, order=True):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
+from reconciler.endpoints.rules.ruleset import LAYOUT as CURVES
+from reconciler.endpoints.rules.ruleset import ROUND_PREFIX
+from reconciler.endpoints.tree.collecting import collect_curves
+from reconciler.endpoints.tree.render import render_endpoints
 from reconciler.errors import ReconcilerError
 from reconciler.resource.records import REHEARSAL
-from reconciler.rules.endpoints_program.rules import load_endpoints_rules
-from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
-from reconciler.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.rules.nameplate import CAPACITY
 from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.code import join_declared_code, place_kept_code
 from reconciler.tree.content import CellCode, CellContent, Content, Rendered, SubmissionContent
-from reconciler.tree.curve.render import render_endpoints
-from reconciler.tree.curves import collect_curves
 from reconciler.tree.documents import (
     collect_measurements_fields,
     encode_json,

@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from reconciler.rules.results import endpoints_results, loadgen_logs
+from reconciler.endpoints.cells.verify import ENDPOINTS_CONTRADICTIONS
+from reconciler.endpoints.results import harness_format as endpoints_results
+from reconciler.rules.results import loadgen_logs
 from reconciler.tree.findings import Gap, TreeFinding
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About, Table, apply_rules
 from reconciler.verify.answers import ANSWER_RULES
 from reconciler.verify.audit_settings import TEST_SETTINGS_RULES
 from reconciler.verify.conf import CONF_RULES
-from reconciler.verify.endpoints import ENDPOINTS_CONTRADICTIONS
 from reconciler.verify.gaps import find_log_gaps, find_result_gaps
 from reconciler.verify.placement import PLACEMENT_RULES
 from reconciler.verify.power import POWER_CONTRADICTIONS

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from reconciler.check.facts import read_facts
 from reconciler.check.walk import LevelRules, TreeWalk
+from reconciler.endpoints.tree.reading import is_endpoints_submission
 from reconciler.loadgen.fingerprint import find_fingerprints
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import hash_bytes
 from reconciler.tree.closed_folders import report_closed_folders
-from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.findings import Facts, Gap, Rule, TreeReport
 from reconciler.tree.reading.closed import collect_closed_folders
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
@@ -61,7 +61,7 @@ def verify_tree(
     """
     with collect_closed_folders() as closed:
         if is_endpoints_submission(path):
-            from reconciler.tree.curve.check import verify_endpoints
+            from reconciler.endpoints.check.engine import verify_endpoints
 
             return verify_endpoints(path)
         return _verify(survey_tree(path, round_name, original), path, closed, progress)

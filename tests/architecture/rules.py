@@ -100,7 +100,7 @@ SLOW: dict[str, str] = {
     "reconciler.rules.results.durations": "LoadGen's formulas, only where a run is due",
     "reconciler.spec.cell_edit": "YAML and pydantic, only for a trial",
     "reconciler.spec.loading": "YAML and pydantic, only when the spec changed",
-    "reconciler.tree.curve.check": "rules of points, only for an MLPerf Endpoints submission",
+    "reconciler.endpoints.check.engine": "rules of points, only for an MLPerf Endpoints submission",
     "shutil": "compression, only where files are copied or folders removed",
     "starlette": "comes with an extra, only where the page is served",
     "tempfile": "random numbers, only where files are written",

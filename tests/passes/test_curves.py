@@ -14,13 +14,13 @@ from reconciler.cli.main import main
 from reconciler.diff.change import Work
 from reconciler.diff.claims import Proof
 from reconciler.diff.conditions import summarise_cells
+from reconciler.endpoints.rules.regions import CHOICE
 from reconciler.execute.outcome import Status
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
 from reconciler.reconcile.planning import PlanResult
 from reconciler.resource.conditions import ConditionStatus
 from reconciler.resource.kinds import Address
-from reconciler.rules.endpoints_program.regions import CHOICE
 from tests.passes.curve import make_curve
 from tests.passes.repository import SPEC, Repository
 from tests.shared import make_once

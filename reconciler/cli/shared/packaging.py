@@ -11,6 +11,8 @@ from msgspec import Struct
 from reconciler.check.engine import check_tree
 from reconciler.cli.shared.plan_options import list_cells
 from reconciler.diff.amendment import Standing, find_unamended
+from reconciler.endpoints.check.engine import check_endpoints
+from reconciler.endpoints.rules.ruleset import LAYOUT as CURVES
 from reconciler.errors import ReconcilerError
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.log import DetailLog, parse_detail
@@ -33,14 +35,12 @@ from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import Artifact, Record
 from reconciler.resource.settings import SubmissionSettings
-from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
 from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.tree.content import Content, LogRef, SubmissionContent
-from reconciler.tree.curve.check import check_endpoints
 from reconciler.tree.findings import Severity
 from reconciler.tree.render import render
 

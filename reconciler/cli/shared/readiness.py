@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.cli.shared.loadgen_environment import find_python, install_loadgen
+from reconciler.endpoints.rules.ruleset import is_endpoints_round
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.fetch.scratch import FileState, find_scratch, look_for
 from reconciler.observed.installed import list_installed
@@ -25,7 +26,6 @@ from reconciler.resource.kinds import Kind
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.resource.records import REHEARSAL
 from reconciler.rules.benchmark_files import find_benchmark_files
-from reconciler.rules.endpoints_ruleset import is_endpoints_round
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.submission_template import FILL_IN
 from reconciler.storage import git

@@ -17,6 +17,7 @@ from harness.contract import BACKENDS
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.inputs import STALL_TIMEOUT
 from reconciler.desired.state import Pins
+from reconciler.endpoints.spec import models as endpoints_models
 from reconciler.launch.launcher import LAUNCHING
 from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
@@ -26,7 +27,7 @@ from reconciler.rules.compliance.judging import TESTS
 from reconciler.rules.results.table import FORMATS
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
-from reconciler.spec import endpoints_models, executor_models, harness_models, models, submission_models
+from reconciler.spec import executor_models, harness_models, models, submission_models
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.groups import Group

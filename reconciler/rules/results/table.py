@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from reconciler.endpoints.results import harness_format as endpoints_results
+from reconciler.endpoints.results import point_format as points
 from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
 from reconciler.resource.records import Record
 from reconciler.resource.settings import Settings
-from reconciler.rules.results import endpoints_results, loadgen_logs, points
+from reconciler.rules.results import loadgen_logs
 from reconciler.rules.results.format import ResultFormat
 
 FORMATS: dict[str, ResultFormat] = {"loadgen": loadgen_logs, "endpoints": endpoints_results, "points": points}

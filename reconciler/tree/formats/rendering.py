@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from reconciler.rules.results import endpoints_results, loadgen_logs
+from reconciler.endpoints.cells import rendering as endpoints_runs
+from reconciler.endpoints.results import harness_format as endpoints_results
+from reconciler.rules.results import loadgen_logs
 from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.content import CellContent, Rendered
-from reconciler.tree.formats import endpoints_runs, loadgen_runs
+from reconciler.tree.formats import loadgen_runs
 from reconciler.tree.layout import Layout, MakePath
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reconciler.endpoints.results.measurements import SEEDS
 from reconciler.errors import ReconcilerError
 from reconciler.resource.quantities import is_whole, show_count
-from reconciler.rules.endpoints import SEEDS
 from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
 from reconciler.rules.ruled_value import SEED_FIELDS
 from reconciler.rules.ruleset import Ruleset, make_unknown_ruleset

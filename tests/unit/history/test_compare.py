@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.diff.timeline import CellChange, ChangeCause, Side
+from reconciler.endpoints.rules.pareto import CurvePoint
 from reconciler.history.compare import compare, compare_commits, read_sides
 from reconciler.render.timeline import render_comparison_text
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SubmissionSettings, SystemSettings
-from reconciler.rules.endpoints_program.pareto import CurvePoint
 from tests.unit.diff.simulated import Wish, World, desire
 
 

@@ -1,4 +1,4 @@
-"""The protocol of the formats that a scenario folder may show, and the table of them."""
+"""The protocol of the formats of results that a scenario folder may show."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from reconciler.check import loadgen_cells
-from reconciler.endpoints.cells import cell_format as endpoints_cells
-from reconciler.endpoints.results import harness_format as endpoints_results
-from reconciler.rules.results import loadgen_logs
+from reconciler.rules.programs import find_program_of_results, load_program
 from reconciler.tree.findings import TreeFinding
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About
@@ -25,8 +23,8 @@ class CellFormat(Protocol):
         """Read the published result and its unit; None when the results do not say."""
 
 
-CELL_FORMATS: dict[str, CellFormat] = {loadgen_logs.NAME: loadgen_cells, endpoints_results.NAME: endpoints_cells}
-
-
 def choose_cell_format(view: CellView) -> CellFormat:
-    return CELL_FORMATS[view.files.format.NAME]
+    results = view.files.format.NAME
+    program = find_program_of_results(results)
+    found: CellFormat = load_program(program).find_cell_format(results) if program else loadgen_cells
+    return found

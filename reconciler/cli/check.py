@@ -23,8 +23,6 @@ from reconciler.cli.shared.tree_options import (
     sort_option,
 )
 from reconciler.diff.change import CONTRADICTED, Finding
-from reconciler.endpoints.check.official import run_official_checker
-from reconciler.endpoints.tree.reading import is_endpoints_submission
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.reconcile.planning import PlanResult, compute_plan
@@ -33,6 +31,7 @@ from reconciler.render.documents import render_document
 from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Kind
+from reconciler.rules.programs import find_program_of_tree
 from reconciler.tree.findings import TreeReport
 from reconciler.tree.reading.places import find_roots
 
@@ -96,8 +95,8 @@ def command(
         output = output or seen.paths.work / _OUTPUT
     with show_progress(quiet=as_json) as report:
         tree_report = check_tree(path, round_name=round_name, original=original, origin=origin, progress=report)
-    if official is not None and is_endpoints_submission(path):
-        tree_report = run_official_checker(tree_report, path, official, output or Path(_OUTPUT))
+    if official is not None and (program := find_program_of_tree(path)) is not None:
+        tree_report = program.run_official_checker(tree_report, path, official, output or Path(_OUTPUT))
     elif official is not None:
         tree_report = _official(tree_report, path, official, output or Path(_OUTPUT), carry=carry_log)
     if as_json:

@@ -51,6 +51,24 @@ def arrange_runs(files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Co
                 yield f"{folder}/{POWER}", powers[system]
 
 
+def list_commands(
+    content: SubmissionContent, names: Iterable[str], folder: Path, organisation: Path, embargo: str
+) -> list[str]:
+    """In the order in which they are typed. ``names``: of the files that ``arrange_runs`` gave, in ``folder``."""
+    return render_registration_commands(list_registrations(content, names), folder, organisation, embargo)
+
+
+def explain(commands: list[str]) -> str:
+    """The commands with what to fill in."""
+    said = (
+        f"To register it, with {CLIENT} and your key in {KEY}, type:",
+        *(f"  {command}" for command in commands),
+        "SCENARIO is cop where the client runs on the premises of the system, con where it comes over a network.",
+        "An ID is what `runs create` printed for that run. `--dry-run` with either only shows what would be sent.",
+    )
+    return "\n".join(said)
+
+
 def list_registrations(submission: SubmissionContent, names: Iterable[str]) -> tuple[Registration, ...]:
     """A submission for each division and availability. ``names``: of the files that ``arrange_runs`` gave."""
     systems = {(system.division, system.name): system for system in submission.systems}

@@ -12,12 +12,14 @@ from reconciler.diff.timeline import (
     CellChange,
     ChangeCause,
     CurvePair,
+    CurvePoint,
     Pair,
     ResultComparison,
     Side,
+    beats,
     drop_repeated,
+    find_dominated,
 )
-from reconciler.endpoints.rules.pareto import CurvePoint, beats, find_dominated, read_recorded_point
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import Input
@@ -25,6 +27,7 @@ from reconciler.resource.kinds import Address, Cell, Kind, place_cell, read_poin
 from reconciler.resource.records import Record
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SystemSettings
+from reconciler.rules.programs import find_program_of_division, load_program
 
 
 def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
@@ -86,7 +89,8 @@ def _place(side: Side, figures: Mapping[str, object], at: Snapshot) -> Side:
     result = Address(Kind.RESULT, str(side.cell))
     settings = at.desired.detail(result).settings if result in at.desired.by_address else CellSettings()
     offline, entered = DEDICATED_OFFLINE in settings, settings.text("benchmark.official")
-    point = None if offline else read_recorded_point(read_point(side.cell), figures, side.value)
+    program = load_program(find_program_of_division(side.cell.division))
+    point = None if offline else program.read_point(read_point(side.cell), figures, side.value)
     return replace(side, entered=entered, point=point, offline=offline)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from reconciler.endpoints.views.page import find_curve_name, name_program, sum_up_curve
+from reconciler.errors import ReconcilerError
 from reconciler.render.documents import Document
 from reconciler.render.status import render_metric_text
 from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED
+from reconciler.rules.programs import PROGRAMS, find_program, find_program_of_division, load_program
 
 WORDS = {"True": "ok", "False": "no", "Unknown": "?"}
 _CLASSES = {"True": "ok", "False": "no", "Unknown": "maybe"}
@@ -46,7 +47,30 @@ def _open_curves(curves: list[Document], rows: list[Document]) -> None:
     for curve in curves:
         own = [row for row in rows if find_curve_name(row["cell"]) == curve["curve"]]
         if own:
-            own[0]["opens"] = sum_up_curve(curve, own)
+            page = load_program(find_program_of_division(own[0]["division"])).load_page()
+            own[0]["opens"] = page.sum_up_curve(curve, own)
+
+
+def name_program(round_name: str) -> str:
+    """As people call it, with the version of its rules or its round."""
+    program = find_program(round_name)
+    title = PROGRAMS[program].title if program else "Inference"
+    return f"MLPerf {title} {round_name.removeprefix(f'{program}-')}"
+
+
+def find_curve_name(cell: str) -> str:
+    """The curve that a cell is a point of; "" for a cell of MLPerf Inference."""
+    return cell.rpartition("/")[0] if find_program_of_division(cell.partition("/")[0]) else ""
+
+
+def find_curve(document: Document, name: str) -> Document:
+    """``document``: of the matrix. Raises ReconcilerError for a name that no curve has."""
+    curves: list[Document] = document["curves"]
+    found = next((curve for curve in curves if curve["curve"] == name), None)
+    if found is None:
+        known = ", ".join(curve["curve"] for curve in curves)
+        raise ReconcilerError(f"there is no curve {name!r}", fix=f"curves: {known or 'none is declared'}")
+    return found
 
 
 def split_cell(cell: str) -> list[str]:

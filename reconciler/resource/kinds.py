@@ -17,8 +17,6 @@ AUDIT = "audit"  # the name of a test's own run among what its verdict is made f
 MODES = (ACCURACY, PERFORMANCE)  # accuracy first: a broken engine fails before the long run
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
 DIVISIONS = ("closed", "open", "network")
-CURVE_DIVISIONS = ("standardized", "serviced", "rdi")  # of MLPerf Endpoints, where a point stands for a scenario
-ALL_DIVISIONS = (*DIVISIONS, *CURVE_DIVISIONS)
 
 
 class Cell(Struct, frozen=True, order=True):

@@ -10,8 +10,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError, SpecError
-from reconciler.resource.kinds import CURVE_DIVISIONS, Cell
+from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import Trial
+from reconciler.rules.programs import find_program_of_division
 from reconciler.spec.declared import Reading
 from reconciler.spec.edit import EditError, New, append_values, compose, find_deepest, set_value
 from reconciler.spec.files import Source, compute_blob_id, read_sources
@@ -32,7 +33,7 @@ def read_for_trial(paths: Sequence[Path], root: Path, environment: Mapping[str, 
 
 def edit_cell(sources: Sequence[Source], cell: Cell, settings: Sequence[tuple[str, str]]) -> list[Source]:
     """The sources with ``settings`` in the one that declares ``cell``; the others as they are."""
-    if cell.division in CURVE_DIVISIONS:
+    if find_program_of_division(cell.division):
         fix = "write it below `points` of the curve in the spec, measure, and `reconcile compare` the two commits"
         raise ReconcilerError(f"{cell} is a point of a curve, which has no settings to try by itself", fix=fix)
     for index, source in enumerate(sources):

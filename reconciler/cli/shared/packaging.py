@@ -11,8 +11,6 @@ from msgspec import Struct
 from reconciler.check.engine import check_tree
 from reconciler.cli.shared.plan_options import list_cells
 from reconciler.diff.amendment import Standing, find_unamended
-from reconciler.endpoints.check.engine import check_endpoints
-from reconciler.endpoints.rules.ruleset import LAYOUT as CURVES
 from reconciler.errors import ReconcilerError
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.log import DetailLog, parse_detail
@@ -35,6 +33,7 @@ from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import Artifact, Record
 from reconciler.resource.settings import SubmissionSettings
+from reconciler.rules.programs import PROGRAMS, load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
@@ -174,8 +173,8 @@ def _broken_rules(submission: PackedSubmission) -> list[Refusal]:
     """What `check` finds in the tree as it would be packed."""
     with open_temporary("package") as folder:
         write_tree(folder, submission.files, (), submission.stored)
-        if submission.ruleset.layout == CURVES:
-            report = check_endpoints(folder)
+        if submission.ruleset.layout in PROGRAMS:
+            report = load_program(submission.ruleset.layout).check(folder)
         else:
             report = check_tree(folder, round_name=submission.ruleset.round)
     return [

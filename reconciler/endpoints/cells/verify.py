@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
 
 from reconciler.check.demands import OURS, Complaints
 from reconciler.endpoints.cells import check as endpoints
 from reconciler.endpoints.results.accuracy import read_sample_count
 from reconciler.endpoints.results.measurements import compute_rate
+from reconciler.loadgen.log_files import CONFIG, RESULT_SUMMARY
 from reconciler.resource.quantities import parse_number
 from reconciler.storage.documents import ResultDocument
-from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.findings import Complaint, Gap, Place, Premise, Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.view import CellView
+from reconciler.verify.cell_rules import CellRules
 from reconciler.verify.contradiction import applies, contradiction
+from reconciler.verify.gaps import find_gap
 from reconciler.verify.premises import BENCHMARK_IS_KNOWN
-from reconciler.verify.systems import REPEATED, ask_repeated
+from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS, REPEATED, ask_repeated
 
 _NEAR = Decimal("0.02")  # of a rate: the harness divides by its own duration
 _MILLISECOND = 1_000_000
@@ -156,3 +160,12 @@ ENDPOINTS_CONTRADICTIONS = (
     verify_stated_once,
     verify_placement,
 )
+
+
+def find_result_gaps(view: CellView) -> Iterator[Gap]:
+    """One for each file that a comparison needs and that is of no use."""
+    for name, read in ((CONFIG, view.files.config), (RESULT_SUMMARY, view.files.result_summary)):
+        yield from find_gap(view, read, name, blind=True)
+
+
+CELL_RULES = CellRules((ENDPOINTS_CONTRADICTIONS, MEASUREMENTS_CONTRADICTIONS), find_result_gaps)

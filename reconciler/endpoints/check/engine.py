@@ -24,6 +24,7 @@ from reconciler.endpoints.check.structure import (
     SubmissionView,
 )
 from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
+from reconciler.endpoints.rules.ruleset import NAME
 from reconciler.endpoints.tree.reading import CurveFolder, SubmissionFolder, SystemFolder, find_submissions
 from reconciler.tree.closed_folders import UNREADABLE, report_closed_folders
 from reconciler.tree.findings import Rule, TreeFinding, TreeReport
@@ -31,7 +32,6 @@ from reconciler.tree.reading.closed import collect_closed_folders, list_if_open,
 from reconciler.tree.reading.files import list_folders
 from reconciler.tree.rule_engine import INTERNAL, About, apply_rules
 
-LAYOUT = "endpoints"
 _OF_SYSTEMS = (*SYSTEM_RULES, *POWER_RULES)
 _OF_CURVES = (*CURVE_STRUCTURE_RULES, *DESCRIPTION_RULES, *CURVE_RULES, *RESULT_RULES, *ACCURACY_RULES)
 _OF_POINTS = (*POINT_STRUCTURE_RULES, *POINT_RULES)
@@ -63,7 +63,7 @@ def check_endpoints(path: Path, rules: CurveRules | None = None) -> TreeReport:
     return TreeReport(
         root=str(path),
         rounds=(f"Endpoints {ruled.version}",),
-        layouts=(LAYOUT,),
+        layouts=(NAME,),
         facts=(),
         findings=report_closed_folders(
             closed, [*((folder.path, folder.shown) for folder in submissions), (path, "")], findings

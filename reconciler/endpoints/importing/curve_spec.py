@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from reconciler.endpoints.importing.point_spec import (
     ENSEMBLE,
@@ -13,7 +16,7 @@ from reconciler.endpoints.importing.point_spec import (
     make_exact,
     name_node,
 )
-from reconciler.endpoints.importing.read_curves import VERSION, TakenCurve, TakenCurves
+from reconciler.endpoints.importing.read_curves import VERSION, TakenCurve, TakenCurves, read_curves
 from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
 from reconciler.endpoints.rules.regions import derive_regions, match_bands
 from reconciler.endpoints.spec.models import OFFLINE
@@ -25,6 +28,23 @@ from reconciler.resource.kinds import Cell
 from reconciler.spec.edit import render_value
 
 _ACCELERATORS = "accelerator_info"
+
+
+class AdoptedCurves(TakenCurves, frozen=True):
+    """As `adopt` takes them."""
+
+    def refuse_round(self, round_name: str) -> None:
+        """There is but one version of the rules."""
+        if round_name not in ("", VERSION):
+            raise ReconcilerError(f"curves can be declared for {VERSION} alone", fix="leave --round out")
+
+    def render_spec(self, cells: Collection[TakenCell], left_out: Mapping[str, str], files: Collection[str]) -> str:
+        return render_curves_spec(self, cells, left_out, files)
+
+
+def read_submission(path: Path, submitter: str, *, rehearsal: bool) -> AdoptedCurves:
+    """ReconcilerError as ``read_curves``."""
+    return AdoptedCurves(**{**asdict(read_curves(path, submitter)), "rehearsal": rehearsal})
 
 
 def render_curves_spec(

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
+from reconciler.endpoints.importing import results_folder
 from reconciler.endpoints.results import point_format as points
 from reconciler.endpoints.results.accuracy import read_accuracy_scores
 from reconciler.endpoints.rules.results import PLACES, UnreadablePointError
@@ -24,7 +25,6 @@ from reconciler.resource.quantities import parse_number
 from reconciler.resource.records import REHEARSAL
 from reconciler.resource.resources import Resource
 from reconciler.rules.results.format import KeptFile, ResultFormat
-from reconciler.rules.results.table import FORMATS
 from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
 from reconciler.storage.files import hash_file
 
@@ -41,7 +41,7 @@ class PointRun(Struct, frozen=True):
 
     @property
     def format(self) -> ResultFormat:
-        return FORMATS[points.NAME]
+        return points
 
     @property
     def made(self) -> Made:
@@ -89,7 +89,11 @@ class PointRun(Struct, frozen=True):
         return Import(make_record(resource, detail, self.made, upstream, context, values=values, source=resource.key))
 
 
-def find_runs(path: Path) -> tuple[PointRun, ...]:
+def is_reader_of(folder: Path) -> bool:
+    return results_folder.is_reader_of(folder)
+
+
+def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[PointRun, ...]:
     """The performance run in a folder, and the accuracy run that belongs to it; or the one that is there. LogError:
     neither, or a file that cannot be read."""
     refuse_strange(path)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from reconciler.endpoints.importing.point_folder import PointRun, find_runs
 from reconciler.endpoints.results import point_format as points
 from reconciler.endpoints.rules.point import OFFLINE_PATTERN
-from reconciler.endpoints.rules.ruleset import ROUND_PREFIX
+from reconciler.endpoints.rules.ruleset import CURVE_DIVISIONS, ROUND_PREFIX
 from reconciler.endpoints.tree.content import PENDING
 from reconciler.endpoints.tree.layout import DOCUMENTS, POWER, RESULTS, SOURCES
 from reconciler.endpoints.tree.reading import (
@@ -25,7 +25,7 @@ from reconciler.endpoints.tree.reading import (
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.sent_files import find_publishable, is_readable
-from reconciler.resource.kinds import ACCURACY, CURVE_DIVISIONS, Cell, name_point
+from reconciler.resource.kinds import ACCURACY, Cell, name_point
 from reconciler.resource.quantities import is_whole, parse_number
 from reconciler.resource.records import REHEARSAL
 from reconciler.rules.rounds import load_ruleset

@@ -32,7 +32,6 @@ from reconciler.resource.canonical import digest
 from reconciler.resource.quantities import parse_number
 from reconciler.resource.resources import Resource
 from reconciler.rules.results.format import KeptFile, ResultFormat
-from reconciler.rules.results.table import FORMATS
 from reconciler.rules.ruleset import BenchmarkRules
 from reconciler.storage.files import hash_file
 from reconciler.tree.reading.cell import CellFiles
@@ -51,7 +50,7 @@ class EndpointsRun(Struct, frozen=True):
 
     @property
     def format(self) -> ResultFormat:
-        return FORMATS[endpoints_results.NAME]
+        return endpoints_results
 
     @property
     def made(self) -> Made:

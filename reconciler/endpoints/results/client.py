@@ -4,7 +4,7 @@ client says it ran. Names and units (ms) are those of the client (mlcommons/endp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +15,7 @@ from reconciler.endpoints.rules.point import OFFLINE_PATTERN
 from reconciler.loadgen.log_files import CONFIG
 from reconciler.resource.kinds import PERFORMANCE
 from reconciler.resource.quantities import parse_number
-from reconciler.resource.settings import DEDICATED_OFFLINE
+from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings
 from reconciler.storage.documents import ResultDocument
 
 _PATIENCE = 300  # seconds for its own processes to start, before anything is measured
@@ -58,6 +58,22 @@ def list_client_settings(mode: str, declared: Iterable[str]) -> tuple[str, ...]:
     own, groups = (_TIMED, _FREE) if mode == PERFORMANCE else (_SCORED, (*_FREE, _ACCURACY_COLUMNS))
     free = sorted(name for name in declared if name.startswith(groups))
     return (*_SHARED, *own, *free)
+
+
+def place_client_config(
+    settings: CellSettings, asked: Mapping[str, Any], values: Mapping[str, str], find_place: Callable[[str], str]
+) -> dict[str, Any]:
+    """The configuration of a run on this machine. ``values``: of placeholders, and ``report``; ``find_place``: the path
+    of a location among the settings."""
+    places = ClientPlaces(
+        url=settings.text("endpoint.url") or values["service_url"],
+        report=values["report"],
+        dataset=values["dataset"],
+        accuracy=find_place("client.accuracy.dataset"),
+        tokenizer=find_place("client.tokenizer"),
+        key_variable=settings.text("endpoint.api_key_env"),
+    )
+    return build_client_config(asked, places)
 
 
 def build_client_config(asked: Mapping[str, Any], places: ClientPlaces) -> dict[str, Any]:

@@ -7,10 +7,14 @@ from decimal import Decimal
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.endpoints.results.accuracy import judge_accuracy_scores
 from reconciler.endpoints.results.audits import Audits, collect_audit_values, find_missing_audits, find_wrong_audits
 from reconciler.endpoints.results.measurements import (
+    LIMITS,
+    MEAN_TOKENS,
+    MEAN_TOKENS_LIMITS,
     AskedResults,
     Results,
     find_differences,
@@ -19,10 +23,13 @@ from reconciler.endpoints.results.measurements import (
 )
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.loadgen.settings import ENDPOINTS_SEEDS, list_endpoints_settings
-from reconciler.resource.kinds import ACCURACY, PERFORMANCE
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Cell
+from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.records import LogFinding
-from reconciler.rules.context import RuleContext
+from reconciler.resource.ruled_values import LatencyLimits
+from reconciler.rules.context import EndpointsContext, RuleContext
 from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.storage.foreign import read_regular
 from reconciler.storage.storage_errors import refuse_storage_error
@@ -132,6 +139,25 @@ def score_results(left: Left, rules: RuleContext) -> RecordValues:
     assert rules.endpoints is not None
     single = rules.endpoints.single_score
     return judge_accuracy_scores(left.results.scores, list(rules.bars), single=single, binds=rules.bars_bind)
+
+
+def complete_context(
+    context: RuleContext, ruleset: Ruleset, rules: BenchmarkRules, cell: Cell, shortest: int
+) -> RuleContext:
+    """With what the round rules of these results. ``shortest``: the ruled duration in ms, where the cell asks for
+    none."""
+    ruled, scenario = ruleset.endpoints, cell.scenario
+    tests = rules.compliance_tests if ruleset.binds(cell.division, "compliance_tests") else ()
+    tokens = rules.test(MEAN_TOKENS, scenario).limits if MEAN_TOKENS in tests else {}
+    bounds = [Decimal(str(tokens[name].value)) for name in MEAN_TOKENS_LIMITS if name in tokens]
+    own = EndpointsContext(
+        limits=LatencyLimits(*(parse_decimal(rules.value(name, scenario)) for name in LIMITS)),
+        audits={test: ruled.tests[test] for test in tests if test in ruled.required},
+        mean_tokens=(bounds[0], bounds[1]) if bounds else None,
+        single_score=rules.name in ruled.single,
+        min_duration=shortest,
+    )
+    return replace(context, metric=ruled.metric(rules.name, scenario, context.metric), endpoints=own)
 
 
 def is_shown(has: Callable[[str], bool]) -> bool:

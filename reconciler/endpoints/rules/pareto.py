@@ -7,16 +7,8 @@ from decimal import Decimal
 
 from msgspec import Struct
 
+from reconciler.diff.timeline import CurvePoint, find_dominated
 from reconciler.endpoints.rules.point import MeasuredPoint
-
-
-class CurvePoint(Struct, frozen=True):
-    """A point on the chart. ``per_user``: tokens a second per user, or, of an agentic benchmark, interactivity."""
-
-    concurrency: int
-    per_user: Decimal
-    system_tps: Decimal
-    ttft_p90_ms: Decimal | None = None
 
 
 class ParetoCurve(Struct, frozen=True):
@@ -54,17 +46,6 @@ def read_recorded_point(concurrency: int, figures: Mapping[str, object], rate: o
         return None
     waited = None if ttft is None else Decimal(str(ttft))
     return CurvePoint(concurrency, Decimal(str(per_user)), Decimal(str(rate)), waited)
-
-
-def find_dominated(points: Sequence[CurvePoint]) -> frozenset[int]:
-    """Concurrencies of points than which another is as good on both axes and better on one."""
-    return frozenset(point.concurrency for point in points if any(beats(other, point) for other in points))
-
-
-def beats(other: CurvePoint, point: CurvePoint) -> bool:
-    """As good on both axes, and better on one."""
-    as_good = other.per_user >= point.per_user and other.system_tps >= point.system_tps
-    return as_good and (other.per_user, other.system_tps) != (point.per_user, point.system_tps)
 
 
 def trace_steps(points: Sequence[CurvePoint]) -> tuple[tuple[Decimal, Decimal], ...]:

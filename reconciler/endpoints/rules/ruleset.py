@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reconciler.endpoints.rules.curve_rules import CurveRules, RuledBenchmark, load_endpoints_rules
-from reconciler.resource.kinds import CURVE_DIVISIONS
 from reconciler.resource.ruled_values import AccuracyLogRule, EndpointsRules
+from reconciler.rules.programs import PROGRAMS
 from reconciler.rules.ruled_value import RuledValue
 from reconciler.rules.ruleset import BenchmarkRules, Fields, Ruleset
 
-ROUND_PREFIX = "endpoints-"  # before the version of the rules: no round of Inference has such a name
-LAYOUT = "endpoints"
+NAME = "endpoints"  # of the program, and of the layout of its submissions
+ROUND_PREFIX = f"{NAME}-"  # before the version of the rules: no round of Inference has such a name
+CURVE_DIVISIONS = PROGRAMS[NAME].divisions
 # Nothing of Inference's demands binds: which points must be there is asked where the curve is declared.
 _DEMANDS = ("scenarios", "compliance_tests", "model_mapping", "calibration", "used_systems", "whole_numbers")
 _METRIC = {"metric_key": "system_tps", "metric_unit": "tokens/s", "metric_divisor": 1}
-
-
-def is_endpoints_round(name: str) -> bool:
-    return name.startswith(ROUND_PREFIX)
 
 
 def load_endpoints_ruleset(name: str) -> Ruleset:
@@ -44,7 +41,7 @@ def _make(name: str, rules: CurveRules) -> Ruleset:
     }
     return Ruleset(
         round=name,
-        layout=LAYOUT,
+        layout=NAME,
         benchmarks=benchmarks,
         general=general,
         divisions={division: dict.fromkeys(_DEMANDS, False) for division in CURVE_DIVISIONS},

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
 
 from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.endpoints.rules.results import parse_point
 from reconciler.endpoints.tree.content import (
     DEDICATED,
     ELECTED,
     CurveContent,
     EndpointsContent,
     PointContent,
+    PointFacts,
     WarmupContent,
 )
 from reconciler.endpoints.tree.layout import canonicalise_model
 from reconciler.endpoints.tree.power_file import POWER_FIELDS, make_power
 from reconciler.errors import ReconcilerError
-from reconciler.loadgen.log_files import ACCURACY_RESULTS, RESULT_SUMMARY
+from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.observed.rendered import SHARED
 from reconciler.resource.quantities import read_count
+from reconciler.resource.settings import ACCURACY_FROM, MAXIMUM, CellSettings
 from reconciler.storage.documents import parse_json_object
-from reconciler.tree.content import CellContent, Content, PointFacts, SubmissionContent, SystemContent
+from reconciler.tree.content import CellContent, Content, LogRef, SubmissionContent, SystemContent
 
 _DIVISIONS = {"standardized": "Standardized", "serviced": "Serviced", "rdi": "RDI"}
 _AVAILABILITY = {"available": "Available", "preview": "Preview", "rdi": "RDI"}
@@ -77,6 +81,42 @@ def _collect_code(benchmark: str, submission: SubmissionContent) -> dict[str, Co
 def name_point_folders(content: CellContent) -> str:
     """What only the files of this point have in their paths."""
     return f"/{content.cell.system}/{_name_model(content)}/r{content.cell.scenario[1:]}/"
+
+
+def describe_point(
+    settings: CellSettings,
+    performance: Mapping[str, LogRef],
+    accuracy: Mapping[str, LogRef],
+    load_bytes: Callable[[LogRef], bytes],
+) -> PointFacts:
+    """What a point's files show beside the client's own, from the client's files as they were recorded."""
+    own = ACCURACY_FROM not in settings
+    chosen = {CONFIG: performance[CONFIG], RESULT_SUMMARY: performance[RESULT_SUMMARY]}
+    chosen |= {ACCURACY_RESULTS: accuracy[ACCURACY_RESULTS]} if own else {}
+    files = {name: load_bytes(ref) for name, ref in chosen.items()}
+    return PointFacts(
+        measured=parse_point(files, settings.number("point.concurrency")),
+        nodes={name: int(str(count)) for name, count in settings.below("nodes_used.").items()},
+        shortfall=settings.below("dp_shortfall."),
+        warmup=settings.below("warmup."),
+        speculative=settings.below("speculative_decoding."),
+        max_concurrency=settings.number(MAXIMUM),
+        min_concurrency=settings.number("min_concurrency"),
+        seed_set=settings.text("seed_set"),
+        own_accuracy=own,
+        disclosed=settings.below("disclosure."),
+    )
+
+
+def group_by_cell(files: Mapping[str, str], points: Iterable[CellContent]) -> dict[str, dict[str, str]]:
+    """Which rendered file belongs to which point: folders have the names of models and concurrencies; the rest are
+    shared."""
+    owners = {name_point_folders(content): str(content.cell) for content in points}
+    found: dict[str, dict[str, str]] = {SHARED: {}}
+    for path, sha256 in files.items():
+        owner = next((cell for folders, cell in owners.items() if folders in f"/{path}"), SHARED)
+        found.setdefault(owner, {})[path] = sha256
+    return found
 
 
 def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRules) -> CurveContent:
@@ -211,5 +251,5 @@ def _name_model(content: CellContent) -> str:
 
 
 def _facts(content: CellContent) -> PointFacts:
-    assert content.point is not None
+    assert isinstance(content.point, PointFacts)
     return content.point

@@ -13,6 +13,24 @@ DEDICATED, ELECTED = "dedicated", "elected"
 PENDING = "pending-submission-id"  # until MLCommons assigns one
 
 
+class PointFacts(Struct, frozen=True):
+    """What the files of a point show beside the client's own. ``own_accuracy``: its accuracy is of this very point, not
+    of the one that stands for its region. ``disclosed``: fields of point.yaml that the spec states. ``nodes``: that it
+    engages, by type; ``min_concurrency``: as declared, 0 for none; ``shortfall``: replicas, fitting and reason, where
+    fewer ran than the system holds. ``warmup`` and ``speculative``: of point.yaml what the spec declares of them."""
+
+    measured: MeasuredPoint
+    max_concurrency: int
+    seed_set: str
+    own_accuracy: bool
+    disclosed: Mapping[str, object] = field(default_factory=dict)
+    min_concurrency: int = 0
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    shortfall: Mapping[str, object] = field(default_factory=dict)
+    warmup: Mapping[str, object] = field(default_factory=dict)
+    speculative: Mapping[str, object] = field(default_factory=dict)
+
+
 class WarmupContent(Struct, frozen=True, kw_only=True):
     """What happened before a point's run. ``seconds`` from the first request to the start; ``steps``: what the platform
     did; ``logs``: where a reviewer finds them, "" for nowhere; ``retained`` None: as the logs and the requests say."""

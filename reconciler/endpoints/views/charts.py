@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
-from reconciler.endpoints.rules.pareto import CurvePoint, ParetoCurve, trace_over_concurrency, trace_steps
+from reconciler.diff.timeline import CurvePoint
+from reconciler.endpoints.rules.pareto import ParetoCurve, trace_over_concurrency, trace_steps
 from reconciler.page.charts import Chart, Curve, Stroke
 from reconciler.resource.quantities import show_rate
 

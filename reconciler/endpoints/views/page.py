@@ -4,39 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from importlib.resources import files
 
-from reconciler.endpoints.rules.pareto import CurvePoint, ParetoCurve
-from reconciler.endpoints.rules.ruleset import ROUND_PREFIX
+from reconciler.diff.timeline import CurvePoint
+from reconciler.endpoints.rules.pareto import ParetoCurve
 from reconciler.endpoints.views.charts import CURVE_CHARTS, chart_curves
-from reconciler.errors import ReconcilerError
 from reconciler.page.charts import Chart
+from reconciler.page.matrix_view import find_curve
 from reconciler.render.documents import Document
 from reconciler.resource.conditions import CONDITIONS
-from reconciler.resource.kinds import CURVE_DIVISIONS, name_point
+from reconciler.resource.kinds import name_point
 from reconciler.resource.quantities import join_listing, show_count, show_rate
 
+CHARTS: tuple[str, ...] = CURVE_CHARTS
 _KINDS = ("no", "maybe", "ok", "absent")  # of marks, the worst first
 
 
-def name_program(round_name: str) -> str:
-    """As people call it, with the version of its rules or its round."""
-    version = round_name.removeprefix(ROUND_PREFIX)
-    return f"MLPerf {'Inference' if version == round_name else 'Endpoints'} {version}"
-
-
-def find_curve_name(cell: str) -> str:
-    """The curve that a cell is a point of; "" for a cell of MLPerf Inference."""
-    return cell.rpartition("/")[0] if cell.partition("/")[0] in CURVE_DIVISIONS else ""
-
-
-def find_curve(document: Document, name: str) -> Document:
-    """``document``: of the matrix. Raises ReconcilerError for a name that no curve has."""
-    curves: list[Document] = document["curves"]
-    found = next((curve for curve in curves if curve["curve"] == name), None)
-    if found is None:
-        known = ", ".join(curve["curve"] for curve in curves)
-        raise ReconcilerError(f"there is no curve {name!r}", fix=f"curves: {known or 'none is declared'}")
-    return found
+def read_template() -> str:
+    """Of the view of a curve."""
+    return (files(__package__) / "curve.html").read_text(encoding="utf-8")
 
 
 def read_pareto(curve: Document) -> ParetoCurve:
@@ -56,7 +42,7 @@ def read_pareto(curve: Document) -> ParetoCurve:
 def draw_curve(curve: Document) -> tuple[Chart, ...]:
     """None where no point is measured."""
     pareto = {curve["curve"]: read_pareto(curve)}
-    return tuple(chart_curves(name, pareto) for name in CURVE_CHARTS) if curve["points"] else ()
+    return tuple(chart_curves(name, pareto) for name in CHARTS) if curve["points"] else ()
 
 
 def arrange_curve(document: Document, name: str) -> Document:

@@ -7,10 +7,11 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
+from reconciler.diff.timeline import CurvePoint, find_dominated
 from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
-from reconciler.endpoints.rules.pareto import CurvePoint, find_dominated, read_recorded_point
+from reconciler.endpoints.rules.pareto import read_recorded_point
 from reconciler.endpoints.rules.regions import BAND_TITLES, BANDS, Regions, derive_regions, place_denser
-from reconciler.endpoints.rules.ruleset import ROUND_PREFIX, is_endpoints_round
+from reconciler.endpoints.rules.ruleset import ROUND_PREFIX
 from reconciler.endpoints.views.text import BandStanding, CurveStanding
 from reconciler.reconcile.planning import PlanResult, make_expectation
 from reconciler.record.index import load_record
@@ -23,7 +24,7 @@ _SUGGESTED = 2
 
 def list_curves(seen: PlanResult, suggested: int = _SUGGESTED) -> tuple[CurveStanding, ...]:
     """None where the spec declares no curve. ``suggested``: how many concurrencies beside bends each tells of."""
-    if not is_endpoints_round(seen.desired.submission.round):
+    if not seen.desired.submission.round.startswith(ROUND_PREFIX):
         return ()
     rules = load_endpoints_rules(seen.desired.submission.round.removeprefix(ROUND_PREFIX))
     curves: dict[tuple[str, str, str], dict[int, Cell]] = {}

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from reconciler.endpoints.rules.pareto import CurvePoint
+from reconciler.diff.timeline import CurvePoint
 from reconciler.resource.quantities import join_listing, show_count, show_duration, show_rate
 
 _BENDING = 3  # points that make a bend

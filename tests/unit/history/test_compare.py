@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
-from reconciler.diff.timeline import CellChange, ChangeCause, Side
-from reconciler.endpoints.rules.pareto import CurvePoint
+from reconciler.diff.timeline import CellChange, ChangeCause, CurvePoint, Side
 from reconciler.history.compare import compare, compare_commits, read_sides
 from reconciler.render.timeline import render_comparison_text
 from reconciler.resource.inputs import Input, Origin

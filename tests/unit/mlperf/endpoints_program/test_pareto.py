@@ -6,14 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler.endpoints.rules.pareto import (
-    CurvePoint,
-    find_dominated,
-    make_curve,
-    read_recorded_point,
-    trace_over_concurrency,
-    trace_steps,
-)
+from reconciler.diff.timeline import CurvePoint, find_dominated
+from reconciler.endpoints.rules.pareto import make_curve, read_recorded_point, trace_over_concurrency, trace_steps
 from reconciler.endpoints.rules.point import Distribution
 from reconciler.endpoints.rules.results import read_point
 

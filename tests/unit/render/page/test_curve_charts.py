@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from reconciler.endpoints.rules.pareto import CurvePoint, ParetoCurve, find_dominated
+from reconciler.diff.timeline import CurvePoint, find_dominated
+from reconciler.endpoints.rules.pareto import ParetoCurve
 from reconciler.endpoints.views.charts import chart_curves
 from reconciler.page.charts import Stroke
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from reconciler.check import loadgen_cells
-from reconciler.rules.programs import find_program_of_results, load_program
+from reconciler.resource.programs import find_program_of_results
+from reconciler.rules.programs import load_program
 from reconciler.tree.findings import TreeFinding
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About

@@ -27,7 +27,7 @@ from reconciler.reconcile.planning import Options, PlanResult, compute_plan, mak
 from reconciler.render.documents import render_document
 from reconciler.render.plan import LIMIT, render_plan_text
 from reconciler.resource.kinds import DIVISIONS, Address, Cell, Kind
-from reconciler.rules.programs import find_program_of_division
+from reconciler.resource.programs import find_program_of_division
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.edit import EditError
 from reconciler.spec.files import Source, compute_blob_id, read_sources

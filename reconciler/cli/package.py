@@ -28,9 +28,10 @@ from reconciler.reconcile.worker import TOOL
 from reconciler.render.documents import render_document
 from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT
+from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.wording import show_acceptance
-from reconciler.rules.programs import PROGRAMS, load_program
+from reconciler.rules.programs import load_program
 from reconciler.storage import git
 from reconciler.storage.files import remove, replace
 from reconciler.storage.leftovers import sweep_beside
@@ -99,7 +100,7 @@ def command(
     target = output or _default(submission)
     secret = read_password(password_file, password_env, confirm=True) if encrypt else ""
     packed, written = _write(submission, target, encrypt or "", secret, amends)
-    registration: Registration | None = None
+    registration: ProgramRegistration | None = None
     if submission.ruleset.layout in PROGRAMS and not encrypt:
         registration = load_program(submission.ruleset.layout).load_registration()
     commands = _prepare_registration(registration, submission, target) if registration else []
@@ -121,7 +122,7 @@ def command(
     return IN_SYNC
 
 
-class Registration(Protocol):
+class ProgramRegistration(Protocol):
     """How a program registers a packed submission. Nothing is registered or sent from here."""
 
     def arrange_runs(self, files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Content]]:
@@ -137,7 +138,7 @@ class Registration(Protocol):
         """The commands with what to fill in."""
 
 
-def _prepare_registration(registration: Registration, submission: PackedSubmission, target: Path) -> list[str]:
+def _prepare_registration(registration: ProgramRegistration, submission: PackedSubmission, target: Path) -> list[str]:
     """The commands, once the folders that they name are beside the archive."""
     folder = target.with_name(f"{target.name.removesuffix('.tar.gz')}.registration").absolute()
     arranged = list(registration.arrange_runs(submission.files))

@@ -14,7 +14,8 @@ from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.page.charts import CHARTS, Chart
 from reconciler.page.plots import FORMATS, THEMES, draw_plot
 from reconciler.page.site import Site, list_curve_charts
-from reconciler.rules.programs import find_program_of_division, find_program_of_tree, load_program
+from reconciler.resource.programs import find_program_of_division
+from reconciler.rules.programs import find_program_of_tree, load_program
 from reconciler.storage.leftovers import write_output
 
 _SLASHES = 2  # in the name of a curve: DIVISION/SYSTEM/BENCHMARK

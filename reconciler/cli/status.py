@@ -19,7 +19,8 @@ from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.plan import LIMIT
 from reconciler.render.status import render_status_text, render_under_way_text
 from reconciler.resource.conditions import CellStatus
-from reconciler.rules.programs import find_program, load_program
+from reconciler.resource.programs import find_program
+from reconciler.rules.programs import load_program
 
 
 @click.command("status")

@@ -15,11 +15,12 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.settings import find_settings
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import SCENARIOS, Cell
+from reconciler.resource.programs import PROGRAMS, find_program_of_results
 from reconciler.resource.records import QUICK, REHEARSAL, TRIAL
 from reconciler.resource.settings import BUILD, CLIENT_SOURCES, COMMAND, SERVICE
 from reconciler.rules.accuracy import WHOLE_SET
 from reconciler.rules.context import InferredMetric, RuleContext
-from reconciler.rules.programs import PROGRAMS, find_program_of_results, load_program
+from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_declared_format
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell

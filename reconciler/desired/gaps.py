@@ -16,10 +16,11 @@ from reconciler.errors import Problem
 from reconciler.loadgen import keys
 from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.settings import COMMAND, COUNTED, NO_HARDWARE
 from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.rules.compliance.judging import find_test
-from reconciler.rules.programs import PROGRAMS, load_program
+from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
 

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from reconciler.check.cell_formats import CellFormat
-    from reconciler.cli.package import Registration
-    from reconciler.desired.state import Desired as Desired
+    from reconciler.cli.package import ProgramRegistration
     from reconciler.diff.timeline import CurvePoint, Side
     from reconciler.endpoints.importing.curve_spec import AdoptedCurves
     from reconciler.endpoints.tree.content import PointFacts
@@ -211,7 +210,7 @@ class Endpoints:
 
         return plots
 
-    def load_registration(self) -> Registration:
+    def load_registration(self) -> ProgramRegistration:
         from reconciler.endpoints import registration
 
         return registration

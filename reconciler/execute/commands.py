@@ -15,6 +15,7 @@ from reconciler.loadgen.user_conf import select_settings
 from reconciler.resource.codec import encode_canonical
 from reconciler.resource.kinds import Kind
 from reconciler.resource.placeholders import fill_placeholders, fill_words
+from reconciler.resource.programs import find_program_of_results
 from reconciler.resource.settings import (
     BUILD,
     BUILD_COMMAND,
@@ -25,7 +26,7 @@ from reconciler.resource.settings import (
     CellSettings,
     Hardware,
 )
-from reconciler.rules.programs import find_program_of_results, load_program
+from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file, replace
 from reconciler.storage.machine_locks import make_machine_lock

@@ -13,7 +13,7 @@ from reconciler.history.logs import Logs
 from reconciler.history.published import find_contradictions
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import Address, Kind
-from reconciler.rules.programs import find_program
+from reconciler.resource.programs import find_program
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git

@@ -22,9 +22,9 @@ from reconciler.importing.run_reader import FoundRun
 from reconciler.record.index import load_record
 from reconciler.record.store import keep, write_record
 from reconciler.resource.kinds import MODES, Address, Cell, Kind, RunAddress
+from reconciler.resource.programs import find_program_of_division
 from reconciler.resource.records import IMPORTED, Ended, Recorded
 from reconciler.resource.resources import Resource
-from reconciler.rules.programs import find_program_of_division
 from reconciler.rules.results.format import ResultFormat
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, copy

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from reconciler.importing import log_folder
 from reconciler.importing.run_reader import CellReader, FoundRun, RunReader
-from reconciler.rules.programs import find_program_of_results, load_program, load_programs
+from reconciler.resource.programs import find_program_of_results
+from reconciler.rules.programs import load_program, load_programs
 from reconciler.tree.reading.cell import CellFiles
 
 

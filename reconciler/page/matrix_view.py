@@ -8,7 +8,8 @@ from reconciler.errors import ReconcilerError
 from reconciler.render.documents import Document
 from reconciler.render.status import render_metric_text
 from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED
-from reconciler.rules.programs import PROGRAMS, find_program, find_program_of_division, load_program
+from reconciler.resource.programs import PROGRAMS, find_program, find_program_of_division
+from reconciler.rules.programs import load_program
 
 WORDS = {"True": "ok", "False": "no", "Unknown": "?"}
 _CLASSES = {"True": "ok", "False": "no", "Unknown": "maybe"}

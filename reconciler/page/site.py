@@ -20,7 +20,8 @@ from reconciler.page.live_view import arrange_live
 from reconciler.page.matrix_view import arrange_matrix, find_curve
 from reconciler.page.plan_view import arrange_plan
 from reconciler.render.documents import Document
-from reconciler.rules.programs import find_program_of_division, load_program, load_programs
+from reconciler.resource.programs import find_program_of_division
+from reconciler.rules.programs import load_program, load_programs
 from reconciler.storage.escaping import escape_hidden
 
 _POLL, _POLL_TIMED, _POLL_IDLE = 1.0, 2.0, 3.0  # seconds between looks at a pass; where nothing runs

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from reconciler.diff.change import Change, Difference, InputChange, Work
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.select import Selection, Selector
-from reconciler.resource.kinds import ORDER, Address, Cell, Kind
+from reconciler.resource.kinds import ALL_DIVISIONS, ORDER, Address, Cell, Kind
 from reconciler.resource.resources import Resource
-from reconciler.rules.programs import ALL_DIVISIONS
 
 # What is known of the world outside the values: blocked(address) → (why, fix) or None; seconds(address) →
 # (prediction, basis). frozen(address) → likewise, of what people want left alone.

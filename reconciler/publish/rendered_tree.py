@@ -13,8 +13,9 @@ from reconciler.observed.rendered import SHARED, Rendered, read_rendered, spell_
 from reconciler.publish.tree_files import group_by_cell, remove_rendered, write_tree
 from reconciler.resource.decisions import find_freeze
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.records import Record
-from reconciler.rules.programs import PROGRAMS, load_program
+from reconciler.rules.programs import load_program
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.storage.files import RepositoryPaths

@@ -1,20 +1,19 @@
-"""The programs beside MLPerf Inference: optional parts, each a package with one entry in ``PROGRAMS``.
+"""What the stages ask a program other than MLPerf Inference, and how its package is loaded.
 
-An entry has the names by which a spec, a record or a tree is known to belong to the program. The package itself is
-loaded by ``load_program``. To remove a program, delete its package and its entry.
+Which programs there are, and what belongs to them, is in ``reconciler.resource.programs``, which loads none.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
-from reconciler.resource.kinds import DIVISIONS
+from reconciler.resource.programs import PROGRAMS
 
 if TYPE_CHECKING:
     from reconciler.resource.kinds import Cell
@@ -22,44 +21,6 @@ if TYPE_CHECKING:
     from reconciler.rules.context import RuleContext
     from reconciler.rules.results.format import ResultFormat
     from reconciler.rules.ruleset import BenchmarkRules, Ruleset
-
-BUILT_IN = "inference"
-
-
-class ProgramEntry(Struct, frozen=True):
-    """``module``: has a ``PROGRAM``. ``title``: of its submissions, as people call them. ``divisions``: of its cells;
-    ``results``: the formats of results that it brings, of which a spec may ask for those that are ``declared``.
-    ``commands``: (name, module, help, the command that it follows in ``--help``)."""
-
-    module: str
-    title: str
-    divisions: tuple[str, ...]
-    results: tuple[str, ...] = ()
-    declared: tuple[str, ...] = ()
-    commands: tuple[tuple[str, str, str, str], ...] = ()
-
-
-# Name, by which `program` of a spec and a ruleset's layout call it and the name of its round begins → the program.
-PROGRAMS: Mapping[str, ProgramEntry] = {
-    "endpoints": ProgramEntry(
-        module="reconciler.endpoints.program",
-        title="Endpoints",
-        divisions=("standardized", "serviced", "rdi"),
-        results=("endpoints", "points"),
-        declared=("endpoints",),
-        commands=(
-            (
-                "densify",
-                "reconciler.endpoints.densify",
-                "Propose more points where a curve of MLPerf Endpoints bends.",
-                "tune",
-            ),
-        ),
-    ),
-}
-_OF_DIVISION = {division: name for name, entry in PROGRAMS.items() for division in entry.divisions}
-_OF_RESULTS = {results: name for name, entry in PROGRAMS.items() for results in entry.results}
-ALL_DIVISIONS = (*DIVISIONS, *_OF_DIVISION)
 
 
 class ProgramReference(Struct, frozen=True):
@@ -179,7 +140,7 @@ class Program(Protocol):
         """Its plots: ``chart_folder`` and ``chart_declared`` give a ``Chart``."""
 
     def load_registration(self) -> Any:
-        """Its ``Registration`` of packed submissions."""
+        """Its ``ProgramRegistration`` of packed submissions."""
 
 
 @functools.cache
@@ -191,27 +152,6 @@ def load_program(name: str) -> Program:
 def load_programs() -> Iterator[Program]:
     """All of them, where only a program itself knows whether something belongs to it."""
     return map(load_program, PROGRAMS)
-
-
-def find_program(round_name: str) -> str:
-    """The program of a round, by its name in a ruleset; "" for MLPerf Inference."""
-    name, dash, _ = round_name.partition("-")
-    return name if dash and name in PROGRAMS else ""
-
-
-def find_program_of_division(division: str) -> str:
-    """ "" for MLPerf Inference."""
-    return _OF_DIVISION.get(division, "")
-
-
-def find_program_of_results(results: str) -> str:
-    """ "" for LoadGen's logs."""
-    return _OF_RESULTS.get(results, "")
-
-
-def list_program_results() -> Iterable[str]:
-    """The names of all formats of results that programs bring."""
-    return _OF_RESULTS
 
 
 def find_program_of_tree(path: Path) -> Program | None:

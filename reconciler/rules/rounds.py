@@ -18,8 +18,9 @@ from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, SequenceNode
 
 from reconciler.errors import ReconcilerError, suggest_nearest
+from reconciler.resource.programs import find_program
 from reconciler.rules.compliance.judging import TESTS
-from reconciler.rules.programs import find_program, load_program
+from reconciler.rules.programs import load_program
 from reconciler.rules.round_form import (
     SECTIONS,
     check_divisions,

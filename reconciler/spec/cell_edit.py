@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.resource.kinds import Cell
+from reconciler.resource.programs import find_program_of_division
 from reconciler.resource.settings import Trial
-from reconciler.rules.programs import find_program_of_division
 from reconciler.spec.declared import Reading
 from reconciler.spec.edit import EditError, New, append_values, compose, find_deepest, set_value
 from reconciler.spec.files import Source, compute_blob_id, read_sources

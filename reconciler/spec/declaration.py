@@ -10,10 +10,11 @@ from harness.benchmark_catalog import BENCHMARKS
 from reconciler.errors import Problem
 from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell, read_point
+from reconciler.resource.programs import BUILT_IN, PROGRAMS, find_program_of_division
 from reconciler.resource.settings import COMMAND, NO_HARDWARE
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.rules.benchmark_files import BenchmarkFiles, find_benchmark_files
-from reconciler.rules.programs import BUILT_IN, PROGRAMS, find_program_of_division, load_program
+from reconciler.rules.programs import load_program
 from reconciler.spec.background import expand_backgrounds
 from reconciler.spec.benchmark_defaults import add_backend, add_facts, add_types
 from reconciler.spec.benchmark_settings import check_benchmark_settings

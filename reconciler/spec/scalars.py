@@ -15,7 +15,7 @@ from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS, write_slices
 from reconciler.launch.adapters import find_unfit as unfit_launcher
 from reconciler.resource.canonical import show_decimal
-from reconciler.rules.programs import BUILT_IN, PROGRAMS
+from reconciler.resource.programs import BUILT_IN, PROGRAMS
 from reconciler.spec.locations import Variables
 from reconciler.spec.names import give_advice
 from reconciler.spec.nodes import Number

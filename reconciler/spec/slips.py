@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
-from reconciler.rules.programs import find_program_of_division
+from reconciler.resource.programs import find_program_of_division
 from reconciler.spec import models, settings_models
 from reconciler.spec.groups import Group
 from reconciler.spec.nodes import MapNode, Node

@@ -14,6 +14,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.loadgen import keys
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.programs import find_program_of_division
 from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, REHEARSAL, REQUIREMENTS, SESSION, Record
 from reconciler.resource.settings import (
     BUILD_COMMAND,
@@ -27,7 +28,7 @@ from reconciler.resource.settings import (
     SystemSettings,
     group_node_types,
 )
-from reconciler.rules.programs import find_program_of_division, load_program
+from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_recorded_format
 from reconciler.storage.code_archive import unpack_code
 from reconciler.tree.calibration import Calibration, render_calibration

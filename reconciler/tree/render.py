@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from reconciler.errors import ReconcilerError
+from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.records import REHEARSAL
 from reconciler.rules.nameplate import CAPACITY
-from reconciler.rules.programs import PROGRAMS, load_program
+from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.code import join_declared_code, place_kept_code
 from reconciler.tree.content import CellCode, CellContent, Content, Rendered, SubmissionContent

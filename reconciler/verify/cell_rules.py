@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from reconciler.rules.programs import find_program_of_results, load_program
+from reconciler.resource.programs import find_program_of_results
+from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import FORMATS
 from reconciler.tree.findings import Gap, TreeFinding
 from reconciler.tree.reading.view import CellView

@@ -31,9 +31,10 @@ from reconciler.reconcile.planning import PlanResult
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Cell
+from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.records import Artifact, Record
 from reconciler.resource.settings import SubmissionSettings
-from reconciler.rules.programs import PROGRAMS, load_program
+from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git

@@ -22,10 +22,10 @@ from reconciler.observed.loadgen_library import (
 )
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.resource.kinds import Kind
+from reconciler.resource.programs import find_program
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.resource.records import REHEARSAL
 from reconciler.rules.benchmark_files import find_benchmark_files
-from reconciler.rules.programs import find_program
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.submission_template import FILL_IN
 from reconciler.storage import git

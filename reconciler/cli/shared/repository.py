@@ -10,7 +10,7 @@ import click
 from reconciler.cli.shared.output import say
 from reconciler.errors import RepositoryError
 from reconciler.plan.select import join_parts
-from reconciler.rules.programs import ALL_DIVISIONS
+from reconciler.resource.kinds import ALL_DIVISIONS
 from reconciler.spec.files import make_written_name
 from reconciler.storage.files import WORK, RepositoryPaths
 from reconciler.storage.foreign import find_in_index, find_place_in_git

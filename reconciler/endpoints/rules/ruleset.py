@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reconciler.endpoints.rules.curve_rules import CurveRules, RuledBenchmark, load_endpoints_rules
+from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.ruled_values import AccuracyLogRule, EndpointsRules
-from reconciler.rules.programs import PROGRAMS
 from reconciler.rules.ruled_value import RuledValue
 from reconciler.rules.ruleset import BenchmarkRules, Fields, Ruleset
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from reconciler.loadgen.duration import predict_run_seconds
 from reconciler.loadgen.settings import RESULTS
+from reconciler.resource.programs import find_program_of_results
 from reconciler.resource.settings import Settings
-from reconciler.rules.programs import find_program_of_results, load_program
+from reconciler.rules.programs import load_program
 
 
 def predict_seconds(settings: Settings, inputs: Mapping[str, object]) -> float | None:

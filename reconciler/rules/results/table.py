@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 
 from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
+from reconciler.resource.programs import find_program_of_results, list_program_results
 from reconciler.resource.records import Record
 from reconciler.resource.settings import Settings
-from reconciler.rules.programs import find_program_of_results, list_program_results, load_program
+from reconciler.rules.programs import load_program
 from reconciler.rules.results import loadgen_logs
 from reconciler.rules.results.format import ResultFormat
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from reconciler.rules.programs import find_program_of_results, load_program
+from reconciler.resource.programs import find_program_of_results
+from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.content import CellContent, Rendered
 from reconciler.tree.formats import loadgen_runs

@@ -179,7 +179,7 @@ def test_what_a_cell_is_made_from_is_compared_too_and_told_once() -> None:
 def test_a_point_stands_on_its_curve(
     settings: dict[str, object] | None, entered: str, point: CurvePoint | None, offline: bool
 ) -> None:
-    wish = Wish(scenario="c8")
+    wish = Wish(scenario="c8", division="standardized")
     desired, world = desire([wish]), measured(wish)
     result = Address(Kind.RESULT, str(wish.cell))
     at = commit(desired, world, {"point": {"tps_per_user": "20", "ttft_p90_ms": "12.5"}})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reconciler.endpoints.views.page import arrange_curve, draw_curve, name_program, sum_up_curve
+from reconciler.endpoints.views.page import arrange_curve, draw_curve, sum_up_curve
+from reconciler.page.matrix_view import name_program
 from reconciler.resource.conditions import CONDITIONS
 
 NAME = "standardized/box/oss"

@@ -95,18 +95,6 @@ def test_the_way_of_a_step_is_the_longest_of_all_that_share_its_outcome() -> Non
     assert names(dispatch.take()) == ["engine"]
 
 
-def test_a_step_that_nobody_can_predict_counts_as_a_minute() -> None:
-    for known, first in ((59.5, "unknown"), (60.0, "known"), (60.5, "known")):
-        dispatch = make_dispatch([make_step("known", known), make_step("unknown")], {})
-        assert names(dispatch.take()) == [first]
-
-
-def test_a_machine_has_one_place_where_nothing_is_said() -> None:
-    steps = [make_step("a"), make_step("b")]
-    dispatch = Dispatch(steps, {at(n): set() for n in "ab"}, {at(n): Machine("lab") for n in "ab"})
-    assert names(dispatch.take()) == ["a"]
-
-
 def test_what_runs_already_goes_before_all_others() -> None:
     steps = [make_step("long", 50), make_step("running", 1)]
     dispatch = Dispatch(

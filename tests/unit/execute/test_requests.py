@@ -21,7 +21,7 @@ from harness.contract import (
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.state import Pins
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
-from reconciler.execute.requests import make_request, select_engine_settings, select_run_settings
+from reconciler.execute.requests import make_request, select_run_settings
 from reconciler.files import RepositoryPaths
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.kinds import Address, Kind
@@ -200,32 +200,6 @@ def test_a_run_is_told_all_that_decides_how_it_is_made(tmp_path: Path) -> None:
     assert "*.*.performance_issue_same = 1" in attempt.audit_settings.read_text()
 
 
-@pytest.mark.parametrize("backend", ["onnxruntime", "diffusers"])
-def test_options_of_an_engine_are_told_to_a_run_that_has_none(tmp_path: Path, backend: str) -> None:
-    settings = {"engine.backend": backend, "engine.options.graph": True, "run.options.steps": 7, "run.streams": 2}
-    request = make_request(run(tmp_path, "accuracy", settings), RepositoryPaths(tmp_path))
-    assert isinstance(request, RunRequest)
-    told = {"graph": True} if backend == "diffusers" else {}
-    assert request.settings == {"streams": 2, "precision": "int8", "steps": 7, **told}
-
-
-def test_a_bare_run_is_told_nothing_more(tmp_path: Path) -> None:
-    request = make_request(run(tmp_path, "accuracy", {}), RepositoryPaths(tmp_path))
-    assert isinstance(request, RunRequest)
-    assert (request.service_url, request.service_log, request.secrets, request.sources) == ("", "", {}, {})
-    assert (request.audit_config, request.performance_sample_count, request.slices) == ("", 0, ())
-    assert request.settings == {"precision": "int8"}
-
-
-def test_settings_of_a_benchmark_that_loadgen_does_not_know_are_for_any_model(tmp_path: Path) -> None:
-    values = {"scenario": "Server", "mode": "performance", "target_qps": 7}
-    attempt = begin(tmp_path, Kind.RUN, f"{CELL}/performance", BACKEND, values=values)
-    request = make_request(attempt, RepositoryPaths(tmp_path))
-    assert isinstance(request, RunRequest)
-    assert request.model_key == "*"
-    assert "*.Server.target_qps = 7" in attempt.user_conf.read_text().splitlines()
-
-
 METER = {"power.director": "10.0.0.1", "power.ntp": "time.example", "power.kit": "kit"}
 
 
@@ -325,21 +299,6 @@ def test_the_queries_of_a_commands_accuracy_run_come_at_the_declared_rate(
     assert ("target_qps = 70" in attempt.user_conf.read_text()) is paced
 
 
-def test_settings_of_an_engine_are_its_fields_and_the_options_of_its_backend() -> None:
-    settings = CellSettings(
-        {
-            "engine.backend": "tensorrt",
-            "engine.version": "10",
-            "engine.precision": "fp8",
-            "engine.options.precision": "fp16",
-            "engine.options.level": 5,
-            "engine.deep.name": 1,
-            "run.streams": 2,
-        }
-    )
-    assert select_engine_settings(settings) == {"precision": "fp8", "level": 5}
-
-
 def test_batch_size_of_a_run_is_its_own_else_that_of_its_engine() -> None:
     engine = {"engine.batch_size": 8}
     assert select_run_settings(CellSettings({})) == {}
@@ -369,21 +328,3 @@ def test_user_conf_leaves_to_loadgen_what_the_round_has_built_in(round_name: str
     assert write() == [target]
     assert write(min_query_count=30_000) == [target, "resnet50.Offline.min_query_count = 30000"]
     assert write(min_duration=0) == [target, "resnet50.Offline.min_duration = 0"]
-
-
-def test_user_conf_states_what_only_a_checker_asks_for() -> None:
-    """Of a key that LoadGen's configuration does not have."""
-    ruleset = load_ruleset("v6.1")
-    rules = ruleset.benchmarks["dlrm-v3"]
-    (cell,) = declare("Offline", benchmark__official="dlrm-v3").cells
-    context = CellReaders(replace(declare("Offline"), cells=(cell,)), ruleset, Pins()).rule_context(cell)
-    assert context is not None
-    assert rules.value("min_query_count", "Offline") != context.built_in["min_query_count"]
-
-
-def test_all_settings_are_stated_of_a_benchmark_that_the_round_has_no_more() -> None:
-    ruleset = load_ruleset("v6.1")
-    (cell,) = declare("Offline", benchmark__official="retinanet").cells
-    context = CellReaders(replace(declare("Offline"), cells=(cell,)), ruleset, Pins()).rule_context(cell)
-    assert context is not None
-    assert context.built_in == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from reconciler.execute import service
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
 from reconciler.execute.executors.executor import Handle, Progressing, State, Submission
 from reconciler.execute.perform import Finished
-from reconciler.execute.service import ENDED, RunningServer, Services, free_port, make_service_request
+from reconciler.execute.service import ENDED, RunningServer, Services, make_service_request
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended
@@ -324,9 +323,3 @@ def test_a_server_ends_before_the_next_begins(tmp_path: Path, monkeypatch: pytes
     assert a_pass.starter.ended == ["cancelled 35.0", "harvested"]
     assert not first.attempt.folder.exists()
     assert second.lives
-
-
-def test_a_port_that_nobody_listens_on_is_found() -> None:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", free_port()))
-        assert free_port() != listening.getsockname()[1]

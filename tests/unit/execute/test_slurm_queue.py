@@ -54,18 +54,6 @@ def test_of_all_jobs_of_a_name_the_one_that_is_furthest_counts(
     assert programs.asked == [("squeue", "--noheader", "--me", "--array", "--states=all", "--format=%i|%j|%T|%r|%N")]
 
 
-@pytest.mark.parametrize(
-    ("error", "said"), [(" no controller \n", "no controller"), ("", "squeue ended with 3")], ids=["words", "none"]
-)
-def test_a_question_that_fails_is_no_answer(
-    error: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Programs(monkeypatch, "5|n|RUNNING|None|n1", status=3, error=error)
-    with pytest.raises(QueueSilentError) as caught:
-        SlurmQueue().find(Handle("slurm", tmp_path, "n"), 0.0)
-    assert str(caught.value) == said
-
-
 def test_a_task_of_an_array_is_found_and_cancelled_by_its_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,16 +142,6 @@ def submit_together(group: list[Waiting]) -> list[str]:
     except (ReconcilerError, QueueSilentError) as error:
         ended = str(error).partition("\n")[0]
     return [*(str(each.error or "").partition("\n")[0] for each in group[:-1]), ended]
-
-
-def test_one_that_comes_alone_is_a_job_of_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sbatch, (own,) = Submissions(monkeypatch), wait(tmp_path, 1)
-    assert submit_together([own]) == [""]
-    (found,) = sbatch.found
-    assert (found["job_name"], found["folder"], "array" in found) == ("2026-0", own.handle.folder / "slurm", False)
-    assert found["no-requeue"] is True
-    assert read_queued(own.handle) == "5"
-    assert read_member(own.handle.folder) is None
 
 
 def test_those_that_come_together_are_tasks_of_one_array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

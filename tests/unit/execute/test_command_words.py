@@ -10,7 +10,6 @@ import pytest
 from harness.contract import SOURCE_NOTE
 from reconciler.execute.attempt import Intent, create
 from reconciler.execute.commands import (
-    collect_environment,
     collect_placeholder_values,
 )
 from reconciler.files import RepositoryPaths
@@ -130,12 +129,6 @@ def test_a_word_of_which_a_condition_leaves_nothing_is_not_handed_over() -> None
     words = ("run", "{accuracy:+--accuracy}", "{target_qps}", "", "{test:+--audit_test}", "{test:+{test}}")
     assert fill_words(words, TESTED) == ("run", "7", "", "--audit_test", "TEST06")
     assert fill_words(words, PLAIN) == ("run", "--accuracy", "", "")
-
-
-def test_variables_are_told_by_text_and_secrets_by_the_name_of_their_variable() -> None:
-    settings = CellSettings({"harness.env.A": "x{mode}", "harness.env.B": ["env", "TOKEN"], "harness.build.env.C": "c"})
-    assert collect_environment(settings, {"mode": "accuracy"}) == ({"A": "xaccuracy"}, {"B": "TOKEN"})
-    assert collect_environment(settings, {}, "harness.build") == ({"C": "c"}, {})
 
 
 @pytest.mark.parametrize(

@@ -45,14 +45,6 @@ def test_nothing_begins_before_what_it_is_made_from_has_ended() -> None:
     assert names(dispatch.take()) == ["score"]
 
 
-def test_who_shares_an_outcome_waits_for_it_too() -> None:
-    engine = make_step("engine", shared=(at("twin"),))
-    dispatch = make_dispatch([engine, make_step("run")], {"run": ["twin"]}, places=9)
-    assert names(dispatch.take()) == ["engine"]
-    dispatch.end(engine)
-    assert names(dispatch.take()) == ["run"]
-
-
 def test_machine_takes_as_many_as_it_has_places_and_others_go_on() -> None:
     steps = [make_step(name) for name in ("a1", "a2", "a3", "b1", "b2")]
     machines = {

@@ -101,20 +101,6 @@ def test_what_a_server_prints_is_seen_once_for_all_runs_that_ask_it(tmp_path: Pa
     follower.close()
 
 
-def test_how_far_an_attempt_is_comes_with_what_it_printed(tmp_path: Path) -> None:
-    attempt, follower = begin(tmp_path, 1), make_follower(tmp_path)
-    counter = Counter(attempt.counter)
-    for done in (0, 3):
-        counter.stage("running", 9)
-        counter.bump(done)
-        (printed,) = follower.look()
-        assert (printed.address, printed.log, printed.began) == (RUN, attempt.log, not done)
-        assert printed.progress is not None
-        assert (printed.progress.stage, printed.progress.done, printed.progress.expected) == ("running", done, 9)
-    counter.close()
-    follower.close()
-
-
 def test_the_last_of_a_server_is_seen_though_its_folder_was_removed(tmp_path: Path) -> None:
     log, attempts = tmp_path / "server", tmp_path / "attempts"
     log.mkdir()

@@ -102,14 +102,6 @@ def test_attempt_without_a_result_was_lost(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_half_removed_attempt_is_nothing(tmp_path: Path) -> None:
-    attempt = begin(tmp_path)
-    end(attempt)
-    attempt.folder.rename(tmp_path / f".{attempt.folder.name}.gone")
-    assert collect(tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": 99}', '{"format": 1, "done": 3}'])
 def test_unreadable_result_is_put_aside_and_said(tmp_path: Path, text: str) -> None:
     attempt = begin(tmp_path / "attempts")

@@ -81,11 +81,6 @@ def test_a_launcher_starts_the_child_that_reads_the_request_and_writes_the_answe
     assert ProbeRequest.read(attempt.request) == ProbeRequest(seeds=True, counter=there)
 
 
-def test_a_container_that_is_left_is_ended_by_its_name(tmp_path: Path) -> None:
-    _, found = put(tmp_path, COMMAND, "docker", "run", f"image@sha256:{'a' * 64}")
-    assert found.ending == ("docker", "rm", "--force", "reconcile-2026-1")
-
-
 def test_a_container_is_shown_the_repository_its_scratch_and_what_the_request_names(tmp_path: Path) -> None:
     """And no more: what of it lies within another is seen there."""
     root, own, scratch = (tmp_path / name for name in ("repository", "own", "scratch"))

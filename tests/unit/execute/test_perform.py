@@ -149,15 +149,6 @@ def test_what_an_earlier_pass_laid_out_alone_is_submitted(tmp_path: Path) -> Non
     assert a_pass.folders() == a_pass.here.submitted == [earlier.folder]
 
 
-def test_another_step_is_none_of_what_is_under_way(tmp_path: Path) -> None:
-    a_pass = Pass(tmp_path)
-    earlier = a_pass.begin_earlier("queue")
-    other: Step = replace(a_pass.step, change=replace(a_pass.step.change, key="0" * 64))
-    found = perform(other, a_pass.detail, {}, a_pass.context, lambda _: None)
-    assert found.attempt.folder != earlier.folder
-    assert a_pass.context.under_way == {a_pass.step.change.key: earlier}
-
-
 @pytest.mark.parametrize("begun", [Pass.perform, Pass.begin_earlier], ids=["new", "earlier"])
 def test_what_is_left_to_its_queue_keeps_its_folder(tmp_path: Path, begun: Callable[..., object]) -> None:
     a_pass = Pass(tmp_path, Detached)

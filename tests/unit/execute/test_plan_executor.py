@@ -71,16 +71,6 @@ def finish(folder: Path, record: Record) -> Finished:
     return Finished(attempt, record)
 
 
-def test_failure_is_tried_once_with_the_words_of_its_log(tmp_path: Path) -> None:
-    repository = broken(tmp_path, "print('said before it failed'); return 1 / 0", attempts=3)
-    report = repository.reconcile()
-    found = [outcome for outcome in report.outcomes if outcome.status is Status.FAILED]
-    assert [outcome.step.change.address.label for outcome in found] == ["Run accuracy", "Run performance"]
-    assert all("ZeroDivisionError" in outcome.message for outcome in found)
-    assert all("said before it failed" in outcome.log for outcome in found)
-    assert repository.leftovers() == []
-
-
 def test_transient_failure_is_tried_as_often_as_declared(tmp_path: Path) -> None:
     repository = broken(tmp_path, "raise MemoryError", attempts=3)
     found = statuses(repository.reconcile())

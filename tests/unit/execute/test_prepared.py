@@ -14,7 +14,7 @@ import pytest
 from harness.contract import Benchmark, RehearseRequest, Result
 from reconciler.execute import prepared
 from reconciler.execute.attempt import Attempt, Intent, create
-from reconciler.execute.prepared import find_prepared, offer_prepared, take_prepared
+from reconciler.execute.prepared import offer_prepared, take_prepared
 from reconciler.files import hash_file, remove
 from reconciler.reconcile import PassReport
 from reconciler.resource.kinds import Address, Kind
@@ -121,16 +121,6 @@ def test_two_passes_at_once_both_end_with_one_entry(tmp_path: Path, scratch: Pat
     assert find_entry(scratch).is_dir()
 
 
-def test_without_a_variable_nothing_is_left_anywhere(
-    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("MLPERF_SCRATCH_PATH")
-    repository = make_clone(tmp_path / "first")
-    repository.edit("specs/one.yaml", "{engine:", f"{{dataset: {{path: {scratch}/data/imagenet}}, engine:")
-    prepare(repository)
-    assert not (scratch / "preprocessed_data").exists()
-
-
 def begin(root: Path, kind: Kind = Kind.DATASET, scratch: str = "scratch", **settings: object) -> Attempt:
     """With an output of two files and their manifest."""
     named = {name.replace("__", "."): value for name, value in settings.items()}
@@ -148,16 +138,6 @@ def begin(root: Path, kind: Kind = Kind.DATASET, scratch: str = "scratch", **set
 def end(attempt: Attempt, **more: object) -> None:
     digests = {name: hash_file(attempt.output / name) for name in ("a", "below/b")}
     Result(**{"done": True, "seconds": 1.0, "values": {"files": digests}, **more}).write(attempt.result)  # type: ignore[arg-type]
-
-
-def test_only_a_data_set_that_our_harness_prepares_is_shared(tmp_path: Path) -> None:
-    assert find_prepared(begin(tmp_path)) == tmp_path / "scratch" / ("k" * 64)
-    others = [
-        begin(tmp_path, scratch=""),
-        begin(tmp_path, Kind.RUN),
-        begin(tmp_path, Kind.RUN, harness__command=["go"]),
-    ]
-    assert [find_prepared(other) for other in others] == [None] * 3
 
 
 def test_what_one_left_another_takes_as_it_is(tmp_path: Path) -> None:

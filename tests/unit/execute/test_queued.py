@@ -243,13 +243,6 @@ def test_somebody_who_waits_looks_now_and_then(
     assert clock.slept == slept
 
 
-def test_a_result_counts_whatever_the_queue_says_and_ends_the_waiting(tmp_path: Path, clock: Clock) -> None:
-    executor, handle, attempt = submit(tmp_path, Queue(RUNNING))
-    clock.due[100.07] = lambda: end_well(attempt)
-    assert executor.poll(handle, 60.0) == DONE
-    assert clock.slept == [0.05, 0.05]
-
-
 @pytest.mark.parametrize(
     ("said", "patience"), [(ENDED, 5.0), (PREEMPTED, 0.05)], ids=["it ended by itself", "its queue says why"]
 )
@@ -398,15 +391,6 @@ def test_one_answer_serves_all_that_ask_within_a_while(
         assert last.find("job0", 99.0) == "runs"
         assert last.find("other", 99.0) is None
     assert answers.asked == asked
-
-
-def test_an_answer_from_before_a_job_says_nothing_of_it(clock: Clock) -> None:
-    answers = Answers(clock, {}, {"job": "runs"})
-    last = LastAnswer(answers)
-    assert last.find("job", 100.0) is None
-    clock.now = 100.2
-    assert last.find("job", 100.1) == "runs"
-    assert answers.asked == [100.0, 100.2]
 
 
 def test_a_queue_that_does_not_answer_is_asked_again_after_a_while(clock: Clock) -> None:

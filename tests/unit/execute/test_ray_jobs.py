@@ -196,12 +196,6 @@ def test_submission_whose_answer_was_lost_is_made_once(tmp_path: Path, dashboard
     assert not attempt.result.exists()
 
 
-def test_job_that_ray_forgot_is_lost(tmp_path: Path, dashboard: Dashboard) -> None:
-    executor, handle, _ = submit(tmp_path)
-    dashboard.jobs.clear()
-    assert executor.poll(handle).state is State.LOST
-
-
 def test_refused_job_has_failed_with_the_words_of_ray(tmp_path: Path, dashboard: Dashboard) -> None:
     dashboard.refuses = "ValueError: Invalid label selector"
     executor, handle, attempt = submit(tmp_path)

@@ -15,13 +15,12 @@ from harness.contract import (
     CommandRequest,
     PowerRequest,
     RunRequest,
-    ScoreRequest,
     StateRequest,
 )
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.state import Pins
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
-from reconciler.execute.requests import make_request, select_run_settings
+from reconciler.execute.requests import make_request
 from reconciler.files import RepositoryPaths
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.kinds import Address, Kind
@@ -138,14 +137,6 @@ def test_a_run_is_given_its_own_inputs_and_what_computes_beside_it_its_own(tmp_p
     )
 
 
-def test_nothing_computes_beside_a_run_that_is_not_timed(tmp_path: Path) -> None:
-    """It has no inputs for that."""
-    attempt = run(tmp_path, "accuracy", {"background": ["bert"], "background.0.benchmark.code": "bert"}, "engine")
-    request = make_request(attempt, RepositoryPaths(tmp_path))
-    assert isinstance(request, RunRequest)
-    assert (request.background, request.inputs) == ((), places(attempt, "engine"))
-
-
 def test_a_run_is_told_all_that_decides_how_it_is_made(tmp_path: Path) -> None:
     settings = {
         "engine.batch_size": 8,
@@ -235,20 +226,6 @@ def test_a_run_is_made_in_the_power_state_of_its_system(tmp_path: Path, meter: d
     assert request.places == (str((tmp_path / "m/x.onnx").resolve()),)
 
 
-def test_a_score_is_of_the_log_of_its_run(tmp_path: Path) -> None:
-    attempt = begin(
-        tmp_path, Kind.SCORE, CELL, BACKEND, "run", "dataset", locations={"benchmark.path": "own/digits.py"}
-    )
-    assert make_request(attempt, RepositoryPaths(tmp_path)) == ScoreRequest(
-        benchmark=Benchmark(name="digits", path=str((tmp_path / "own/digits.py").resolve())),
-        accuracy_log=str(attempt.inputs / "run/mlperf_log_accuracy.json"),
-        output=str(attempt.output),
-        counter=str(attempt.counter),
-        settings=dict(BACKEND),
-        inputs=places(attempt, "dataset"),
-    )
-
-
 COMMANDS = {
     "harness.command": ["serve", "{mode}"],
     "harness.score.command": ["score", "{accuracy_log}"],
@@ -297,14 +274,6 @@ def test_the_queries_of_a_commands_accuracy_run_come_at_the_declared_rate(
     attempt = run(tmp_path, mode, settings, values={"scenario": scenario})
     make_request(attempt, RepositoryPaths(tmp_path))
     assert ("target_qps = 70" in attempt.user_conf.read_text()) is paced
-
-
-def test_batch_size_of_a_run_is_its_own_else_that_of_its_engine() -> None:
-    engine = {"engine.batch_size": 8}
-    assert select_run_settings(CellSettings({})) == {}
-    assert select_run_settings(CellSettings(engine)) == {"batch_size": 8}
-    assert select_run_settings(CellSettings({**engine, "run.batch_size": 2})) == {"batch_size": 2}
-    assert select_run_settings(CellSettings({"run.threads": 3, "run.other": 1})) == {"threads": 3}
 
 
 @pytest.mark.parametrize("round_name", ["v4.1", "v5.1", "v6.1"])

@@ -130,26 +130,6 @@ def run(root: Path, found: Progressing) -> tuple[RunningServer, Keeper]:
     return RunningServer("key", attempt, request, cast(Any, keeper), handle, ServerAccess(8123)), keeper
 
 
-@pytest.mark.parametrize(
-    ("status", "problem", "fix"),
-    [
-        (3, "the service's keeper ended with status 3", "it ended by itself"),
-        (0, "the service's keeper ended with status 0", "it ended by itself"),
-        (None, "the service's keeper ended with status 0", "it ended by itself"),
-        (-9, "the service's keeper ended with signal 9", "signal 9 usually means that the kernel ran out of memory"),
-    ],
-)
-def test_a_keeper_that_left_no_word_is_told_by_its_end(
-    status: int | None, problem: str, fix: str, tmp_path: Path
-) -> None:
-    server, _ = run(tmp_path, Progressing(State.ENDED, status))
-    lost = server.lost()
-    assert lost is not None
-    assert (lost.done, lost.problem, lost.problem_class) == (False, problem, "resources")
-    assert lost.fix == f"{fix}; see what the service printed last"
-    assert lost.values == {"log": "loading\nout of memory"}
-
-
 def test_a_keeper_that_said_why_it_ended_is_believed(tmp_path: Path) -> None:
     server, _ = run(tmp_path, Progressing(State.ENDED, 1))
     said = Result(done=False, seconds=9.0, problem="the port is taken", problem_class="config", fix="use another")

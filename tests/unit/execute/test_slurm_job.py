@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness.contract import LaunchRequest, ProbeRequest, WaitingAttempt
+from harness.contract import ProbeRequest
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors.carrier import Ticket
 from reconciler.execute.executors.executor import Handle, Submission
-from reconciler.execute.executors.job_script import find_interpreter, must_be_alone
+from reconciler.execute.executors.job_script import must_be_alone
 from reconciler.execute.executors.slurm_arrays import (
     LARGEST,
     Gathering,
@@ -23,31 +21,16 @@ from reconciler.execute.executors.slurm_arrays import (
     write_members,
 )
 from reconciler.execute.executors.slurm_job import choose_more_options, choose_options
-from reconciler.execute.executors.slurm_takeover import Takeover, choose_takeover, note_queued, read_queued, read_taker
+from reconciler.execute.executors.slurm_takeover import choose_takeover
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 
-LAUNCH = LaunchRequest(command=("srun",), answer="a", counter="c", counter_there="t", cwd="/", ending=())
 TICKET = Ticket("the\nticket", ("-m", "parcels", "fetch"), ("KEY",))
 
 
 def begin(root: Path, name: str = "2026-1", kind: Kind = Kind.MODEL, **settings: object) -> Attempt:
     named = {"executor.slurm": True, **{n.replace("__", "."): value for n, value in settings.items()}}
     return create(root, Intent(name, Address(kind, "net"), "k" * 64, 1, "2026", {}, CellSettings(named)))
-
-
-@pytest.mark.parametrize(
-    ("settings", "python"),
-    [
-        ({}, sys.executable),
-        ({"system__python": "/opt/python"}, "/opt/python"),
-        ({"system__python": "/opt/python", "system__launcher": ["srun"]}, sys.executable),
-    ],
-)
-def test_a_job_is_started_by_the_interpreter_of_its_node(
-    settings: dict[str, object], python: str, tmp_path: Path
-) -> None:
-    assert find_interpreter(begin(tmp_path, **settings)) == python
 
 
 @pytest.mark.parametrize(
@@ -125,29 +108,6 @@ def test_a_job_takes_over_for_as_long_as_is_declared(
     assert (found.seconds if found else None) == longest
     assert found is None or found.words == ("harness.slurm_job", found.group, f"{longest:g}")
     assert found is None or found.group.startswith("p-")
-
-
-@pytest.mark.parametrize(
-    ("request_", "written"), [(ProbeRequest(), "request.json"), (LAUNCH, "launch.json")], ids=["ours", "launcher"]
-)
-def test_what_waits_says_how_it_is_begun_by_another_job(request_: Any, written: str, tmp_path: Path) -> None:
-    attempt = begin(tmp_path)
-    handle, takeover = Handle("slurm", attempt.folder, "n"), Takeover("group", 600.0)
-    assert (read_queued(handle), read_taker(handle)) == ("", "")
-    for seconds, told in ((10.0, None), (None, takeover)):
-        note_queued(Submission(attempt, request_, attempt.result, seconds=seconds), handle, "14", told)
-        assert (read_queued(handle), list(attempt.folder.glob("waiting*"))) == ("14", [])
-    note_queued(Submission(attempt, request_, attempt.result, seconds=10.0), handle, "14", takeover)
-    (waiting,) = attempt.folder.glob("waiting*")
-    assert "group" in waiting.name
-    words = (request_.verb, str(attempt.folder / written), str(attempt.result))
-    assert WaitingAttempt.read(waiting) == WaitingAttempt(arguments=words, log=str(attempt.log), seconds=10.0)
-    attempt.begun.mkdir()
-    assert read_taker(handle) == ""  # its own job began it
-    attempt.begun.rmdir()
-    attempt.begun.write_text("slurm 15\nn1\n")
-    assert read_taker(handle) == "15"
-    note_queued(Submission(attempt, request_, attempt.result), Handle("slurm", tmp_path / "gone", "n"), "14", None)
 
 
 def wait(root: Path, count: int) -> list[Waiting]:

@@ -45,12 +45,6 @@ def test_a_log_that_was_overwritten_is_of_this_run(tmp_path: Path) -> None:
     assert take(tmp_path, before) == Collected(tmp_path / "logs/one")
 
 
-def test_a_log_of_this_time_is_taken_before_an_older_one_that_was_copied(tmp_path: Path) -> None:
-    write_log(tmp_path / "logs/old", SINCE - timedelta(days=2))
-    write_log(tmp_path / "logs/new", SINCE + timedelta(seconds=3))
-    assert take(tmp_path, {}) == Collected(tmp_path / "logs/new")
-
-
 def test_two_older_logs_that_were_written_are_two_runs(tmp_path: Path) -> None:
     write_log(tmp_path / "logs/a", SINCE - timedelta(days=2))
     write_log(tmp_path / "logs/b", SINCE - timedelta(days=1))

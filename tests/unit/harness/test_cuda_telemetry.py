@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from harness.cuda.nvml import Gpus
 from harness.telemetry import Telemetry
 
 
@@ -99,12 +98,3 @@ def test_a_run_tells_power_energy_throttling_and_errors(nvml: Nvml) -> None:
         "telemetry.gpu.uncorrected_memory_errors": [1],
         "telemetry.gpu.xid": [79],
     }
-
-
-def test_nothing_is_told_where_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    for gpus in (Gpus(["0000:3b:00.0"]), Gpus([])):
-        gpus.begin()
-        assert list(gpus.read()) == []
-        assert gpus.summary(1) == {}
-        assert gpus.look_for_faults() == []

@@ -13,8 +13,8 @@ import pytest
 from harness.contract import ProbeRequest, Result
 from harness.cuda.nvml import Gpus
 from harness.gpus import list_computing, list_inventory, list_visible
-from harness.hardware import describe_hardware, parse_modules, parse_release
-from harness.telemetry import Telemetry, find_flags
+from harness.hardware import describe_hardware, parse_modules
+from harness.telemetry import Telemetry
 from tests.unit.harness import machines
 from tests.unit.harness.children import Children, command, environment
 
@@ -33,17 +33,6 @@ def test_processors_by_lscpu(text: str, wanted: tuple[Any, ...], tmp_path: Path)
     found = describe_hardware(tmp_path, lscpu=text, modules="")
     names = ("model", "sockets", "cores_per_socket", "threads_per_core", "mhz")
     assert (*(found[f"cpu.{name}"] for name in names), found.get("numa.nodes")) == wanted
-
-
-def test_processors_without_lscpu(tmp_path: Path) -> None:
-    machines.files(tmp_path, proc__cpuinfo=machines.CPUINFO)
-    found = describe_hardware(tmp_path, lscpu="", modules="")
-    assert found["cpu.model"] == "Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz"
-    assert (found["cpu.sockets"], found["cpu.cores_per_socket"]) == (2, 6)
-
-
-def test_machine_without_any_file_says_nothing(tmp_path: Path) -> None:
-    assert describe_hardware(tmp_path, lscpu="", modules="") == {}
 
 
 def test_memory_and_its_modules(tmp_path: Path) -> None:
@@ -83,18 +72,6 @@ def test_network_cards_have_hardware_behind_them(tmp_path: Path) -> None:
     machines.files(tmp_path, **net)
     cards = describe_hardware(tmp_path, lscpu="", modules="")["cards"]
     assert [(card["kind"], card["mbit"]) for card in cards] == [("Ethernet", 100000), ("InfiniBand", 0)]
-
-
-def test_board_of_a_jetson(tmp_path: Path) -> None:
-    board = {"model": "NVIDIA Jetson AGX Orin Developer Kit\0", "compatible": "nvidia,p3737\0nvidia,tegra234\0"}
-    machines.files(tmp_path, **{f"proc__device-tree__{name}": text for name, text in board.items()})
-    found = describe_hardware(tmp_path, lscpu=machines.JETSON, modules="")
-    assert (found["product"], found["tegra"]) == ("NVIDIA Jetson AGX Orin Developer Kit", True)
-
-
-def test_operating_system_by_its_pretty_name() -> None:
-    assert parse_release('NAME="Ubuntu"\nPRETTY_NAME="Ubuntu 24.04.1 LTS"\n') == "Ubuntu 24.04.1 LTS"
-    assert parse_release("NAME=Yocto\nVERSION_ID=4.0\n") == "Yocto 4.0"
 
 
 def test_this_machine(children: Children) -> None:
@@ -150,10 +127,6 @@ def nvml(**more: Any) -> Any:
     return SimpleNamespace(**little, **more)
 
 
-def test_devices_leave_out_what_they_do_not_offer() -> None:
-    assert list_inventory(nvml()) == [{"name": "NVIDIA H200", "driver": "580.159.03"}]
-
-
 def test_links_between_devices_are_counted() -> None:
     states = {0: 1, 1: 1, 2: 0}
     module = nvml(
@@ -163,12 +136,6 @@ def test_links_between_devices_are_counted() -> None:
     )
     device = list_inventory(module)[0]
     assert (device["nvlink"], device["ecc"]) == ({"links": 2, "version": 4}, True)
-
-
-def test_computing_processes_by_device() -> None:
-    module = nvml(nvmlDeviceGetComputeRunningProcesses=lambda _: [SimpleNamespace(pid=77)])
-    assert list(list_computing(module, 8)) == [(0, 77)]
-    assert list(list_computing(nvml(), 8)) == []
 
 
 @pytest.mark.parametrize(
@@ -211,12 +178,6 @@ def test_heat_flags_a_run_and_the_power_cap_does_not(monkeypatch: pytest.MonkeyP
     assert gpus.flags() == {}
     assert list(gpus.read()) == list(gpus.read()) == []
     assert gpus.flags() == {"gpu.throttled.thermal_hardware": 2, "gpu.throttled.power_brake": 1}
-
-
-def test_flagged_run_carries_a_mark() -> None:
-    assert find_flags({"marks": ["synthetic"]}, {}) == {"marks": ["synthetic"]}
-    flags = {"telemetry.cpu_throttled": 3}
-    assert find_flags({"marks": ["synthetic"]}, flags) == {"marks": ["synthetic", "throttled"], "flags": flags}
 
 
 def test_throttling_of_processors_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

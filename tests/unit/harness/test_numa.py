@@ -71,27 +71,26 @@ def test_machine_without_nodes_has_none(tmp_path: Path) -> None:
     assert share([], 2, cores=4) == [(-1, 2), (-1, 2)]
 
 
-def test_each_node_gets_its_part_of_the_workers() -> None:
-    assert share(nodes(8, 8), 2) == [(0, 8), (1, 8)]
-    assert share(nodes(8, 8), 4) == [(0, 4), (1, 4), (0, 4), (1, 4)]
-    assert share(nodes(4, 4, 4), 3) == [(0, 4), (1, 4), (2, 4)]
-    assert share(nodes(8, 8), 4, threads=2) == [(0, 2), (1, 2), (0, 2), (1, 2)]
-
-
-def test_odd_numbers_of_nodes_and_uneven_ones_are_all_computed_on() -> None:
-    assert share(nodes(4, 4, 4), 4) == [(0, 2), (1, 4), (2, 4), (0, 2)]
-    assert share(nodes(4, 4, 4), 2) == [(-1, 6)] * 2
-    assert share(nodes(6, 4, 2), 3) == [(0, 6), (1, 4), (2, 2)]
-    assert share(nodes(14, 2), 2) == [(0, 14), (1, 2)]
-    assert share(nodes(4, 4, 4), 2, threads=4) == [(0, 4), (1, 4)]
-    assert share(nodes(4, 4, 4, 4, 4), 7, cores=10) == [(0, 1), (1, 1), (2, 2), (3, 2), (4, 2), (0, 1), (1, 1)]
-
-
-def test_fewer_workers_than_nodes_are_not_bound_unless_they_fit() -> None:
-    """One worker over both nodes uses all processors; one that asks for less than a node stays on one."""
-    assert share(nodes(8, 8), 1) == [(-1, 16)]
-    assert share(nodes(8, 8, 8, 8), 3) == [(-1, 10)] * 3
-    assert share(nodes(8, 8), 1, threads=4) == [(0, 4)]
+@pytest.mark.parametrize(
+    ("sizes", "workers", "asked", "given"),
+    [
+        ((8, 8), 2, {}, [(0, 8), (1, 8)]),
+        ((8, 8), 4, {}, [(0, 4), (1, 4), (0, 4), (1, 4)]),
+        ((8, 8), 4, {"threads": 2}, [(0, 2), (1, 2), (0, 2), (1, 2)]),
+        ((4, 4, 4), 4, {}, [(0, 2), (1, 4), (2, 4), (0, 2)]),
+        ((6, 4, 2), 3, {}, [(0, 6), (1, 4), (2, 2)]),
+        ((4,) * 5, 7, {"cores": 10}, [(0, 1), (1, 1), (2, 2), (3, 2), (4, 2), (0, 1), (1, 1)]),
+        ((4, 4, 4), 2, {}, [(-1, 6)] * 2),  # over all nodes, so that all processors compute
+        ((4, 4, 4), 2, {"threads": 4}, [(0, 4), (1, 4)]),
+        ((8, 8), 1, {}, [(-1, 16)]),
+        ((8, 8), 1, {"threads": 4}, [(0, 4)]),
+        ((8, 8, 8, 8), 3, {}, [(-1, 10)] * 3),
+    ],
+)
+def test_each_node_gets_its_part_of_the_workers(
+    sizes: tuple[int, ...], workers: int, asked: dict[str, int], given: list[tuple[int, int]]
+) -> None:
+    assert share(nodes(*sizes), workers, **asked) == given
 
 
 @pytest.mark.parametrize(

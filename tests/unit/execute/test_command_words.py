@@ -12,12 +12,12 @@ from reconciler.execute.attempt import Intent, create
 from reconciler.execute.commands import (
     collect_placeholder_values,
 )
-from reconciler.files import RepositoryPaths
-from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
-from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.placeholders import fill_placeholders, fill_words
+from reconciler.resource.ruled_values import AccuracyLogRule, Metric
 from reconciler.resource.settings import CellSettings
+from reconciler.rules.context import EndpointsContext, RuleContext
+from reconciler.storage.files import RepositoryPaths
 
 
 def ask(root: Path, settings: dict[str, Any], inputs: dict[str, str] | None = None, **more: Any) -> dict[str, str]:

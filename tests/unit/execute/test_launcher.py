@@ -20,10 +20,10 @@ from harness.contract import (
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors.executor import Capacity
 from reconciler.execute.executors.launcher import LauncherExecutor, put_behind_launcher
-from reconciler.files import RepositoryPaths
-from reconciler.process import build_elsewhere_environment
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.process import build_elsewhere_environment
 
 LOCK = "/here/locks/quiet-1"
 COMMAND = CommandRequest(

@@ -10,10 +10,10 @@ import pytest
 from harness.contract import CommandRequest, ProbeRequest, StateRequest
 from reconciler.execute.attempt import Intent, create
 from reconciler.execute.power_state import hold_state
-from reconciler.files import RepositoryPaths
-from reconciler.machine_locks import lock_folder
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.machine_locks import lock_folder
 
 STATE = {
     "power_state.set": ["set", "400"],

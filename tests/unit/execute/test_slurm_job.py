@@ -106,7 +106,7 @@ def test_a_job_takes_over_for_as_long_as_is_declared(
         Submission(attempt, ProbeRequest(), attempt.result, ticket=ticket, seconds=seconds), (), "p"
     )
     assert (found.seconds if found else None) == longest
-    assert found is None or found.words == ("harness.slurm_job", found.group, f"{longest:g}")
+    assert found is None or found.words == ("harness.child.slurm_job", found.group, f"{longest:g}")
     assert found is None or found.group.startswith("p-")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.tokens import GenerationPlan, Sampling
+from harness.run.tokens import GenerationPlan, Sampling
 
 
 class Heard:

@@ -20,7 +20,7 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.bert import answers, scoring, squad
 from harness.benchmarks.bert.rehearsal import MODEL
 from harness.benchmarks.made_network import NetworkSession
-from harness.rehearse import execute
+from harness.verbs.rehearse import execute
 
 COUNT = 32
 

@@ -8,7 +8,7 @@ import pytest
 from harness.backends import Tensor
 from harness.backends.collating import CollatedBatches
 from harness.errors import HarnessError
-from harness.qsl import Arrays
+from harness.run.qsl import Arrays
 
 INPUTS = (Tensor("places", (), "int64"), Tensor("features", (2,), "float32"))
 SAMPLES = {"first": np.array([3, 1, 2])}

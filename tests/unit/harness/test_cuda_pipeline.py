@@ -14,9 +14,9 @@ import pytest
 
 from harness.backends import LoadPlan, Outputs, Tensor
 from harness.errors import HarnessError
-from harness.loops import LoopSession
-from harness.one_call import OneCall, OneCallSession
-from harness.qsl import Arrays, Ragged
+from harness.run.loops import LoopSession
+from harness.run.one_call import OneCall, OneCallSession
+from harness.run.qsl import Arrays, Ragged
 from tests.unit.harness import fake_cuda
 from tests.unit.harness.fake_cuda import CUresult, Fake
 

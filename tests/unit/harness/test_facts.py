@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.child.digests import hash_code, hash_folder
 from harness.contract import Fact, ProbeRequest, read_progress
-from harness.digests import hash_code, hash_folder
 from harness.errors import HarnessError, ProblemClass, explain
-from harness.telemetry import Telemetry
+from harness.machine.telemetry import Telemetry
 from tests.unit.harness.children import Children
 from tests.unit.harness.conftest import ENGINES, Artifacts
 
@@ -63,8 +63,8 @@ def test_probe_measures_the_seeds_that_runs_use(children: Children, artifacts: A
 
 
 def test_readings_are_logged_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.telemetry._INTERVAL", 0.01)
-    monkeypatch.setattr("harness.telemetry._SHARE", 1.0)
+    monkeypatch.setattr("harness.machine.telemetry._INTERVAL", 0.01)
+    monkeypatch.setattr("harness.machine.telemetry._SHARE", 1.0)
     log, done = tmp_path / "telemetry.jsonl", iter(range(10, 10_000, 10))
     with Telemetry(log=log, done=lambda: next(done)):
         while not log.exists() or len(log.read_text().splitlines()) < 3:

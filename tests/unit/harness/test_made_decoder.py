@@ -12,7 +12,7 @@ pytest.importorskip("openvino_genai")
 from harness.backends import openvino_genai
 from harness.benchmarks.language.decoder_layers import Architecture, DecoderShape
 from harness.benchmarks.language.made_decoder import OwnAnswers, write_decoder
-from harness.tokens import GenerationPlan, Sampling, StopSequence
+from harness.run.tokens import GenerationPlan, Sampling, StopSequence
 from tests.unit.harness.heard import Heard
 
 LIMIT, END, WORDS = 60, 0, 256

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cgroups import read_processor_limit
-from harness.numa import (
+from harness.child.cgroups import read_processor_limit
+from harness.machine.numa import (
     Node,
     list_nodes,
     list_usable,
@@ -18,7 +18,7 @@ from harness.numa import (
     stay_beside,
     staying_beside,
 )
-from harness.placement import share_out
+from harness.machine.placement import share_out
 from tests.unit.harness.machines import files
 
 

@@ -21,7 +21,7 @@ from harness.benchmarks.language.reasoning import (
     find_whole_number,
 )
 from harness.contract import Benchmark, Counter
-from harness.tokens import PROMPTS
+from harness.run.tokens import PROMPTS
 from tests.unit.harness.generated import generate
 
 FINAL = "<|channel|>analysis<|message|>Answer: D, no: B<|end|><|channel|>final<|message|>"

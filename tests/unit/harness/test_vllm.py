@@ -18,7 +18,7 @@ import pytest
 
 from harness.backends import load_backend
 from harness.errors import HarnessError
-from harness.tokens import SOUNDS, GenerationPlan, Sampling, Spoken, StopSequence
+from harness.run.tokens import SOUNDS, GenerationPlan, Sampling, Spoken, StopSequence
 from tests.speech_checkpoints import write_checkpoint
 from tests.unit.harness import fake_vllm
 from tests.unit.harness.heard import Heard

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -48,13 +49,14 @@ class PyTorchSession(StreamSession):
 
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         super().__init__(plan, read_engine(folder, NAME))
-        fused = bool(self._engine.settings.get("fused"))
-        self._models: dict[int, CompiledModel | FusedModel] = {
-            size: CompiledModel(folder / name_package(size), "cpu", at_once=plan.streams)
-            for size in () if fused else self._engine.batch_sizes or (0,)
-        }
-        if fused:
-            self._models[0] = FusedModel(torch.export.load(folder / FILE), "cpu")
+        self._models: Mapping[int, CompiledModel | FusedModel]
+        if self._engine.settings.get("fused"):
+            self._models = {0: FusedModel(torch.export.load(folder / FILE), "cpu")}
+        else:
+            self._models = {
+                size: CompiledModel(folder / name_package(size), "cpu", at_once=plan.streams)
+                for size in self._engine.batch_sizes or (0,)
+            }
         self._begin(0)  # for compute() on this thread
 
     def close(self) -> None:

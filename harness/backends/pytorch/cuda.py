@@ -79,12 +79,14 @@ class LoadedProgram:
         torch.backends.cudnn.benchmark = True  # each size is run once before it is used or captured
         torch.cuda.set_device(device.index)
         torch.cuda.init()
-        self.models: dict[int, CompiledModel | FusedModel] = {
-            size: CompiledModel(folder / name_package(size), "cuda", index=device.index)
-            for size in () if engine.settings.get("fused") else engine.batch_sizes or (0,)
-        }
+        self.models: Mapping[int, CompiledModel | FusedModel]
         if engine.settings.get("fused"):
-            self.models[0] = FusedModel(torch.export.load(folder / FILE), f"cuda:{device.index}")
+            self.models = {0: FusedModel(torch.export.load(folder / FILE), f"cuda:{device.index}")}
+        else:
+            self.models = {
+                size: CompiledModel(folder / name_package(size), "cuda", index=device.index)
+                for size in engine.batch_sizes or (0,)
+            }
         device.activate()
         self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
         self.inputs: Sequence[Tensor] = engine.inputs

@@ -61,9 +61,7 @@ def build_fused(name: str, device: str, plan: BuildPlan, program: torch.export.E
         batch_size=plan.batch_size,
         batch_sizes=(),
         inputs=inputs,
-        outputs=tuple(
-            _describe(str(names[number]), answer, half=False) for number, answer in enumerate(answers)
-        ),
+        outputs=tuple(_describe(str(names[number]), answer, half=False) for number, answer in enumerate(answers)),
         settings={**plan.options, "fused": True},
     )
 

@@ -24,7 +24,7 @@ def multiply(
     wide = max(32, _fit(weight.shape[0], 256))
     return linear(
         value, weight, bias, scale, weight_scale, scale_out, "relu" if relu else "", tile=(128, wide, 128),
-        parts=2 if wide > 128 else 1,
+        stages=4, parts=2 if wide > 128 else 1,
     )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def _pool(
 
 def pool(
     first: torch.Tensor, tables: torch.Tensor, table_scales: torch.Tensor, layout: torch.Tensor, sparse: torch.Tensor,
-    scale_out: torch.Tensor, high: int = 32, warps: int = 4, ahead: int = 1,
+    scale_out: torch.Tensor, high: int = 32, warps: int = 4, ahead: int = 3,
 ) -> torch.Tensor:  # fmt: skip
     rows, width = first.shape
     features = len(layout)
@@ -140,8 +140,8 @@ def cross(
     inner: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, first: torch.Tensor, value: torch.Tensor,
     scale: torch.Tensor, weight_scale: torch.Tensor, scale_first: torch.Tensor, scale_value: torch.Tensor,
     scale_out: torch.Tensor,
-    tile: tuple[int, int, int] = (128, 128, 128), warps: int = 4, stages: int = 3, resident: int = 0,
-    early: bool = True, flatten: bool = False,
+    tile: tuple[int, int, int] = (256, 128, 128), warps: int = 8, stages: int = 3, resident: int = 1,
+    early: bool = False, flatten: bool = True,
 ) -> torch.Tensor:  # fmt: skip
     """``resident``: programs of each processor, which compute tile after tile; 0 for a program for each tile."""
     rows, depth = inner.shape

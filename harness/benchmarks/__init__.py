@@ -43,7 +43,7 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
 - ``PACKING: harness.packing.Packing`` (none): samples are of different lengths, padded to the longest. An engine that
   takes packed samples then computes no padding; outputs come back padded.
 - ``lower_program(path, settings, samples, counter, compare)``: rewrites the program model.pt2 in the precision that
-  ``settings`` ask for, and returns what its record keeps of it. Default: harness.quantization.programs, for packed ones.
+  ``settings`` ask for, and returns what its record keeps of it. Default: harness.quantization.programs.
 - ``PARTS: tuple[str, ...]`` (none): where the model is several networks, their names. Each has an engine of its own:
   ``build_model`` writes the folder NAME with model.onnx or model.pt2 for each, ``OUTPUTS`` is by name of the part, and
   ``loop`` yields (name, inputs).

@@ -50,7 +50,10 @@ def test_products(rows: int, depth: int, width: int, relu: bool) -> None:
 def test_rows_of_tables_are_summed(width: int, rows: int) -> None:
     counts, entries = [3, 1, 100, 27], [50, 3, 1000, 7]
     layout = [[sum(counts[:n]), counts[n], sum(entries[:n])] for n in range(4)]
-    named = [np.random.default_rng(1).integers(0, n, (rows, count), np.int32) for n, count in zip(entries, counts)]
+    named = [
+        np.random.default_rng(1).integers(0, n, (rows, count), np.int32)
+        for n, count in zip(entries, counts, strict=True)
+    ]
     (first, scale), (tables, _) = lowered(rows, width), lowered(sum(entries), width)
     sparse = torch.from_numpy(np.concatenate(named, axis=1))
     scales = torch.tensor([0.001, 0.002, 0.0003, 0.0004])

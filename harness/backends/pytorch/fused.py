@@ -9,7 +9,6 @@ import ctypes
 from collections.abc import Sequence
 from contextlib import nullcontext
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np

@@ -132,7 +132,8 @@ def _cross(
             two = one if SAME else old.load([y, x])
         lanes = x + tl.arange(0, BN)
         shift = tl.load(bias + lanes, mask=lanes < N, other=0.0).to(tl.float32)
-        found = one.to(tl.float32) * near_scale * (sums * factor + shift[None, :]) + two.to(tl.float32) * old_scale
+        found = one.to(tl.float32) * near_scale * (sums * factor + shift[None, :])
+        found += two.to(tl.float32) * old_scale
         out.store([y, x], round_fp8(found, inverse))
 
 

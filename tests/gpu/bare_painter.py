@@ -36,7 +36,8 @@ def open_painter(settings: dict[str, Any]) -> Any:
     )
     checkpoint = find_checkpoint(plan, KINDS)
     kind = KINDS[checkpoint.kind]
-    networks = load_networks(kind, checkpoint, plan, torch.device(settings["device"]))
+    device = torch.device("cuda", 0) if settings["device"] == "cuda" else torch.device("cpu")
+    networks = load_networks(kind, checkpoint, plan, device)
     folder = Path(settings["dataset"])
     against = np.load(folder / "negative.npy")
     shared = {"latents": np.load(folder / "latents.npy"), **{f"negative_{name}": against for name in NAMES}}

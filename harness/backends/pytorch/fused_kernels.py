@@ -158,8 +158,8 @@ def cross(
     ]
     _cross[(programs,)](
         *described, bias, scale, weight_scale, scale_first, scale_value, scale_out, rows, programs, N=width, K=depth,
-        BM=high, BN=wide, BK=deep, SAME=first.data_ptr() == value.data_ptr(), EARLY=early, FLATTEN=flatten, num_warps=warps,
-        num_stages=stages,
+        BM=high, BN=wide, BK=deep, SAME=first.data_ptr() == value.data_ptr(), EARLY=early, FLATTEN=flatten,
+        num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out
 

@@ -98,6 +98,7 @@ class ImagePainter:
         check_shapes(self._pipe, shared)
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
+            torch.backends.cudnn.benchmark = True  # a run has few shapes, and computes each many times
         self._latents = torch.from_numpy(shared[LATENTS]).to(self._device, self._dtype)
         self._against = [torch.from_numpy(shared[f"negative_{name}"]).to(self._device) for name in TOKENS]
         self._decoder = keep_decoder_exact(self._pipe.vae)

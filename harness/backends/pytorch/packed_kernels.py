@@ -122,7 +122,7 @@ def _tanh(value):
 
 
 @triton.jit
-def _gelu(value):
+def gelu(value):
     """With the error function as tanh of an odd polynomial, which is off by 3e-5 of a GELU at most."""
     square = tl.minimum(value * value, 40.0)
     inner = value * (0.797497 + square * (0.0370154 - square * 0.000353106))
@@ -136,7 +136,7 @@ def _activate(sums, factor, bias, lanes, inverse, N: tl.constexpr, ACTIVATION: t
     if BIAS:
         value += tl.load(bias + lanes, mask=lanes < N, other=0.0).to(tl.float32)[None, :]
     if ACTIVATION == "gelu":
-        value = _gelu(value)
+        value = gelu(value)
     elif ACTIVATION == "relu":
         value = tl.maximum(value, 0.0)
     return round_fp8(value, inverse)

@@ -18,7 +18,7 @@ from harness.cuda.gathering import FEW, MANY, Gather
 from harness.cuda.sample_memory import Resident
 from harness.cuda.sizes import padded
 from harness.errors import HarnessError
-from harness.qsl import Rows, count_rows, find_runs
+from harness.run.qsl import Rows, count_rows, find_runs
 
 _MANY_ROWS, _LONG_RUN = 1024, 32
 """A batch of so many rows is looked at for runs of neighbours, which are copied as such where they are so long."""

@@ -31,10 +31,10 @@ from harness.benchmarks.dlrm_v2.pairs import MULTI_HOT, OUTPUT
 from harness.benchmarks.dlrm_v2.program import DlrmDcn, as_attribute, export_network
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.qsl import Arrays
 from harness.quantization.calibrating import document, samples_digest
 from harness.quantization.comparing import ratio
 from harness.quantization.settings import count_of
+from harness.run.qsl import Arrays
 
 METHOD = "max"
 _AT_ONCE = 8192  # pairs that are computed together

@@ -11,7 +11,7 @@ from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
 from harness.benchmarks.dlrm_v2.layers import Shape, find_shape, list_weights
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.qsl import Arrays
+from harness.run.qsl import Arrays
 
 FORMATS = ("onnx", "pt2")
 

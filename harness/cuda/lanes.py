@@ -171,9 +171,9 @@ class Lane:
         """Runs of neighbours, from ``rows`` on, to ``firsts``: the copy engine takes each at once, and no kernel that
         computes meanwhile waits for a multiprocessor."""
         placed = zip(self._inputs, self._resident.addresses, self._resident.row_bytes, strict=True)
-        parts = [(to.address + firsts * size, source + rows * size, lengths * size) for to, source, size in placed]
-        joined = (np.concatenate(items).astype(np.uint64) for items in zip(*parts, strict=True))
-        driver.copy_parts(*joined, stream)
+        parts = [(near.address + firsts * size, far + rows * size, lengths * size) for near, far, size in placed]
+        to, source, sizes = (np.concatenate(items).astype(np.uint64) for items in zip(*parts, strict=True))
+        driver.copy_parts(to, source, sizes, stream)
 
     def _take(self, count: int, stream: Stream) -> None:
         for to, source, size in zip(self._answers, self._outputs, self._shapes.output_bytes, strict=True):

@@ -129,7 +129,8 @@ def main() -> int:
     value, last = draw(rows, 512), torch.randn(256, device="cuda").half()
     for high, warps in ((64, 4), (128, 8)):
         given = (value, draw(256, 512), torch.randn(256, device="cuda").half(), SCALE, SCALE, last, bias[:1])
-        measure(f"decide {high} w{warps}", lambda g=given, h=high, w=warps: kernels.decide(*g, h, w), 0.0, found)
+        options = {"high": high, "warps": warps}
+        measure(f"decide {high} w{warps}", lambda g=given, o=options: kernels.decide(*g, **o), 0.0, found)
     print(json.dumps(found))
     return 0
 

@@ -14,7 +14,7 @@ from harness.backends.pytorch.packed_kernels import FP8, count_processors, linea
 
 
 def _fit(width: int, most: int) -> int:
-    return min(most, triton.next_power_of_2(width))
+    return min(most, int(triton.next_power_of_2(width)))
 
 
 def multiply(

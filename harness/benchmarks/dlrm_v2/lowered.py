@@ -16,7 +16,6 @@ import numpy as np
 import torch
 
 from harness.backends.pytorch import fused_operators as fused
-from harness.backends.pytorch.packages import find_version
 from harness.backends.pytorch.packed_operators import ALIGNED, FP8, choose_scale
 from harness.benchmarks.dlrm_v2.layers import (
     Shape,
@@ -31,12 +30,11 @@ from harness.benchmarks.dlrm_v2.pairs import MULTI_HOT, OUTPUT
 from harness.benchmarks.dlrm_v2.program import DlrmDcn, as_attribute, export_network
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.quantization.calibrating import document, samples_digest
+from harness.quantization.calibrating import document
 from harness.quantization.comparing import ratio
-from harness.quantization.settings import count_of
+from harness.quantization.programs import choose_samples, describe_ranges
 from harness.run.qsl import Arrays
 
-METHOD = "max"
 _AT_ONCE = 8192  # pairs that are computed together
 Weights = Mapping[str, torch.Tensor]
 
@@ -46,37 +44,17 @@ def lower_program(
 ) -> dict[str, Any]:
     """Write the program anew in fp8; what the record keeps of it. ``samples``: for calibration. ``compare``: so many
     pairs are computed by both programs."""
-    asked, method = str(settings.get("precision")), str(settings.get("calibration_method", METHOD))
-    if asked != "fp8" or method != METHOD:
-        raise HarnessError(
-            f"a program is not quantized to {asked} by {method}", "input", f"use precision fp8 and {METHOD}"
-        )
-    if not samples:
-        raise HarnessError("the dataset holds no calibration samples", "missing", "name a dataset")
-    available = len(samples["dense"])
-    count = count_of(settings, "calibration_count") or available
-    if count > available:
-        raise HarnessError(f"calibration_count {count}, the list has {available}", "input", "lower it")
-    samples = {name: np.ascontiguousarray(array[:count]) for name, array in samples.items()}
+    samples = choose_samples(settings, samples)
     state = torch.export.load(path).state_dict
     weights = {name: state[as_attribute(name)].detach() for name in list_weights(Shape())}
     shape = find_shape({name: tuple(tensor.shape) for name, tensor in weights.items()})
-    counter.stage("building", count)
+    counter.stage("building", len(samples["dense"]))
     network = DlrmDcn(weights, shape)
     most: dict[str, float] = {}
     exact = [_compute(network, batch, most) for batch in _split(samples, counter)]
     lowered = LoweredDlrm(weights, shape, most)
     export_network(lowered, path)
-    made: dict[str, Any] = {
-        "precision": asked,
-        "method": METHOD,
-        "samples": count,
-        "samples_sha256": samples_digest(samples),
-        "tensors": len(most),
-        "residual_sums": 0,
-        "input_scales": {},
-        "tool": f"PyTorch {find_version()}",
-    }
+    made = describe_ranges(samples, len(most))
     if compare:
         few = {name: array[:compare] for name, array in samples.items()}
         found = [_compute(lowered, batch, None) for batch in _split(few, None)]
@@ -105,7 +83,8 @@ def _compute(network: torch.nn.Module, batch: list[torch.Tensor], most: dict[str
     dense, sparse = batch
     with torch.no_grad():
         answers = network(dense.float(), sparse) if most is None else network(dense.float(), sparse, note)
-    return torch.logit(answers[OUTPUT].double(), eps=1e-12).numpy()
+    logits: np.ndarray = torch.logit(answers[OUTPUT].double(), eps=1e-12).numpy()
+    return logits
 
 
 class LoweredDlrm(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here

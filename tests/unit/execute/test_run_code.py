@@ -157,7 +157,7 @@ def test_what_a_benchmark_of_the_users_imports_of_ours_is_kept(tmp_path: Path) -
     found = code_of(tmp_path, {"benchmark.path": "mine.py"}, engine__backend="null")
     units = {"/".join(name.removesuffix(".py").split("/")[1:3]) for name in found if name.startswith("harness/")}
     assert {"benchmarks/bert", "backends/openai", "backends/vllm", "benchmarks/digits", "backends/null"} <= units
-    assert {"__init__", "run", "backends/__init__", "benchmarks/__init__"} <= units
+    assert {"__init__", "verbs/run", "backends/__init__", "benchmarks/__init__"} <= units
     assert {"backends/triton", "benchmarks/pydoc", "backends/tensorrt"}.isdisjoint(units)
     bare = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend="null")
     assert {"harness/backends/openai", "harness/benchmarks/bert"}.isdisjoint(

@@ -8,6 +8,7 @@ from typing import Any
 
 from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions
 from reconciler.mlperf.loadgen.settings import PERFORMANCE
+from reconciler.mlperf.loadgen.user_conf import UserConf
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset, states_itself
 from reconciler.quantities import parse_decimal, parse_number
 from reconciler.tree.check.demands import OURS, Complaints
@@ -34,6 +35,7 @@ _LOGGED = {
     ("MultiStream", "target_latency"): "requested_multi_stream_expected_latency_ns",
 }
 _ASSIGNED = b"="  # in each line of a conf that sets anything
+_ORDERED_SINCE = 5  # LoadGen's release since which its own configuration is built in, and read before user.conf
 _DOUBLES = frozenset({"target_qps", "target_latency"})
 _AFTER_FIRST = 5  # digits that LoadGen prints of a double, behind its first
 # A bound ends a run before its time; LoadGen has none by itself.
@@ -58,12 +60,18 @@ def _read_conf(view: CellView) -> ConfReading | None:
     if conf is None or run is None or conf.rejected or not run.log.scenario:
         return None
     right = view.rules.value("model_key", view.cell.scenario) if view.rules else None
-    keys = list_model_keys(conf, str(right or view.official or view.cell.benchmark), view.cell.benchmark)
-    release = run.log.release if run.log.version else FRACTIONS_SINCE
-    readings = [read_settings(conf, key, run.log.scenario, release) for key in keys]
+    benchmark = view.cell.benchmark
+    keys = list_model_keys(conf, str(right or view.official or benchmark), benchmark, is_known=view.rules is not None)
+    readings = [_read_for_run(conf, key, run) for key in keys]
     if len(readings) == 1:
         return readings[0]
-    return min(readings, key=lambda reading: (not reading.settings, len(_differences(run, reading))))
+    is_meant = view.rules is not None  # for this benchmark, whose own key is known then
+    return min(readings, key=lambda reading: (is_meant and not reading.settings, len(_differences(run, reading))))
+
+
+def _read_for_run(conf: UserConf, model: str, run: RunView) -> ConfReading:
+    release = run.log.release if run.log.version else FRACTIONS_SINCE
+    return read_settings(conf, model, run.log.scenario, release)
 
 
 _WHY = ("submission rules: user.conf is that of the run", OURS)
@@ -85,8 +93,9 @@ def verify_contradicting(view: CellView) -> Complaints:
     code, which the rules forbid for a published user.conf. Values are compared as LoadGen rounds and logs them, under
     the model key that fits the log best. It is a question where the log may have the value with fewer digits, where the
     setting says how queries are handed over, where it is the count of the set that the accuracy run alone has, where
-    this LoadGen does not log it, and where a file that is sorted as a program leaves it holds several lines of a name,
-    one of them with the logged value.
+    this LoadGen does not log it, where the mlperf.conf of its folder states the logged value and may have been read
+    last, and where a file that is sorted as a program leaves it holds several lines of a name, one of them with the
+    logged value.
     """
     reading, run = read_conf(view), view.performance
     if reading is None or run is None:
@@ -95,7 +104,7 @@ def verify_contradicting(view: CellView) -> Complaints:
         setting = reading.settings[item.field]
         rounded = is_rounded(setting.line.text, setting.value, item.logged)
         cause = find_cause(view, item.field, setting, item.logged)
-        doubt = _doubt_setting(view, item, setting, rounded=rounded)
+        doubt = _doubt_setting(view, run, reading, item, rounded=rounded)
         yield Complaint(
             Place(view.files.user_conf.file, setting.line.line),
             f"{item.field} {show_value(item.asked)} ({setting.line.name} = {setting.line.text})",
@@ -112,21 +121,36 @@ def verify_contradicting(view: CellView) -> Complaints:
 _TWICE = "the file states the setting several times, as a program that gathers the settings of several runs does"
 
 
-def _doubt_setting(view: CellView, item: Contradiction, setting: ConfSetting, *, rounded: bool) -> str:
+def _doubt_setting(view: CellView, run: RunView, reading: ConfReading, item: Contradiction, *, rounded: bool) -> str:
     """Why LoadGen may not have read this value from this file, or not as it is written; "" where it has."""
     if rounded:
         return "the file may state the logged value with fewer digits"
     if item.field in _INCIDENTAL:
         return "it says how queries are handed over, on which nothing that is published depends"
-    if is_of_accuracy_set(view, item.field, setting.value):
+    if is_of_accuracy_set(view, item.field, reading.settings[item.field].value):
         return "it is the count of the set that the accuracy run alone has, and a result has one user.conf"
     if not item.line:
         return "this LoadGen does not log the setting"
+    if _may_be_replaced(view, run, reading, item.field):
+        return "the mlperf.conf of its folder states the logged value: the SUT may have read that file last"
     asked, logged = parse_decimal(item.asked), parse_decimal(item.logged)
     last = Decimal(10) ** (logged.adjusted() - _AFTER_FIRST) if logged and item.field in _DOUBLES else Decimal(0)
     if asked is not None and logged is not None and abs(asked - logged) <= last:
         return "the two differ by one in the last digit that LoadGen prints"
     return ""
+
+
+def _may_be_replaced(view: CellView, run: RunView, reading: ConfReading, name: str) -> bool:
+    """Whether the copy of mlperf.conf states the logged value, and nothing shows that it was read first. Before release
+    5 of LoadGen the SUT reads both files, in its own order; a setting that the two state otherwise, of which the log
+    has that of user.conf, shows the order."""
+    copied = view.files.mlperf_conf.value
+    if copied is None or copied.rejected or run.log.release >= _ORDERED_SINCE:
+        return False
+    built_in = _read_for_run(copied, reading.model, run)
+    denied = {item.field for item in _differences(run, built_in)}
+    replaced = {item.field for item in _differences(run, reading)}
+    return name in built_in.settings.keys() - denied and not (denied & reading.settings.keys()) - replaced
 
 
 def _differences(run: RunView, reading: ConfReading) -> list[Contradiction]:

@@ -37,6 +37,7 @@ class PublishedLogs(Struct, frozen=True):
 
 
 _ONE_MACHINE = "both systems are described as one machine, which is entered in two categories"
+_TWO_NAMES = "one submitter describes both systems word for word: one machine under two names"
 _TWO_SUBMITTERS = "two submitters describe one machine, word for word"
 _MEASURED = "performance"
 _ROUND_ALLOWS_IT = "the rules of this round, which may let one result be inferred from the other, are not known"
@@ -60,8 +61,8 @@ def verify_copied_logs(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]
     both ends, in common, which no two of 6,471 published logs do. Scenarios that may be inferred, accuracy variants of
     one system, and one result in two divisions are left out. The later cell gets the finding. A machine that is entered
     as a datacenter system and as an edge system, with the same processors, accelerators and framework, has one run for
-    both; and so has one that two submitters describe in the same words, but for the performance, which each of them
-    publishes as measured: questions.
+    both; and so has one that a submitter describes in the same words under two names, and one that two submitters
+    describe so, but for the performance, which each of them publishes as measured: questions.
     """
     yield from _find_copies(logs)
     yield from _find_edited_copies(logs)
@@ -102,11 +103,20 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
         return None
     divisions = alike and _parts(first)[1:] == _parts(second)[1:]
     scenarios = alike and logs.inferable is None and _parts(first)[1] == _parts(second)[1]
-    categories = alike and _parts(first)[1] != _parts(second)[1] and _are_one_machine(first, second, logs)
+    named_apart = alike and _parts(first)[1] != _parts(second)[1]
+    categories = named_apart and _are_in_two_categories(first, second, logs)
+    names = named_apart and _are_described_alike(first, second, logs)
     doubt = "it is the same result in two divisions" if divisions else _ROUND_ALLOWS_IT if scenarios else ""
-    submitters = first_run == run != _MEASURED and _is_of_two_submitters(first, second, logs)
-    doubt = doubt or (_ONE_MACHINE if categories else _TWO_SUBMITTERS if submitters else "")
-    asked = {"two-divisions": divisions, "two-categories": categories, "two-submitters": submitters}
+    partners = first.submitter != second.submitter and first_run == run != _MEASURED
+    submitters = partners and _are_described_alike(first, second, logs)
+    machines = {_ONE_MACHINE: categories, _TWO_NAMES: names, _TWO_SUBMITTERS: submitters}
+    doubt = doubt or next((text for text, applies in machines.items() if applies), "")
+    asked = {
+        "two-divisions": divisions,
+        "two-categories": categories,
+        "two-names": names,
+        "two-submitters": submitters,
+    }
     return Complaint(
         Place(logs.files.get((second.submitter, second.cell, run), second.cell)),
         f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",
@@ -139,18 +149,19 @@ def _may_be_of_one_run(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
     return scenario == scenario2 or {scenario, scenario2} in pairs
 
 
-def _are_one_machine(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
+def _are_in_two_categories(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
     """A round without systems of both categories has a machine entered twice, with the same logs."""
     entry, entry2 = _find_entries(one, two, logs)
     described = bool(entry.machine) and entry.machine == entry2.machine and entry.category != entry2.category
     return described and _may_be_of_one_run(one, two, logs.inferable)
 
 
-def _is_of_two_submitters(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
-    """Partners who enter one machine each show its accuracy and its tests with the same logs."""
+def _are_described_alike(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
+    """One machine under two names has one run for both, and partners who enter one machine each show its accuracy and
+    its tests with the same logs."""
     entry, entry2 = _find_entries(one, two, logs)
     described = bool(entry.description) and entry.description == entry2.description
-    return one.submitter != two.submitter and described and _may_be_of_one_run(one, two, logs.inferable)
+    return described and _may_be_of_one_run(one, two, logs.inferable)
 
 
 def _find_entries(one: Facts, two: Facts, logs: PublishedLogs) -> tuple[SystemEntry, SystemEntry]:

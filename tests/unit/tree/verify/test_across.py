@@ -82,6 +82,26 @@ ONE = SystemEntry("edge", ("m",), "d")
 
 
 @pytest.mark.parametrize(
+    ("cell", "second", "severity"),
+    [
+        ("closed/big/bert-99/SingleStream", ONE, Severity.NOTE),
+        ("closed/big/bert-99.9/SingleStream", ONE, Severity.NOTE),
+        ("closed/big/bert-99/Offline", ONE, Severity.ERROR),
+        ("closed/big/bert-99/SingleStream", SystemEntry("edge", ("m",), "e"), Severity.ERROR),
+    ],
+    ids=["same result", "variant", "other scenario", "other description"],
+)
+def test_a_machine_that_is_described_word_for_word_under_two_names_has_one_log_for_both(
+    cell: str, second: SystemEntry, severity: Severity
+) -> None:
+    machines = {("Acme", FIRST.cell): ONE, ("Acme", cell): second}
+    logs = PublishedLogs([FIRST, sharing(cell, "bert-99")], {}, inferable=INFERABLE, machines=machines)
+    (finding,) = verify_copied_logs(logs)
+    assert finding.severity is severity
+    assert (finding.complaint.mechanism == "two-names") == (severity is Severity.NOTE)
+
+
+@pytest.mark.parametrize(
     ("run", "cell", "first", "second", "severity"),
     [
         ("accuracy", "closed/big/bert-99/SingleStream", ONE, ONE, Severity.NOTE),

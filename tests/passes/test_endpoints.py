@@ -199,7 +199,6 @@ def test_results_that_contradict_themselves_are_recorded_with_a_finding(
 ) -> None:
     repository = lie_in(made, tmp_path, lie)
     report = repository.reconcile()
-    assert not [o.message for o in report.outcomes if o.status is Status.FAILED]
     ((identity, record),) = repository.records_of(RUN).items()
     assert record.ended is Ended.DONE
     judgement = judge_record(repository.paths, identity)

@@ -131,7 +131,7 @@ def _doubt_setting(view: CellView, run: RunView, reading: ConfReading, item: Con
         return "it is the count of the set that the accuracy run alone has, and a result has one user.conf"
     if not item.line:
         return "this LoadGen does not log the setting"
-    if _may_be_replaced(view, run, reading, item.field):
+    if _may_be_replaced(view, run, reading):
         return "the mlperf.conf of its folder states the logged value: the SUT may have read that file last"
     asked, logged = parse_decimal(item.asked), parse_decimal(item.logged)
     last = Decimal(10) ** (logged.adjusted() - _AFTER_FIRST) if logged and item.field in _DOUBLES else Decimal(0)
@@ -140,17 +140,17 @@ def _doubt_setting(view: CellView, run: RunView, reading: ConfReading, item: Con
     return ""
 
 
-def _may_be_replaced(view: CellView, run: RunView, reading: ConfReading, name: str) -> bool:
-    """Whether the copy of mlperf.conf states the logged value, and nothing shows that it was read first. Before release
-    5 of LoadGen the SUT reads both files, in its own order; a setting that the two state otherwise, of which the log
-    has that of user.conf, shows the order."""
+def _may_be_replaced(view: CellView, run: RunView, reading: ConfReading) -> bool:
+    """Whether the copy of mlperf.conf states each value that was logged otherwise, and nothing shows that it was read
+    first. Before release 5 of LoadGen the SUT reads both files, in its own order; a setting that the two state
+    otherwise, of which the log has that of user.conf, shows the order."""
     copied = view.files.mlperf_conf.value
     if copied is None or copied.rejected or run.log.release >= _ORDERED_SINCE:
         return False
     built_in = _read_for_run(copied, reading.model, run)
     denied = {item.field for item in _differences(run, built_in)}
     replaced = {item.field for item in _differences(run, reading)}
-    return name in built_in.settings.keys() - denied and not (denied & reading.settings.keys()) - replaced
+    return replaced <= built_in.settings.keys() - denied and not (denied & reading.settings.keys()) - replaced
 
 
 def _differences(run: RunView, reading: ConfReading) -> list[Contradiction]:

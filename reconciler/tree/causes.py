@@ -257,12 +257,6 @@ CAUSES: tuple[Cause, ...] = (
         "an answer of the submitter",
     ),
     Cause(
-        "two-names",
-        "is one machine entered under two names?",
-        _LOGS,
-        "an answer of the submitter",
-    ),
-    Cause(
         "two-submitters",
         "is one machine entered by two submitters?",
         _LOGS,

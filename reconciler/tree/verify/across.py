@@ -61,8 +61,8 @@ def verify_copied_logs(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]
     both ends, in common, which no two of 6,471 published logs do. Scenarios that may be inferred, accuracy variants of
     one system, and one result in two divisions are left out. The later cell gets the finding. A machine that is entered
     as a datacenter system and as an edge system, with the same processors, accelerators and framework, has one run for
-    both; and so has one that a submitter describes in the same words under two names, and one that two submitters
-    describe so, but for the performance, which each of them publishes as measured: questions.
+    both; and so has one that two submitters describe in the same words, but for the performance, which each of them
+    publishes as measured: questions. So are several results of two systems that one submitter describes so.
     """
     yield from _find_copies(logs)
     yield from _find_edited_copies(logs)
@@ -93,7 +93,8 @@ def _find_edited_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]
                 complaint = _shared(first, first_run, item, run, logs)
                 if complaint is not None:
                     wanted = "latencies or a clock of LoadGen's logger that are not those of another run"
-                    changed = replace(complaint, wanted=wanted, cause="one run's log twice, of which one was changed")
+                    cause = "one run's log twice, of which one was changed"
+                    changed = replace(complaint, wanted=wanted, cause=cause, common="")
                     yield About(item.submitter, item.cell), changed
 
 
@@ -109,12 +110,10 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
     doubt = "it is the same result in two divisions" if divisions else _ROUND_ALLOWS_IT if scenarios else ""
     partners = first.submitter != second.submitter and first_run == run != _MEASURED
     submitters = partners and _are_described_alike(first, second, logs)
-    machines = {_ONE_MACHINE: categories, _TWO_NAMES: names, _TWO_SUBMITTERS: submitters}
-    doubt = doubt or next((text for text, applies in machines.items() if applies), "")
+    doubt = doubt or (_ONE_MACHINE if categories else _TWO_SUBMITTERS if submitters else "")
     asked = {
         "two-divisions": divisions,
         "two-categories": categories,
-        "two-names": names,
         "two-submitters": submitters,
     }
     return Complaint(
@@ -125,6 +124,7 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
         other=Place(logs.files.get((first.submitter, first.cell, first_run), first.cell)),
         doubt=doubt,
         mechanism=next((name for name, applies in asked.items() if applies), ""),
+        common=_TWO_NAMES if names else "",
     )
 
 

@@ -93,18 +93,19 @@ def verify_contradicting(view: CellView) -> Complaints:
     code, which the rules forbid for a published user.conf. Values are compared as LoadGen rounds and logs them, under
     the model key that fits the log best. It is a question where the log may have the value with fewer digits, where the
     setting says how queries are handed over, where it is the count of the set that the accuracy run alone has, where
-    this LoadGen does not log it, where the mlperf.conf of its folder states the logged value and may have been read
-    last, and where a file that is sorted as a program leaves it holds several lines of a name, one of them with the
-    logged value.
+    this LoadGen does not log it, where several results have a mlperf.conf that states what was logged and may have been
+    read last, and where a file that is sorted as a program leaves it holds several lines of a name, one of them with
+    the logged value.
     """
     reading, run = read_conf(view), view.performance
     if reading is None or run is None:
         return
+    replaced = _may_be_replaced(view, run, reading)
     for item in _differences(run, reading):
         setting = reading.settings[item.field]
         rounded = is_rounded(setting.line.text, setting.value, item.logged)
         cause = find_cause(view, item.field, setting, item.logged)
-        doubt = _doubt_setting(view, run, reading, item, rounded=rounded)
+        doubt = _doubt_setting(view, item, setting, rounded=rounded)
         yield Complaint(
             Place(view.files.user_conf.file, setting.line.line),
             f"{item.field} {show_value(item.asked)} ({setting.line.name} = {setting.line.text})",
@@ -115,24 +116,24 @@ def verify_contradicting(view: CellView) -> Complaints:
             mechanism="conf-detail" if doubt else cause.mechanism,
             doubt=doubt or (_TWICE if cause.mechanism == SAID_TWICE else ""),
             aspect=item.field,
+            common=_READ_LAST if replaced else "",
         )
 
 
+_READ_LAST = "the mlperf.conf of each folder states the logged value: the SUT may have read that file last"
 _TWICE = "the file states the setting several times, as a program that gathers the settings of several runs does"
 
 
-def _doubt_setting(view: CellView, run: RunView, reading: ConfReading, item: Contradiction, *, rounded: bool) -> str:
+def _doubt_setting(view: CellView, item: Contradiction, setting: ConfSetting, *, rounded: bool) -> str:
     """Why LoadGen may not have read this value from this file, or not as it is written; "" where it has."""
     if rounded:
         return "the file may state the logged value with fewer digits"
     if item.field in _INCIDENTAL:
         return "it says how queries are handed over, on which nothing that is published depends"
-    if is_of_accuracy_set(view, item.field, reading.settings[item.field].value):
+    if is_of_accuracy_set(view, item.field, setting.value):
         return "it is the count of the set that the accuracy run alone has, and a result has one user.conf"
     if not item.line:
         return "this LoadGen does not log the setting"
-    if _may_be_replaced(view, run, reading):
-        return "the mlperf.conf of its folder states the logged value: the SUT may have read that file last"
     asked, logged = parse_decimal(item.asked), parse_decimal(item.logged)
     last = Decimal(10) ** (logged.adjusted() - _AFTER_FIRST) if logged and item.field in _DOUBLES else Decimal(0)
     if asked is not None and logged is not None and abs(asked - logged) <= last:

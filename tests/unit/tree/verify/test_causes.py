@@ -79,7 +79,6 @@ def test_what_is_no_more_than_a_note_is_asked() -> None:
         "conf-detail",
         "two-divisions",
         "two-categories",
-        "two-names",
         "two-submitters",
         "tests-of-own-scenario",
         "uncounted-errors",

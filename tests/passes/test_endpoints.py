@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.check.engine import check_tree
 from reconciler.cli.main import main
 from reconciler.diff.claims import Proof
 from reconciler.diff.conditions import summarise_cells
@@ -16,13 +17,12 @@ from reconciler.errors import SpecError
 from reconciler.execute.outcome import Status
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
-from reconciler.planning import PlanResult
+from reconciler.reconcile.planning import PlanResult
 from reconciler.record.judgements import judge_record
 from reconciler.resource.conditions import CellStatus, ConditionStatus
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended, Record
-from reconciler.tree.check.engine import check_tree
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.passes.endpoints import with_endpoints
 from tests.passes.repository import SPEC, Repository
 from tests.shared import make_once

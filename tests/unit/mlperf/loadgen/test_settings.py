@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from reconciler.loadgen.keys import SEEDS
 from reconciler.loadgen.settings import (
     LOADGEN_MODE,
-    SEEDS,
     Unit,
     find_setting,
     find_settings,

@@ -193,12 +193,10 @@ def test_a_run_is_judged_by_its_files_and_by_what_was_asked_of_it(
             output=attempt.output,
             inputs={"mode": "performance", "target_qps": 7},
             rules=RULES,
-            seconds=1.23456,
             said={"clock_set": 1},
             user_conf=attempt.user_conf,
             scratch=attempt.folder,
             by_command=bool(marks),
-            own_conf=bool(marks),
             rehearsal=bool(marks),
         )
     ]

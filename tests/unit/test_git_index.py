@@ -31,7 +31,8 @@ def write(repository: Path, name: str) -> None:
 
 def start_commit(repository: Path, before: str = "") -> subprocess.Popen[bytes]:
     """A commit of state/ in a process group of its own."""
-    text = f"{before}\nfrom pathlib import Path\nfrom reconciler.storage import git\ngit.commit(Path(), ['state'], 'Record')"
+    text = f"{before}\nfrom pathlib import Path\nfrom reconciler.storage import git\n"
+    text += "git.commit(Path(), ['state'], 'Record')"
     return subprocess.Popen(
         [sys.executable, "-c", text],
         cwd=repository,

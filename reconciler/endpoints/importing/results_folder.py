@@ -14,7 +14,7 @@ from reconciler.endpoints.results.accuracy import read_accuracy_scores
 from reconciler.endpoints.results.harness_format import (
     AUDIT,
     Left,
-    find_result_contradictions,
+    find_other_results,
     measure_results,
     parse_left,
     score_results,
@@ -73,7 +73,7 @@ class EndpointsRun(Struct, frozen=True):
         wanted = detail.values()
         if self.mode == "accuracy":
             wanted = {name: value for name, value in wanted.items() if name not in ENDPOINTS_SEEDS}
-        differing = find_result_contradictions(self.left, wanted)
+        differing = find_other_results(self.left, wanted)
         if differing:
             listed = "\n".join(f"  {item}" for item in differing)
             raise LogError(

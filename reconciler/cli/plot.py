@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Protocol
 
 import click
 
@@ -14,8 +15,9 @@ from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.page.charts import CHARTS, Chart
 from reconciler.page.plots import FORMATS, THEMES, draw_plot
 from reconciler.page.site import Site, list_curve_charts
+from reconciler.render.documents import Document
 from reconciler.resource.programs import find_program_of_division
-from reconciler.rules.programs import find_program_of_tree, load_program
+from reconciler.rules.programs import Program, find_program_of_tree, load_program
 from reconciler.storage.leftovers import write_output
 
 _SLASHES = 2  # in the name of a curve: DIVISION/SYSTEM/BENCHMARK
@@ -43,6 +45,16 @@ _BESIDE = click.Option(
 )
 
 
+class ProgramPlots(Protocol):
+    """Plots of curves. ``beside``: folders or commits in the same plot; ``name``: of the chart, None for the usual."""
+
+    def chart_folder(self, folder: str, beside: tuple[str, ...], name: str | None) -> Chart:
+        """Every curve of the submissions in a folder."""
+
+    def chart_declared(self, matrix: Document, curve: str, beside: tuple[str, ...], name: str | None) -> Chart:
+        """A curve of the spec, from the document of the page's matrix."""
+
+
 @click.command("plot")
 @takes([cell_argument(), _OUTPUT, _OF, _THEME, _BESIDE, spec_option()])
 def command(
@@ -58,15 +70,20 @@ def command(
         raise ReconcilerError(f"{output}: a plot is written as {' or '.join(FORMATS)}", fix=f"-o {output.stem}.svg")
     owner = find_program_of_division(cell.partition("/")[0])
     if (program := find_program_of_tree(Path(cell))) is not None:
-        chart, title = program.load_plots().chart_folder(cell, beside, name), ""
+        chart, title = _load_plots(program).chart_folder(cell, beside, name), ""
     elif owner and cell.count("/") == _SLASHES:
         page = RepositoryPage(*find_asked_cells(specs))
-        chart, title = load_program(owner).load_plots().chart_declared(page.read_matrix(), cell, beside, name), ""
+        chart, title = _load_plots(load_program(owner)).chart_declared(page.read_matrix(), cell, beside, name), ""
     else:
         chart, title = _chart_cell(cell, name or CHARTS[0], beside, specs)
     write_output(output.absolute(), draw_plot(chart, theme=theme, form=form, title=f"{title}{chart.title}"))
     say(f"Wrote {output}: {chart.title.lower()}. {chart.summary}".rstrip())
     return IN_SYNC
+
+
+def _load_plots(program: Program) -> ProgramPlots:
+    plots: ProgramPlots = program.load_plots()
+    return plots
 
 
 def _chart_cell(cell: str, name: str, beside: tuple[str, ...], specs: tuple[str, ...]) -> tuple[Chart, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,12 +10,15 @@ import click
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.cli.shared.trial_words import patch_option, propose_points, write_patch
+from reconciler.cli.shared.trial_words import patch_option, read_spec_sources, write_patch
 from reconciler.endpoints.views.standing import list_curves
 from reconciler.endpoints.views.text import CurveStanding, render_denser_text
-from reconciler.errors import IN_SYNC, ReconcilerError
+from reconciler.errors import IN_SYNC, ReconcilerError, SpecError
 from reconciler.reconcile.planning import compute_plan
 from reconciler.render.documents import render_document
+from reconciler.spec.cell_edit import edit_source, has_path, render_patch
+from reconciler.spec.edit import EditError, append_values
+from reconciler.spec.files import Source
 
 _CURVE = click.Argument(["curve"], required=False, metavar="[CURVE]")
 _COUNT = click.Option(
@@ -32,7 +36,8 @@ def command(curve: str | None, count: int, output: Path | None, specs: tuple[str
     """
     paths, options = find_asked_cells(specs)
     found = _find_curve(list_curves(compute_plan(paths, options), count), curve)
-    patch = propose_points(paths, options, found.curve, found.denser) if found.denser else ""
+    sources = read_spec_sources(paths, options)
+    patch = render_patch(sources, add_points(sources, found.curve, found.denser)) if found.denser else ""
     written = write_patch(patch, output)
     if as_json:
         told = {"curve": found.curve, "points": found.denser, "seconds": found.seconds, "patch": patch}
@@ -52,3 +57,18 @@ def _find_curve(curves: tuple[CurveStanding, ...], name: str | None) -> CurveSta
         return meant[0]
     known = "name one of " + ", ".join(curve.curve for curve in curves)
     raise ReconcilerError("the spec declares several curves" if name is None else f"no curve is {name!r}", fix=known)
+
+
+def add_points(sources: Sequence[Source], curve: str, points: Sequence[int]) -> list[Source]:
+    """The sources with further ``points`` in the one that declares ``curve``: DIVISION/SYSTEM/BENCHMARK."""
+    path = "spec", "divisions", *curve.split("/"), "points"
+    for index, source in enumerate(sources):
+        if not has_path(source, path):
+            continue
+        try:
+            text = append_values(source.text, path, points)
+        except (EditError, SpecError) as error:
+            fix = f"write them below `points` of the curve in the spec: {', '.join(map(str, points))}"
+            raise ReconcilerError(f"{source.name}: points cannot be added to {curve}: {error}", fix=fix) from error
+        return [*sources[:index], edit_source(source, text), *sources[index + 1 :]]
+    raise ReconcilerError(f"no file declares the points of {curve}", fix="write them below spec.divisions of one file")

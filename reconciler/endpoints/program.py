@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from reconciler.check.cell_formats import CellFormat
     from reconciler.cli.package import ProgramRegistration
+    from reconciler.cli.plot import ProgramPlots
     from reconciler.diff.timeline import CurvePoint, Side
     from reconciler.endpoints.importing.curve_spec import AdoptedCurves
     from reconciler.endpoints.tree.content import PointFacts
     from reconciler.endpoints.views.text import CurveStanding
     from reconciler.errors import Problem
     from reconciler.importing.run_reader import CellReader, RunReader
-    from reconciler.page.site import ProgramPage
+    from reconciler.page.matrix_view import ProgramPage
     from reconciler.reconcile.planning import PlanResult
     from reconciler.resource.kinds import Cell
     from reconciler.resource.settings import CellSettings
@@ -82,6 +81,11 @@ class Endpoints:
         from reconciler.endpoints.spec.declaring import declare_cells
 
         return declare_cells(declaring)
+
+    def check_cell(self, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+        from reconciler.endpoints.spec.checks import check_cell
+
+        return check_cell(cell, rules, ruleset)
 
     def find_gaps(self, declared: Declared) -> tuple[Problem, ...]:
         from reconciler.endpoints.spec.gaps import find_curve_gaps
@@ -205,7 +209,7 @@ class Endpoints:
 
         return page
 
-    def load_plots(self) -> ModuleType:
+    def load_plots(self) -> ProgramPlots:
         from reconciler.endpoints.views import plots
 
         return plots

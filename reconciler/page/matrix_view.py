@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from reconciler.errors import ReconcilerError
+from reconciler.page.charts import Chart
 from reconciler.render.documents import Document
 from reconciler.render.status import render_metric_text
 from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED
@@ -14,6 +16,29 @@ from reconciler.rules.programs import load_program
 WORDS = {"True": "ok", "False": "no", "Unknown": "?"}
 _CLASSES = {"True": "ok", "False": "no", "Unknown": "maybe"}
 _FACETS = ("division", "system", "benchmark", "scenario")
+
+
+class ProgramPage(Protocol):
+    """What another program than MLPerf Inference shows of its curves. ``document``: of the matrix."""
+
+    CHARTS: tuple[str, ...]
+
+    def read_template(self) -> str:
+        """The template of a curve's view."""
+
+    def arrange_curve(self, document: Document, name: str) -> Document:
+        """The variables of that template."""
+
+    def draw_curve(self, curve: Document) -> tuple[Chart, ...]:
+        """Its charts; none where no point is measured."""
+
+    def sum_up_curve(self, curve: Document, rows: Sequence[Document]) -> Document:
+        """Its row of the matrix. ``rows``: of its points."""
+
+
+def load_program_page(curve: str) -> ProgramPage:
+    page: ProgramPage = load_program(find_program_of_division(curve.partition("/")[0])).load_page()
+    return page
 
 
 def arrange_matrix(document: Document) -> Document:
@@ -48,8 +73,7 @@ def _open_curves(curves: list[Document], rows: list[Document]) -> None:
     for curve in curves:
         own = [row for row in rows if find_curve_name(row["cell"]) == curve["curve"]]
         if own:
-            page = load_program(find_program_of_division(own[0]["division"])).load_page()
-            own[0]["opens"] = page.sum_up_curve(curve, own)
+            own[0]["opens"] = load_program_page(curve["curve"]).sum_up_curve(curve, own)
 
 
 def name_program(round_name: str) -> str:

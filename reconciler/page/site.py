@@ -17,11 +17,10 @@ from reconciler.page.findings_view import arrange_findings
 from reconciler.page.history_view import arrange_comparison, arrange_history
 from reconciler.page.links import Links
 from reconciler.page.live_view import arrange_live
-from reconciler.page.matrix_view import arrange_matrix, find_curve
+from reconciler.page.matrix_view import arrange_matrix, find_curve, load_program_page
 from reconciler.page.plan_view import arrange_plan
 from reconciler.render.documents import Document
-from reconciler.resource.programs import find_program_of_division
-from reconciler.rules.programs import load_program, load_programs
+from reconciler.rules.programs import load_programs
 from reconciler.storage.escaping import escape_hidden
 
 _POLL, _POLL_TIMED, _POLL_IDLE = 1.0, 2.0, 3.0  # seconds between looks at a pass; where nothing runs
@@ -116,7 +115,7 @@ class Site(Struct, dict=True):
     def show_curve(self, curve: str, links: Links) -> str:
         matrix = self.source.read_matrix()
         find_curve(matrix, curve)
-        page = _load_page(curve)
+        page = load_program_page(curve)
         template = self._environment.from_string(page.read_template())
         return self._render(template, links, "", **page.arrange_curve(matrix, curve))
 
@@ -125,7 +124,7 @@ class Site(Struct, dict=True):
 
     def list_curve_charts(self, curve: str) -> tuple[Chart, ...]:
         found = find_curve(self.source.read_matrix(), curve)
-        return _load_page(curve).draw_curve(found)
+        return load_program_page(curve).draw_curve(found)
 
     def show_live(self, links: Links) -> str:
         return self.render("live.html", links, "live", title="Live", **arrange_live(self.source.read_live()))
@@ -207,26 +206,6 @@ class Site(Struct, dict=True):
 
     def show_problem(self, title: str, message: str, fix: str, links: Links) -> str:
         return self.render("problem.html", links, "-", title=title, message=message, fix=fix)
-
-
-class ProgramPage(Protocol):
-    """What another program than MLPerf Inference shows of its curves. ``document``: of the matrix."""
-
-    CHARTS: tuple[str, ...]
-
-    def read_template(self) -> str:
-        """The template of a curve's view."""
-
-    def arrange_curve(self, document: Document, name: str) -> Document:
-        """The variables of that template."""
-
-    def draw_curve(self, curve: Document) -> tuple[Chart, ...]:
-        """Its charts; none where no point is measured."""
-
-
-def _load_page(curve: str) -> ProgramPage:
-    page: ProgramPage = load_program(find_program_of_division(curve.partition("/")[0])).load_page()
-    return page
 
 
 def list_curve_charts() -> tuple[str, ...]:

@@ -59,6 +59,9 @@ class Program(Protocol):
     def declare_cells(self, declaring: Any) -> Iterator[Any]:
         """The ``DeclaredCell`` of everything that is entered; problems go to the ``Declaring``."""
 
+    def check_cell(self, cell: Any, rules: BenchmarkRules, ruleset: Ruleset) -> list[Any]:
+        """Each ``Problem`` of a ``DeclaredCell`` with results of this program that the round does not take."""
+
     def find_gaps(self, declared: Any) -> tuple[Any, ...]:
         """Each ``Problem`` for which a submission of the declared cells would be refused at its end."""
 
@@ -137,7 +140,7 @@ class Program(Protocol):
         """Its ``ProgramPage``."""
 
     def load_plots(self) -> Any:
-        """Its plots: ``chart_folder`` and ``chart_declared`` give a ``Chart``."""
+        """Its ``ProgramPlots``."""
 
     def load_registration(self) -> Any:
         """Its ``ProgramRegistration`` of packed submissions."""

@@ -17,10 +17,10 @@ DESCRIBED = """\
 def render_runs(content: CellContent, _: Ruleset, layout: Layout, at: MakePath) -> Iterator[Rendered]:
     """Byte for byte: the checker reads them beside the measurements."""
     assert content.configuration is not None
-    yield at(layout.endpoints, file=CONFIG), content.configuration
+    yield at(layout.cell_file, file=CONFIG), content.configuration
     for folder, files in (("performance", content.performance), ("accuracy", content.accuracy)):
         for name, file in files.items():
-            yield at(layout.endpoints, file=f"{folder}/{name}"), file
+            yield at(layout.cell_file, file=f"{folder}/{name}"), file
     for folder, files in content.compliance.items():
         for name, file in files.items():
-            yield at(layout.endpoints, file=f"{folder}/{name}"), file
+            yield at(layout.cell_file, file=f"{folder}/{name}"), file

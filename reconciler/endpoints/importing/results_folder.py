@@ -19,7 +19,7 @@ from reconciler.endpoints.results.harness_format import (
     parse_left,
     score_results,
 )
-from reconciler.endpoints.results.measurements import collect_result_settings
+from reconciler.endpoints.results.measurements import SEEDS, collect_result_settings
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
 from reconciler.importing.log_folder import refuse_strange
@@ -27,7 +27,6 @@ from reconciler.importing.run_import import Import, ImportContext, Made, make_re
 from reconciler.importing.run_reader import TakenCell
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.loadgen.settings import ENDPOINTS_SEEDS
 from reconciler.resource.canonical import digest
 from reconciler.resource.quantities import parse_number
 from reconciler.resource.resources import Resource
@@ -72,7 +71,7 @@ class EndpointsRun(Struct, frozen=True):
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
         wanted = detail.values()
         if self.mode == "accuracy":
-            wanted = {name: value for name, value in wanted.items() if name not in ENDPOINTS_SEEDS}
+            wanted = {name: value for name, value in wanted.items() if name not in SEEDS}
         differing = find_other_results(self.left, wanted)
         if differing:
             listed = "\n".join(f"  {item}" for item in differing)

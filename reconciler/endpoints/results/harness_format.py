@@ -15,6 +15,7 @@ from reconciler.endpoints.results.measurements import (
     LIMITS,
     MEAN_TOKENS,
     MEAN_TOKENS_LIMITS,
+    SEEDS,
     AskedResults,
     Results,
     find_differences,
@@ -22,10 +23,10 @@ from reconciler.endpoints.results.measurements import (
     find_lost_samples,
     find_wrong_rates,
     list_metrics,
+    list_read_settings,
     measure_performance,
 )
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.loadgen.settings import ENDPOINTS_SEEDS, list_endpoints_settings
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Cell
 from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.records import LogFinding
@@ -101,7 +102,7 @@ def collect_asked_results(values: Mapping[str, object]) -> AskedResults:
         mode=str(values["mode"]),
         model=str(values.get("harness.model_name", "")),
         settings=values,
-        seeds={name: int(str(values[name])) for name in ENDPOINTS_SEEDS if values.get(name) is not None},
+        seeds={name: int(str(values[name])) for name in SEEDS if values.get(name) is not None},
     )
 
 
@@ -176,8 +177,8 @@ def is_shown(has: Callable[[str], bool]) -> bool:
 def list_asked(mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
     """The harness knows but two seeds of the round, and of a count only what is declared: its runs are as long as they
     are asked to be."""
-    names = list_endpoints_settings(mode, scenario)
-    return (*(name for name in names if name != "min_query_count" or name in declared), *ENDPOINTS_SEEDS)
+    names = list_read_settings(mode, scenario)
+    return (*(name for name in names if name != "min_query_count" or name in declared), *SEEDS)
 
 
 def judge_run(run: RunFiles) -> Verdict:

@@ -13,7 +13,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from reconciler.endpoints.results.accuracy import read_accuracy_scores, read_sample_count, show_plain
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.loadgen.settings import list_settings
 from reconciler.resource.quantities import parse_decimal, parse_number, show_count
 from reconciler.resource.ruled_values import LatencyLimits, Metric
 from reconciler.storage.documents import ResultDocument
@@ -21,13 +23,25 @@ from reconciler.storage.documents import ResultDocument
 _SECOND, _MILLISECOND = 10**9, 10**6
 _NEAR = Decimal("0.0001")  # of a rate: a stated one is written with all its digits, or rounded by hand
 # The harness's names of what the round seeds.
-SEEDS = {"sample_index_rng_seed": "dataloader_random_seed", "schedule_rng_seed": "scheduler_random_seed"}
+SEEDS = {keys.SAMPLE_INDEX_RNG_SEED: "dataloader_random_seed", keys.SCHEDULE_RNG_SEED: "scheduler_random_seed"}
+_READ = (
+    keys.TARGET_QPS,
+    keys.MIN_DURATION,
+    keys.MAX_DURATION,
+    keys.MIN_QUERY_COUNT,
+    keys.ACCURACY_SAMPLE_COUNT,
+)
 _UNITS = {
     "result_samples_per_second": "samples/s",
     "result_completed_samples_per_sec": "queries/s",
     "result_completed_tokens_per_second": "tokens/s",
 }
 _DURATIONS = {"min_duration": "min_duration_ms", "max_duration": "max_duration_ms"}
+
+
+def list_read_settings(mode: str, scenario: str) -> tuple[str, ...]:
+    """The names of the settings that a run of the harness reads from a spec, besides the seeds."""
+    return tuple(name for name in list_settings(mode, scenario) if name in _READ)
 
 
 class Results(Struct, frozen=True):

@@ -1,13 +1,20 @@
-"""What a point of a declared curve cannot be without, or must not have of its own, told before days are spent."""
+"""What a point of a declared curve cannot be without or must not have of its own, and what a cell of a round with
+results of the client must not ask for: reported before days are spent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from reconciler.desired.checks import make_cell_problem
+from reconciler.desired.compliance import ASKED, is_asked_for
 from reconciler.endpoints.rules.curve_rules import CurveRules
 from reconciler.endpoints.spec.curves import is_elsewhere
+from reconciler.errors import Problem
+from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
 from reconciler.resource.settings import CLIENT_CODE, DISCLOSING, group_node_types
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
+from reconciler.spec.declared import DeclaredCell
 from reconciler.spec.layers import Block
 
 # (name of a setting, message, fix)
@@ -122,3 +129,21 @@ def find_service_problems(settings: Block, division: str, description: Mapping[s
     if "endpoint_url" not in description:
         message = "nothing says under which address the service is offered"
         yield "endpoint.url", message, "write 'description: {endpoint_url: …}' in the system"
+
+
+def check_cell(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+    """What a declared cell asks that the round does not take of these results."""
+    problems, value = [], cell.settings[RESULTS]
+    if rules.name not in ruleset.endpoints.benchmarks:
+        known = ", ".join(ruleset.endpoints.benchmarks) or f"no benchmark in round {ruleset.round}"
+        fix = f"take `results: endpoints` out; it is for {known}"
+        message = f"round {ruleset.round} does not accept results of the endpoints harness for {rules.name}"
+        problems.append(make_cell_problem(cell, value, message, fix))
+    if power := cell.settings.get("power.path"):
+        message = "a power measurement belongs beside LoadGen's logs, which the endpoints harness does not write"
+        problems.append(make_cell_problem(cell, power, message, "take `power` out"))
+    for test in is_asked_for(cell):
+        fix = "take it out, and add the test to the harness's own configuration (`audit:`)"
+        message = f"{test} is run by the endpoints harness itself, after its performance run"
+        problems.append(make_cell_problem(cell, cell.settings[f"{ASKED}{test}"], message, fix))
+    return problems

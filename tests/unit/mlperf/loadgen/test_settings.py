@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from reconciler.endpoints.results.measurements import list_read_settings
 from reconciler.loadgen.keys import SEEDS
 from reconciler.loadgen.settings import (
     LOADGEN_MODE,
     Unit,
     find_setting,
     find_settings,
-    list_endpoints_settings,
     list_ruled,
     list_settings,
     select_conf_settings,
@@ -111,9 +111,9 @@ def test_a_conf_states_what_a_spec_says_and_nothing_of_the_round() -> None:
 
 def test_the_endpoints_harness_reads_some_of_the_settings() -> None:
     timed = ("target_qps", "min_duration", "max_duration", "min_query_count")
-    assert list_endpoints_settings("performance", "Server") == timed
-    assert list_endpoints_settings("performance", "SingleStream") == timed[1:]
-    assert list_endpoints_settings("accuracy", "Server") == ("accuracy_sample_count",)
+    assert list_read_settings("performance", "Server") == timed
+    assert list_read_settings("performance", "SingleStream") == timed[1:]
+    assert list_read_settings("accuracy", "Server") == ("accuracy_sample_count",)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,6 @@ from __future__ import annotations
 import pytest
 
 from reconciler.mlperf.benchmark_files import (
-    SCRATCH_DEFAULTS,
-    SCRATCH_VARIABLE,
-    BenchmarkFiles,
     FileDigest,
     SourceFile,
     find_benchmark_files,
@@ -69,50 +66,6 @@ def test_a_file_belongs_to_its_places() -> None:
     assert (known.count, known.packed, known.optional, known.digest, known.unpack) == (1, 0, False, None, None)
 
 
-def test_all_that_is_written_of_a_file_is_read() -> None:
-    assert find_benchmark_files("resnet50") == BenchmarkFiles(
-        folder="resnet50",
-        names=("resnet50", "resnet"),
-        datasets=("data/imagenet",),
-        models=("models/ResNet50/resnet50_v1.onnx", "models/resnet50/resnet50_v1.onnx"),
-        files=(
-            make(
-                path="models/ResNet50/resnet50_v1.onnx",
-                about="ResNet-50 v1.5 of the reference, opset 11",
-                licence="Apache-2.0",
-                size=98 << 20,
-                sources=("https://zenodo.org/record/4735647/files/resnet50_v1.onnx",),
-                digest=FileDigest(
-                    "md5",
-                    "f6a4da60cd5f084d97efc2c1ddb10beb",
-                    "mlcommons/mlperf-automations",
-                    ("a638cf028b5870da29e09ccc2f7182e7",),
-                ),
-                known_as=("models/resnet50/resnet50_v1.onnx",),
-            ),
-            make(
-                path="data/imagenet/val_map.txt",
-                about="the class of each image, a line for each, in the order of the samples",
-                licence="published with Caffe for research",
-                size=2 << 20,
-                packed=18 << 20,
-                sources=("http://dl.caffe.berkeleyvision.org/caffe_ilsvrc12.tar.gz",),
-                digest=FileDigest("md5", "f963098ea0e785a968ca1eb634003a90", "mlcommons/mlperf-automations"),
-                member="val.txt",
-            ),
-            make(
-                path="data/imagenet/ILSVRC2012_val_*.JPEG",
-                about="ImageNet 2012, validation images",
-                licence="for non-commercial research, after registration with image-net.org",
-                size=int(6.3 * (1 << 30)),
-                count=50_000,
-                by_hand="register at https://image-net.org/challenges/LSVRC/2012/, download ILSVRC2012_img_val.tar "
-                "(md5 29b22e2961454d5413ddabcf34fc5622), and unpack it there",
-            ),
-        ),
-    )
-
-
 def test_a_digest_of_each_kind_is_read() -> None:
     digests = [file.digest for found in load_benchmark_files().values() for file in found.files if file.digest]
     lengths = {"sha256": 64, "md5": 32, "git": 40}
@@ -129,8 +82,3 @@ def test_a_benchmark_is_found_by_any_name_the_first_that_is_known() -> None:
     assert find_benchmark_files("nobody", "resnet", "bert-99") is found["resnet50"]
     assert find_benchmark_files("nobody") is None
     assert find_benchmark_files() is None
-
-
-def test_the_scratch_space_is_where_the_guides_have_it() -> None:
-    assert SCRATCH_VARIABLE == "MLPERF_SCRATCH_PATH"
-    assert SCRATCH_DEFAULTS == ("/home/mlperf_inference_storage", "/home/mlperf_inference_data")

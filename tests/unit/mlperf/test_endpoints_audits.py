@@ -107,30 +107,6 @@ def test_a_record_says_of_each_test_whether_it_passed() -> None:
     assert list(found.items()) == [("a", False), ("b", True), ("c", False), ("d", False)]
 
 
-def test_tests_are_told_in_the_order_of_their_names() -> None:
-    stated = {name: ResultDocument({"test": "x"}) for name in ("b", "a", CACHING)}
-    assert list(find_wrong_audits(Audits(stated, {}))) == [
-        "audit: expected a, audit_a.json says x",
-        "audit: expected b, audit_b.json says x",
-        "audit: expected output_caching_test, audit_output_caching_test.json says x",
-    ]
-
-
-def test_each_contradiction_is_told_whole() -> None:
-    file = "audit_output_caching_test.json"
-    assert list(find_wrong_audits(audits({"ref_qps": 9, "audit_qps": "many"}, {}, {"qps": 12}))) == [
-        f"ref_qps: {file} says 9, its phase measured 10",
-        f"audit_qps: {file} says many, its phase measured 12",
-        f"passed: {file} says passed, its phases say failed",
-    ]
-    assert list(find_wrong_audits(audits({"passed": None}, {}, {}))) == [
-        f"passed: {file} says failed, its phases say passed"
-    ]
-    assert list(find_wrong_audits(Audits(audits({}, {}, {}).stated, {}))) == [
-        f"audit: {file} is there without the results of its phases reference and output_caching"
-    ]
-
-
 @pytest.mark.parametrize(
     ("stated", "reference", "repeated"),
     [

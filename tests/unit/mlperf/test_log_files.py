@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf import log_files
 from reconciler.mlperf.log_files import is_truncated, log_hash, split_answers, truncate_text
 from reconciler.mlperf.rules.values import AccuracyLogRule
 
@@ -57,20 +56,6 @@ def test_a_log_is_cut_from_a_size_on() -> None:
 def test_answers_of_a_log_are_the_whole_lines_around_its_cut(log: bytes, answers: list[bytes], whole: bool) -> None:
     assert split_answers(log) == (answers, whole)
     assert is_truncated(log) is not whole
-
-
-def test_files_have_the_names_that_loadgen_the_harness_and_the_checkers_give_them() -> None:
-    assert (log_files.BUILT_IN_CONF, log_files.TRACE) == ("mlperf.conf", "mlperf_log_trace.json")
-    assert (log_files.SUMMARY, log_files.DETAIL) == ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
-    assert (log_files.ACCURACY_LOG, log_files.ACCURACY_TEXT) == ("mlperf_log_accuracy.json", "accuracy.txt")
-    assert log_files.TRUNCATED == "mlperf_log_accuracy.truncated.json"
-    verdicts = (log_files.VERIFY_ACCURACY, log_files.VERIFY_PERFORMANCE, log_files.BASELINE, log_files.COMPLIANCE)
-    assert verdicts == (
-        *("verify_accuracy.txt", "verify_performance.txt"),
-        *("baseline_accuracy.txt", "compliance_accuracy.txt"),
-    )
-    results = (log_files.CONFIG, log_files.RESULT_SUMMARY, log_files.ACCURACY_RESULTS)
-    assert results == ("config.yaml", "result_summary.json", "accuracy_results.json")
 
 
 @pytest.mark.parametrize("size", [4096, 5000, 8000])

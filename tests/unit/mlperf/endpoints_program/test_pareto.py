@@ -14,7 +14,6 @@ from reconciler.mlperf.endpoints_program.pareto import (
     trace_over_concurrency,
     trace_steps,
 )
-from reconciler.mlperf.endpoints_program.point import Distribution
 from reconciler.mlperf.endpoints_program.results import read_point
 
 _RAN = read_point(Path(__file__).parent / "samples")
@@ -46,22 +45,6 @@ def test_a_dedicated_offline_run_is_a_ceiling_and_no_step() -> None:
     assert curve.ceiling == curve.peak == offline.system_tps
 
 
-def test_the_best_dedicated_offline_run_is_the_ceiling_and_the_peak_that_of_any_point() -> None:
-    slow, fast = (replace(_RAN, load_pattern="max_throughput", output_tokens=tokens) for tokens in (10, 20))
-    curve = make_curve([slow, _RAN, fast])
-    assert curve.ceiling == fast.system_tps < _RAN.system_tps == curve.peak
-    assert make_curve([fast, slow]).ceiling == fast.system_tps
-    alone = make_curve([_RAN, replace(_RAN, concurrency=8, output_tokens=5)])
-    assert (alone.ceiling, alone.peak) == (None, _RAN.system_tps)
-    assert (make_curve([]).ceiling, make_curve([]).peak) == (None, 0)
-    crawling = make_curve([replace(_RAN, concurrency=at, output_tokens=1, duration_ns=10**10) for at in (9, 8)])
-    assert ([point.concurrency for point in crawling.points], crawling.peak) == ([8, 9], Decimal("0.1"))
-
-
-def test_a_point_without_rate_per_user_is_not_drawn() -> None:
-    assert make_curve([replace(_RAN, tpot=Distribution())]).points == ()
-
-
 @pytest.mark.parametrize(
     ("figures", "drawn"),
     [
@@ -77,16 +60,6 @@ def test_a_recorded_point_is_drawn_where_it_has_a_rate_per_user(
     figures: dict[str, object], drawn: CurvePoint | None
 ) -> None:
     assert read_recorded_point(8, figures, "400") == drawn
-
-
-@pytest.mark.parametrize(
-    ("tokens", "seconds", "failed", "rate"), [(1000, 50, 0, Decimal(20)), (1000, 0, 0, None), (1000, 50, 1, None)]
-)
-def test_interactivity_is_tokens_by_the_seconds_of_all_turns(
-    tokens: int, seconds: int, failed: int, rate: Decimal | None
-) -> None:
-    latency = Distribution(total=Decimal(seconds) * 10**9)
-    assert replace(_RAN, output_tokens=tokens, latency=latency, failed=failed).interactivity == rate
 
 
 def test_an_agentic_curve_is_drawn_over_interactivity() -> None:

@@ -477,13 +477,6 @@ def test_figures_of_every_appendix_of_the_rules_are_taken(source: str) -> None:
     assert (str(power.kilowatts), power.estimated) == ("9.45", [f"node_sets[0].cpu.tdp_per_unit ({source})"])
 
 
-@pytest.mark.parametrize("kind", ["vendor_spec", "publication", "public_statement"])
-def test_figures_of_others_have_an_address(kind: str) -> None:
-    assert compute(put(describe(), PROCESSOR, sourced(350, source_type=kind))).problems == []
-    (problem,) = compute(put(describe(), PROCESSOR, sourced(350, source_type=kind, source="D.2"))).problems
-    assert problem.endswith("is from 'D.2', which is not an address")
-
-
 def test_accelerators_are_those_of_the_descriptor_or_of_the_system_description() -> None:
     two = describe(node_set(0, 3), node_set(1, 2), scale_out={**FABRIC, "required_bandwidth_tbps": 4})
     assert compute_power(two, _RULES, {}, {}).accelerators == 3 * 8 + 2 * 8
@@ -491,50 +484,6 @@ def test_accelerators_are_those_of_the_descriptor_or_of_the_system_description()
     assert compute_power(two, _RULES, {}, {}).accelerators is None
     assert compute_power(two, _RULES, {}, {1: 4}).accelerators == 3 * 8 + 2 * 4
     assert compute_power(two, _RULES, {}, {0: 4}).accelerators is None
-
-
-@pytest.mark.parametrize(
-    ("model", "cores", "watts"),
-    [
-        ("Xeon 8592+", 64, 350),
-        ("Xeon 8592+", 65, 500),
-        ("EPYC 9575F 64-core", None, 350),
-        ("EPYC 9755 128 Core", None, 500),
-        ("EPYC 9755 128 Core", 64, 350),  # the system description says so
-        ("NVIDIA Grace", 128, 300),
-        ("NVIDIA Grace", 129, None),
-        ("Epyclike", 64, None),
-        (None, 64, None),
-    ],
-)
-def test_a_processors_figure_goes_by_its_architecture_and_cores(
-    model: str | None, cores: int | None, watts: int | None
-) -> None:
-    found = None if watts is None else (Decimal(watts), "D.2")
-    assert find_processor_default(model, cores, _RULES) == found
-    estimated = put(describe(node_set(3)), (*PARTS, "cpu"), {"count_per_node": 2, "model": model})
-    power = compute_power(estimated, _RULES, {} if cores is None else {3: cores}, {})
-    assert (power.kilowatts is None) == (watts is None)
-
-
-def test_two_sets_of_one_name_and_joined_by_nothing_are_refused() -> None:
-    twins = compute(describe(node_set(0), node_set(0)))
-    assert "two node sets have one node_set_id" in twins.problems
-    assert any("for 2 nodes" in problem for problem in twins.problems)
-
-
-@pytest.mark.parametrize("watts", [{}, {"declared_provisioned_power": sourced(12_000)}], ids=["computed", "declared"])
-def test_figures_are_held_against_parts_alone_of_which_all_are_known(watts: dict[str, Any]) -> None:
-    """A declared power needs no parts, and what stands in their place is not denied by what is left of them."""
-    computed = {"computed": {"major_components_w": 1}, **watts}
-    denied = "computed.major_components_w is 1, 6300.0 follows from its parts"
-    assert compute(describe(**computed)).problems == [denied]
-    nameless = compute(describe(system_desc_id="", **computed))
-    assert nameless.kilowatts is None
-    assert nameless.problems == ["system_desc_id is missing"]
-    gap = put(describe(**computed), (*PARTS, "cpu", "tdp_per_unit"), None)
-    assert not any("follows from its parts" in found for found in compute(gap).problems)
-    assert compute(gap).kilowatts == (Decimal("12.00") if watts else None)
 
 
 def mixed() -> dict[str, Any]:
@@ -557,35 +506,6 @@ def test_each_set_of_nodes_has_the_watts_of_all_its_nodes() -> None:
     assert power.accelerators == 4 * 8
 
 
-@pytest.mark.parametrize(
-    ("nodes", "kilowatts"),
-    [
-        ({}, "57.90"),
-        ({3: 4, 5: 2}, "57.90"),
-        ({3: 2}, "38.10"),  # 19500 + 18000 + 900 x 4 / 6
-        ({3: 1, 5: 1}, "19.05"),  # 9750 + 9000 + 900 x 2 / 6
-        ({3: 8, 5: 4}, "115.80"),  # whoever claims more nodes than there are pays for them
-    ],
-    ids=str,
-)
-def test_a_point_has_the_watts_of_its_nodes_and_their_share_of_the_switches(
-    nodes: dict[int, int], kilowatts: str
-) -> None:
-    assert compute_power(mixed(), _RULES, {}, {}).find_point_kilowatts(nodes) == Decimal(kilowatts)
-
-
 def test_a_point_of_a_system_without_sets_has_the_power_of_the_system() -> None:
     assert ProvisionedPower(kilowatts=Decimal(5)).find_point_kilowatts({0: 1}) == 5
     assert compute(describe(system_desc_id="")).find_point_kilowatts({0: 1}) is None
-
-
-@pytest.mark.parametrize(("stated", "count"), [(0, 0), (3, 3), (-1, 8), (None, 8), (2.5, 8)], ids=str)
-def test_accelerators_that_a_set_does_not_count_are_those_of_its_system(stated: Any, count: int) -> None:
-    parts = {"accelerator": {"count_per_node": stated}}
-    told = describe(node_set(power_method="published_system", published_power=sourced(9000), components=parts))
-    assert compute_power(told, _RULES, {}, {0: 8}).accelerators == count
-
-
-def test_a_set_of_which_a_part_is_not_known_has_no_watts() -> None:
-    power = compute(describe(LACKING, declared_provisioned_power=sourced(9000)))
-    assert (power.problems, [item.watts for item in power.sets]) == ([], [0])

@@ -15,7 +15,6 @@ from reconciler.mlperf.endpoints_program.regions import (
     compute_regions,
     derive_regions,
     find_gaps,
-    match_bands,
     place_denser,
     place_points,
 )
@@ -108,40 +107,6 @@ def test_accuracy_goes_to_one_point_of_each_band_and_to_the_elected_one() -> Non
     assert chosen[ULTRA_LOW] == 1
 
 
-@pytest.mark.parametrize(
-    ("points", "elected", "chosen"),
-    [
-        ((1, 2, 4, 7, 8, 18, 41, 50, 104, 256), None, (1, 4, 18, 104)),
-        ((1, 2, 4, 7, 8, 18, 41, 50, 104, 256), 256, (1, 4, 18, 256)),
-        ((1, 2, 7, 10, 30, 80, 256), None, (1, 7, 30, 80)),  # in log-2 space
-        ((1, 2, 7, 10, 30, 256, 280), 280, (1, 7, 30, 256)),  # beyond the maximum nothing is covered
-        ((1, 4, 5, 256), None, (1, 4, None, 256)),
-        ((1, 4, 18, 104, 283), 283, (1, 4, 18, 104)),
-    ],
-    ids=["nearest to the middle", "the elected one", "by ratios", "the margin", "a band without a point", "beyond"],
-)
-def test_accuracy_is_measured_nearest_to_the_middle_of_each_band(
-    points: tuple[int, ...], elected: int | None, chosen: tuple[int | None, ...]
-) -> None:
-    regions = compute_regions(256, 1, _RULES)  # up to 7, 41 and 256
-    found = choose_accuracy_points(points, regions, _RULES, elected=elected)
-    assert tuple(found.get(band) for band in BANDS) == chosen
-
-
-@pytest.mark.parametrize(("declared", "last"), [({}, 32), ({"declared": False}, 32), ({"declared": True}, 8)])
-def test_the_lowest_band_ends_at_a_minimum_that_is_declared(declared: dict[str, bool], last: int) -> None:
-    regions = compute_regions(256, 8, _RULES, **declared)
-    assert (regions.ultra_low.first, regions.ultra_low.last) == (1, last)
-    assert ULTRA_LOW in regions.list_bands(last, _RULES)
-    assert ULTRA_LOW not in regions.list_bands(last + 1, _RULES)
-
-
-def test_one_point_covers_one_band_only() -> None:
-    assert match_bands([(3, [ULTRA_LOW, LOW])]) == {ULTRA_LOW: 3}
-    # The second can only be in the low band's place if the first moves.
-    assert match_bands([(3, [ULTRA_LOW, LOW]), (2, [ULTRA_LOW])]) == {ULTRA_LOW: 2, LOW: 3}
-
-
 def test_denser_points_go_beside_the_bend() -> None:
     # Throughput rises up to 64 and then stays, while each user gets ever less.
     measured = [(1, 100.0, 100.0), (8, 95.0, 700.0), (64, 90.0, 5000.0), (256, 30.0, 5200.0), (1024, 8.0, 5250.0)]
@@ -151,36 +116,9 @@ def test_denser_points_go_beside_the_bend() -> None:
     assert not set(denser) & {8, 64, 256}
 
 
-@pytest.mark.parametrize(
-    ("users", "systems", "places"),
-    [
-        ((100, 90, 80, 45, 5), (1300, 1500, 3100, 3500, 4600), {1: (23,), 2: (23, 128), 9: (3, 23, 128, 512)}),
-        ((90, 80, 65, 40, 25), (1000, 2500, 3400, 4100, 4800), {1: (3,), 2: (3, 128), 9: (3, 23, 128, 512)}),
-    ],
-)
-def test_denser_points_are_where_a_bend_and_its_sides_are_largest_in_whatever_units(
-    users: tuple[int, ...], systems: tuple[int, ...], places: dict[int, tuple[int, ...]]
-) -> None:
-    points = (1, 8, 64, 256, 1024)
-    for user, system in ((1.0, 1.0), (7.0, 0.001), (0.01, 50.0)):
-        measured = [(at, x * user, y * system) for at, x, y in zip(points, users, systems, strict=True)]
-        assert {count: place_denser(measured[::-1], count) for count in places} == places
-        first = places[1][0]
-        assert first not in place_denser(measured, 9, taken=[first])
-
-
 def test_a_straight_line_or_two_points_need_no_more() -> None:
     assert place_denser([(1, 10.0, 1.0), (8, 5.0, 5.0)], 3) == ()
     assert place_denser([(1, 3.0, 1.0), (2, 2.0, 2.0), (3, 1.0, 3.0)], 3) == ()
-
-
-def test_three_points_have_a_bend_and_two_have_none() -> None:
-    bent = [(1, 100.0, 10.0), (16, 90.0, 100.0), (64, 10.0, 110.0)]
-    assert place_denser(bent, 2) == (4, 32)
-    assert place_denser(bent, 1) == (4,)
-    assert place_denser(bent, 2, taken=(4,)) == (32,)
-    assert place_denser(bent[:2], 2) == ()
-    assert place_denser([], 2) == ()
 
 
 def test_each_concurrency_is_of_one_region_and_may_cover_one_band_more() -> None:
@@ -218,21 +156,6 @@ def test_each_concurrency_is_of_one_region_and_may_cover_one_band_more() -> None
     assert (CHOICE, list(BAND_TITLES)) == ("submitters_choice", [*ultra, *low, *medium, *high])
 
 
-@pytest.mark.parametrize(
-    ("c_max", "c_min", "message", "fix"),
-    [
-        (32, 1, "max_supported_concurrency is 32; three regions need at least 33", "declare what the system supports"),
-        (256, 0, "the lowest concurrency is 0", "measure a point between 1 and 32"),
-        (256, 33, "the lowest concurrency is 33", "measure a point between 1 and 32"),
-    ],
-)
-def test_bounds_of_a_curve_that_has_no_regions_are_told(c_max: int, c_min: int, message: str, fix: str) -> None:
-    with pytest.raises(ReconcilerError) as caught:
-        compute_regions(c_max, c_min, _RULES)
-    assert message in caught.value.message
-    assert fix in caught.value.fix
-
-
 def test_what_a_curve_lacks_is_told_with_what_to_do() -> None:
     with pytest.raises(ReconcilerError) as caught:
         derive_regions([], 256, _RULES)
@@ -252,39 +175,3 @@ def test_what_a_curve_lacks_is_told_with_what_to_do() -> None:
     assert caught.value.message == "there is no room for 15 points between 20 and 33"
     assert caught.value.fix == "declare a larger max_supported_concurrency or fewer points"
     assert place_points(33, _RULES, count=14, min_concurrency=20) == tuple(range(20, 34))
-
-
-@pytest.mark.parametrize(
-    ("c_max", "count", "c_min", "points"),
-    [
-        (33, 0, 1, (1, 2, 3, 5, 7, 15, 33)),
-        (256, 0, 1, (1, 2, 4, 8, 18, 68, 256)),
-        (1024, 8, 32, (32, 37, 53, 75, 144, 277, 533, 1024)),
-    ],
-)
-def test_points_are_placed_at_the_middles_and_in_the_widest_gaps(
-    c_max: int, count: int, c_min: int, points: tuple[int, ...]
-) -> None:
-    assert place_points(c_max, _RULES, count=count, min_concurrency=c_min) == points
-
-
-@pytest.mark.parametrize(
-    ("measured", "count", "taken", "placed"),
-    [
-        ([], 3, (), ()),
-        ([(1, 9.0, 1.0), (64, 1.0, 9.0)], 3, (), ()),
-        ([(1, 10.0, 10.0), (4, 9.0, 90.0), (64, 0.5, 100.0)], 1, (), (16,)),
-        ([(64, 1.0, 100.0), (4, 9.0, 90.0), (1, 10.0, 10.0)], 2, (), (2, 16)),
-        ([(1, 10.0, 10.0), (4, 9.0, 90.0), (64, 1.0, 100.0)], 5, (16, 3), (2,)),
-        ([(1, 10.0, 10.0), (2, 9.0, 90.0), (64, 1.0, 100.0)], 2, (), (11,)),
-        ([(1, 10.0, 0.0), (4, 9.0, 0.0), (64, 1.0, 0.0)], 1, (), (2,)),
-        ([(1, 0.0, 10.0), (4, 0.0, 90.0), (64, 0.0, 100.0)], 1, (), (2,)),
-        # a bend counts for both of its sides, and a side for the sharper of its bends
-        ([(1, 100.0, 1.0), (9, 99.0, 50.0), (100, 50.0, 51.0), (900, 1.0, 99.0)], 2, (), (3, 300)),
-    ],
-    ids=["none", "two", "one", "in any order", "taken", "no room", "no rate", "no user", "two bends"],
-)
-def test_denser_points_stand_on_the_longer_sides_of_the_sharpest_bends(
-    measured: list[tuple[int, float, float]], count: int, taken: tuple[int, ...], placed: tuple[int, ...]
-) -> None:
-    assert place_denser(measured, count, taken) == placed

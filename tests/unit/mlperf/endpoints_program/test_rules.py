@@ -1,21 +1,12 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
-import reconciler
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.endpoints_program.cohorts import Cohort, list_adoption_window
 from reconciler.mlperf.endpoints_program.rules import (
-    MODEL_SEED,
-    CurveRules,
-    Drafter,
-    EndpointsRule,
-    OpenQuestion,
-    RuledBenchmark,
-    RuleSource,
     SeedSet,
     load_endpoints_rules,
     parse_endpoints_rules,
@@ -133,175 +124,7 @@ def test_a_round_of_curves_is_found_by_its_name_and_measures_the_tokens_of_the_s
         load_ruleset("endpoints-v9.0")
 
 
-def test_accuracy_is_measured_at_five_points_and_of_agents_at_four() -> None:
-    assert [_RULES.count_accuracy_points(agentic=agentic) for agentic in (False, True)] == [5, 4]
-
-
-def test_the_document_lists_every_open_question() -> None:
-    text = (Path(reconciler.__file__).parent / "docs/endpoints-rules.md").read_text()
-    rows = [f"| {name} | {question.asks} | {question.taken} |" for name, question in _RULES.questions.items()]
-    assert [line for line in text.splitlines() if line.startswith("| ")][-len(rows) :] == rows
-
-
-def test_each_bound_of_a_benchmark_is_there_where_it_is_stated() -> None:
-    head = "version: v1.0\nsources: {policy: {title: t, version: v, date: 2026-10-02}}\nquestions: {}\nrules: {}\n"
-    full = "{accuracy: {one: ['1.5'], both: ['2', '3']}, least_accuracy_samples: 4, agentic: true, inline: '5', "
-    full += "swe_bench: '6', output_tokens: ['7', '8'], sources: {policy: §1}}"
-    text = f"{head}seed_sets: []\nbenchmarks: {{full: {full}, bare: {{sources: {{policy: §1}}}}}}\ndrafters: []\n"
-    assert parse_endpoints_rules(text.encode()).benchmarks == {
-        "full": RuledBenchmark(
-            name="full",
-            accuracy={"one": (Decimal("1.5"), None), "both": (Decimal(2), Decimal(3))},
-            least_accuracy_samples=4,
-            agentic=True,
-            inline=Decimal(5),
-            swe_bench=Decimal(6),
-            output_tokens=(Decimal(7), Decimal(8)),
-        ),
-        "bare": RuledBenchmark("bare", {}, 0, agentic=False, inline=None, swe_bench=None, output_tokens=None),
-    }
-
-
-WHOLE = """
-version: v1.0
-sources:
-  policy: {title: The rules, version: 1, date: 2026-10-02}
-  checker: {title: The checker, version: abc, date: 2026-10-03}
-questions:
-  when: {asks: "At what time?", taken: "12"}
-rules:
-  short: {value: 7, sources: {policy: 1.5}}
-  disputed: {value: "0.98", sources: {policy: §1, checker: c}, differs: {checker: 2}, question: when}
-  listed: {value: [a, b], sources: {checker: c}}
-  least_seconds: {value: {low_latency: 5, high_concurrency: 9}, sources: {policy: §2}}
-  least_seconds_agentic: {value: {low_latency: 6, high_concurrency: 8}, sources: {policy: §2}}
-  most_ultra_low_concurrency: {value: 32, sources: {policy: §2}}
-  accuracy_points: {value: 3, sources: {policy: §2}}
-  accuracy_points_agentic: {value: 2, sources: {policy: §2}}
-  adoption_cohorts: {value: 2, sources: {policy: §2}}
-seed_sets:
-- {id: B, published: 2026-12-C1, scheduler_rng_seed: 1, sample_index_rng_seed: 2, model_seed: 3, sources: {policy: B}}
-- {id: A, published: 2026-10-C0, scheduler_rng_seed: 4, sample_index_rng_seed: 5, model_seed: 6, sources: {policy: A}}
-benchmarks:
-  tiny: {sources: {policy: §3}}
-drafters:
-- {benchmark: tiny, approved: 2026-11-C1, model: eagle, checksum: abc, sources: {policy: §4}}
-"""
 B, A = (
     SeedSet("B", Cohort(2026, 12, 1), scheduler_rng_seed=1, sample_index_rng_seed=2, model_seed=3),
     SeedSet("A", Cohort(2026, 10, 0), scheduler_rng_seed=4, sample_index_rng_seed=5, model_seed=6),
 )
-
-
-def test_a_whole_document_is_read() -> None:
-    found = parse_endpoints_rules(WHOLE.encode())
-    once = {"policy": "§2"}
-    assert found == CurveRules(
-        version="v1.0",
-        sources={
-            "policy": RuleSource("The rules", "1", "2026-10-02"),
-            "checker": RuleSource("The checker", "abc", "2026-10-03"),
-        },
-        rules={
-            "short": EndpointsRule(7, {"policy": "1.5"}, {}),
-            "disputed": EndpointsRule("0.98", {"policy": "§1", "checker": "c"}, {"checker": "2"}, "when"),
-            "listed": EndpointsRule(["a", "b"], {"checker": "c"}, {}),
-            "least_seconds": EndpointsRule({"low_latency": 5, "high_concurrency": 9}, once, {}),
-            "least_seconds_agentic": EndpointsRule({"low_latency": 6, "high_concurrency": 8}, once, {}),
-            "most_ultra_low_concurrency": EndpointsRule(32, once, {}),
-            "accuracy_points": EndpointsRule(3, once, {}),
-            "accuracy_points_agentic": EndpointsRule(2, once, {}),
-            "adoption_cohorts": EndpointsRule(2, once, {}),
-        },
-        seed_sets={"B": B, "A": A},
-        benchmarks={"tiny": RuledBenchmark("tiny", {}, 0, False, None, None, None)},
-        drafters=(Drafter("tiny", Cohort(2026, 11, 1), "eagle", "abc"),),
-        questions={"when": OpenQuestion("At what time?", "12")},
-    )
-    assert (found.get("disputed"), found.decimal("disputed"), found.number("short")) == ("0.98", Decimal("0.98"), 7)
-    assert (found.words("listed"), found.decimal("short"), found.rehearsal) == (("a", "b"), Decimal(7), False)
-    with pytest.raises(KeyError):
-        found.get("nothing")
-
-
-def test_a_point_lasts_as_long_as_its_concurrency_and_its_region_ask() -> None:
-    found = parse_endpoints_rules(WHOLE.encode())
-    places = [("low_latency", 33), ("high_concurrency", 32), ("high_concurrency", 33), ("", 33), ("", 32)]
-    timed = [[found.find_least_seconds(*place, agentic=agentic) for place in places] for agentic in (False, True)]
-    assert timed == [[5, 5, 9, 0, 5], [6, 6, 8, 0, 6]]
-    assert (found.find_offline_seconds(), found.shorten(3).find_offline_seconds()) == (9, 3)
-    assert [found.count_accuracy_points(agentic=agentic) for agentic in (False, True)] == [3, 2]
-
-
-def test_seeds_have_the_names_of_a_point_and_are_adopted_in_a_window() -> None:
-    found = parse_endpoints_rules(WHOLE.encode())
-    assert found.find_seed_set("A").seeds == {"scheduler_rng_seed": 4, "sample_index_rng_seed": 5, "model_seed": 6}
-    assert MODEL_SEED == "model_seed"
-    assert list(map(str, found.list_adopting_cohorts(found.find_seed_set("B")))) == ["2026-12-C1", "2027-01-C0"]
-    with pytest.raises(ReconcilerError) as caught:
-        found.find_seed_set("nobody's")
-    assert caught.value.message == '"nobody\'s" is not a published seed set'
-    assert caught.value.fix == "published sets: A, B"
-    with pytest.raises(ReconcilerError) as caught:
-        found.find_seed_set("a")
-    assert caught.value.fix.endswith("published sets: A, B")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message", "fix"),
-    [
-        ("tiny: {sources: {policy: §3}}", "tiny: {}", "benchmarks.tiny: it names no known source", "policy, checker"),
-        ("{sources: {policy: §3}}", "{sources: {nobody: 1}}", "benchmarks.tiny: it names no known source", "SOURCE"),
-        (", sources: {policy: A}", "", "seed_sets.A: it names no known source", "write `sources: {SOURCE: where}`"),
-        ("sources: {policy: B}", "sources: {policy: B, me: 1}", "seed_sets.B: it names no known source", "policy"),
-        ("value: 7", "value: 7.5", "short: 7.5 is not exact as a number", "write it in quotes"),
-        ("question: when", "question: who", "disputed: there is no open question 'who'", "name one of `questions`"),
-    ],
-)
-def test_what_a_document_lacks_is_told_by_its_place(old: str, new: str, message: str, fix: str) -> None:
-    assert old in WHOLE
-    with pytest.raises(ReconcilerError) as caught:
-        parse_endpoints_rules(WHOLE.replace(old, new).encode())
-    assert caught.value.message == message
-    assert fix in caught.value.fix
-
-
-@pytest.mark.parametrize(
-    ("name", "count", "later"),
-    [
-        ("2026-10-C1", 0, "2026-10-C1"),
-        ("2026-10-C1", 1, "2026-11-C0"),
-        ("2026-10-C0", 1, "2026-10-C1"),
-        ("2026-01-C0", 23, "2026-12-C1"),
-        ("2026-01-C0", 24, "2027-01-C0"),
-        ("2026-12-C1", 49, "2029-01-C0"),
-    ],
-)
-def test_cohorts_are_two_a_month(name: str, count: int, later: str) -> None:
-    assert str(Cohort.parse(name).add(count)) == later
-
-
-def test_an_unknown_version_and_a_wrong_cohort_are_told_with_what_to_write() -> None:
-    with pytest.raises(ReconcilerError) as caught:
-        load_endpoints_rules("v2.0")
-    assert (caught.value.message, caught.value.fix) == ("unknown version 'v2.0' of the Endpoints rules", "known: v1.0")
-    with pytest.raises(ReconcilerError) as caught:
-        Cohort.parse("2026-00-C0")
-    assert caught.value.message == "'2026-00-C0' is not a cohort"
-    assert caught.value.fix == "write YYYY-MM-C0 or YYYY-MM-C1, as 2026-10-C1"
-
-
-def test_a_round_of_curves_binds_its_divisions_to_nothing_of_inference() -> None:
-    ruleset = load_endpoints_ruleset("endpoints-v1.0")
-    free = ["scenarios", "compliance_tests", "model_mapping", "calibration", "used_systems", "whole_numbers"]
-    assert ruleset.divisions
-    assert all(demands == dict.fromkeys(free, False) for demands in ruleset.divisions.values())
-    assert (ruleset.system_fields, ruleset.measurements_fields, ruleset.benchmark("nobody")) == ((), (), None)
-    log = ruleset.accuracy_log
-    assert (log.limit, log.whole_below, log.keep) == (0, 0, 0)
-    llama = ruleset.benchmark("llama3_1-8b")
-    assert llama is not None
-    assert (llama.round, llama.tables, llama.value("metric_key", "any")) == ("endpoints-v1.0", {}, "system_tps")
-    assert next(str(llama.origin(ruled)) for ruled in llama.levels[""][1].values()).startswith("round endpoints-v1.0")
-    assert {ruled.sources for ruled in llama.levels[""][0].values()} == {("checker",)}
-    assert {ruled.sources for ruled in ruleset.general.values()} == {("policy",)}

@@ -1324,12 +1324,3 @@ LIES = (
         listed=True,
     ),
 )
-
-
-def show_table() -> str:
-    """The rows of the table in the documents."""
-    rows = [
-        f"| {lie.name} | {lie.run} | `{lie.key}` | {'note' if lie.dated else 'error'} | {'yes' if lie.listed else ''} |"
-        for lie in LIES
-    ]
-    return "\n".join(rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,8 +14,7 @@ from hypothesis import strategies as st
 
 from reconciler.errors import LogError
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
-from reconciler.mlperf.loadgen.inconsistency import show_value
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.loadgen.log_line import LogLine
 from reconciler.mlperf.loadgen.summary import parse_summary
 from tests.shared import need
@@ -202,83 +200,6 @@ def test_summary_keeps_first_values_lines_and_counts() -> None:
     assert parse_summary(b"Result is : VALID\n").errors is None
 
 
-@pytest.mark.parametrize("number", ["1e401", "-1e401", "1e-999", "1e99999999999999999999"])
-def test_a_number_that_no_double_holds_breaks_its_line(number: str) -> None:
-    data = entry("fine", 1) + b':::MLLOG {"key": "large", "value": %s, "metadata": {}}\n' % number.encode()
-    with pytest.raises(LogError, match=r":2: broken log entry: a number is out of range"):
-        parse_detail(data)
-
-
-def test_a_number_at_the_edge_of_doubles_is_read() -> None:
-    data = b':::MLLOG {"key": "large", "value": 1.7e308, "metadata": {}}\n'
-    assert parse_detail(data).get("large") == Decimal("1.7e308")
-
-
-@pytest.mark.parametrize(("length", "shown"), [(60, "x" * 60), (61, "x" * 57 + "...")])
-def test_a_long_value_is_shown_by_its_beginning(length: int, shown: str) -> None:
-    line = parse_detail(entry("name", "x" * length)).line("name")
-    assert line is not None
-    assert show_value(line) == shown
-
-
-@pytest.mark.parametrize(
-    ("version", "release"),
-    [
-        ("6.0.17 @ d6147c7eb7", 6),
-        ("12.1", 12),
-        ("5", 5),
-        (".5a1 @ 6958607d52", 0),
-        ("v5.0", 0),
-        ("\u00b2.1", 0),
-        ("\u0664.1", 0),
-        ("1234567890.1", 123456789),
-    ],
-)
-def test_a_release_is_the_first_number_of_a_version(version: str, release: int) -> None:
-    log = parse_detail(entry("loadgen_version", version))
-    assert (log.version, log.release) == (version, release)
-
-
-def test_what_a_log_does_not_say_is_empty() -> None:
-    log = parse_detail(entry("a", 1))
-    assert (log.version, log.release, log.scenario, log.mode, log.validity, log.seeds) == ("", 0, "", "", "", {})
-    assert (log.started, log.ended, log.audit, log.complete, log.errors, log.warnings) == (
-        None,
-        None,
-        None,
-        False,
-        (),
-        (),
-    )
-    assert (log.get("b"), log.get("b", 7), log.effective("b", 8), log.requested("b", 9)) == (None, 7, 8, 9)
-    assert (log.effective("b"), log.requested("b"), log.all_of("b")) == (None, None, ())
-
-
-def test_what_was_used_is_apart_from_what_was_requested() -> None:
-    log = parse_detail(entry("effective_a", 1) + entry("requested_a", 2) + entry("effective_a", 3))
-    assert (log.effective("a"), log.requested("a")) == (1, 2)
-    assert [line.line for line in log.all_of("effective_a")] == [1, 3]
-
-
-@pytest.mark.parametrize("name", ["qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed"])
-def test_each_seed_that_a_log_has_is_one_of_its_seeds(name: str) -> None:
-    assert parse_detail(entry(f"effective_{name}", 0) + entry("effective_other_rng_seed", 1)).seeds == {name: 0}
-
-
-@pytest.mark.parametrize(
-    ("mode", "key", "complete"),
-    [
-        ("AccuracyOnly", "power_end", True),
-        ("AccuracyOnly", "result_validity", False),
-        ("PerformanceOnly", "power_end", False),
-        ("PerformanceOnly", "result_validity", True),
-        ("SubmissionRun", "result_validity", True),
-    ],
-)
-def test_a_run_has_ended_with_the_last_line_of_its_mode(mode: str, key: str, complete: bool) -> None:
-    assert parse_detail(entry("effective_test_mode", mode) + entry(key, "x")).complete is complete
-
-
 @pytest.mark.parametrize(
     ("mode", "version", "both"),
     [
@@ -290,89 +211,6 @@ def test_a_run_has_ended_with_the_last_line_of_its_mode(mode: str, key: str, com
 def test_one_run_of_an_early_release_measured_and_answered(mode: str, version: str, both: bool) -> None:
     log = parse_detail(entry("effective_test_mode", mode) + entry("loadgen_version", version))
     assert log.serves_both is both
-
-
-def test_the_end_of_a_run_is_not_its_beginning() -> None:
-    log = parse_detail(entry("power_begin", "11-22-2026 12:00:00.5") + entry("power_end", "11-22-2026 12:00:01.25"))
-    assert log.started == datetime(2026, 11, 22, 12, 0, 0, 500_000, UTC)
-    assert log.ended == datetime(2026, 11, 22, 12, 0, 1, 250_000, UTC)
-
-
-@pytest.mark.parametrize(
-    ("text", "time"),
-    [
-        ("02-03-2021 04:05:06.000007", datetime(2021, 2, 3, 4, 5, 6, 7, UTC)),
-        ("2-3-2021 4:5:6.7", datetime(2021, 2, 3, 4, 5, 6, 700_000, UTC)),
-        ("02-03-2021 04:05:59.9", datetime(2021, 2, 3, 4, 5, 59, 900_000, UTC)),
-        ("02-03-2021 04:05:60.0", None),
-        ("02-03-2021 04:05:61.0", None),
-        ("13-03-2021 04:05:06.0", None),
-        ("02-03-2021 04:05:06.0000001", None),
-        ("02-03-2021 04:05:06", None),
-    ],
-)
-def test_a_time_is_read_in_digits_of_any_width(text: str, time: datetime | None) -> None:
-    log = parse_detail(entry("power_begin", text), "log.txt")
-    if time is not None:
-        assert log.started == time
-        return
-    with pytest.raises(LogError) as caught:
-        _ = log.started
-    assert caught.value.message == f"log.txt:1: power_begin is not a time: {text!r}"
-
-
-def test_an_audit_is_told_by_a_warning_that_begins_so() -> None:
-    said = "Found Audit Config file (audit.config). Overriding TestSettings from audit.config file."
-    (line,) = parse_detail(entry("warning", said, is_warning=True)).warnings
-    assert parse_detail(entry("warning", said, is_warning=True)).audit == line
-    for other in (entry("warning", said), entry("warning", f"Not {said}", is_warning=True)):
-        assert parse_detail(other).audit is None
-    assert parse_detail(entry("error", said, is_error=True) + entry("w", 7, is_warning=True)).audit is None
-
-
-def test_what_a_function_makes_of_a_log_is_made_once() -> None:
-    made = []
-
-    def make(log: DetailLog) -> int:
-        made.append(log.length)
-        return 7
-
-    log = parse_detail(entry("a", 1))
-    assert [log.once(make) for _ in range(2)] == [7, 7]
-    assert made == [1]
-
-
-@pytest.mark.parametrize(
-    ("data", "message", "fix"),
-    [
-        (b" \n", "f:1: it is empty: LoadGen wrote nothing", "see what the program printed: its run never began"),
-        (
-            b'"pid": 7, "tid": 7, "ts": 1ns : a : 1',
-            "f:1: a log of before v1.0, which is text and has no results",
-            "`verify-tree` and `check` read such trees; their runs cannot be recorded",
-        ),
-        (
-            b"x",
-            "f:1: the first line does not begin with :::MLLOG",
-            "this is not a LoadGen detail log, or it was edited; import the log that LoadGen wrote",
-        ),
-        (
-            entry("a", 1) + entry("b", 2) + b"\r" + entry("c", 3),
-            "f:3: a carriage return alone is before an entry",
-            "it ends a line for the official checker and not for LoadGen, which writes none: import the log again",
-        ),
-        (
-            entry("a", 1) + b":::MLLOG {}\n",
-            "f:2: broken log entry: 'key'",
-            "the file was cut or edited; import the log again from where LoadGen wrote it, or repeat the run",
-        ),
-    ],
-    ids=["blank", "text", "no log", "return", "no key"],
-)
-def test_what_is_no_log_is_refused_with_what_to_do(data: bytes, message: str, fix: str) -> None:
-    with pytest.raises(LogError) as caught:
-        parse_detail(data, "f")
-    assert (caught.value.message, caught.value.fix) == (message, fix)
 
 
 def test_a_log_is_called_by_loadgens_name_where_none_is_given() -> None:

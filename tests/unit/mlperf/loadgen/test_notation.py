@@ -11,12 +11,6 @@ from reconciler.mlperf.loadgen.notation import find_wrong_notation
 from tests.unit.mlperf.loadgen.test_contradictions import make_log
 
 FLAG, TEXT, NUMBER, WHOLE = "true or false", "a text", "a number of at least 0", "a whole number of at least 0"
-VALUES: dict[str, tuple[Any, ...]] = {
-    FLAG: (True, False),
-    TEXT: ("x", ""),
-    NUMBER: (0, 7, 0.5),
-    WHOLE: (0, 7),
-}
 KEYS = {
     "result_perf_constraints_met": FLAG,
     "result_min_duration_met": FLAG,
@@ -89,24 +83,6 @@ def _is_of(kind: str, value: Any) -> bool:
         case "a whole number of at least 0":
             return type(value) is int and value >= 0
     return type(value) in (int, float) and value >= 0
-
-
-@pytest.mark.parametrize("version", ["4.0 @ a", "6.0.17 @ a"])
-@pytest.mark.parametrize("key", KEYS)
-def test_a_value_is_of_the_kind_of_its_key(key: str, version: str) -> None:
-    kind = KEYS[key]
-    number = {"result_validity": 5, "test_datetime": 2}.get(key, 6)
-    for value in VALUES[kind]:
-        assert told(version, key, value) == []
-    for value, shown in ODD:
-        said = [f"{key}: {shown} (line {number}), but LoadGen writes {kind}"]
-        assert told(version, key, value) == said * (not _is_of(kind, value)), value
-
-
-@pytest.mark.parametrize("key", ANYTHING)
-def test_other_keys_have_any_value(key: str) -> None:
-    for value, _ in ODD:
-        assert told("6.0 @ a", key, value) == []
 
 
 @pytest.mark.parametrize("key", [*KEYS, "power_end", *ANYTHING])

@@ -9,7 +9,6 @@ from decimal import Decimal
 import pytest
 
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.loadgen.margins import show_measured
 from reconciler.mlperf.loadgen.verdict import RunVerdict, judge_accuracy, judge_performance
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.values import Metric
@@ -210,66 +209,7 @@ def test_token_latencies_are_margins_of_their_own(loadgen_run: Runs) -> None:
     assert "early stopping" not in found
 
 
-@pytest.mark.parametrize(
-    ("number", "text"), [("1234567", "1234600"), ("0.000123", "0.000123"), ("0", "0"), ("NaN", "0")]
-)
-def test_shown(number: str, text: str) -> None:
-    assert show_measured(Decimal(number)) == text
-
-
-def test_reasons_are_told_in_full(loadgen_run: Runs) -> None:
-    run = loadgen_run("server-valid")
-    said = {
-        "result_perf_constraints_met": "the latency constraint is not met",
-        "result_min_duration_met": "the run is shorter than its minimum duration",
-        "result_min_queries_met": "fewer queries than the minimum were issued",
-        "early_stopping_met": "early stopping: too few queries to prove the percentile",
-    }
-    for key, reason in said.items():
-        assert judge(changed(run, **{key: "false"}, result_validity='"INVALID"')).reasons == (reason,)
-    every = dict.fromkeys(said, "false")
-    assert judge(changed(run, **every, result_validity='"INVALID"')).reasons == tuple(said.values())
-    unexplained = changed(run, result_validity='"INVALID"')
-    assert judge(unexplained).reasons == ("LoadGen says INVALID: no reason given",)
-
-
 def test_loadgens_own_reason_is_quoted_where_no_condition_tells_it() -> None:
     log = make_log(result_validity="INVALID", result_invalid_reason="it rained", result_samples_per_second=7)
     verdict = judge_performance(log, metric("Offline"))
     assert (verdict.valid, verdict.reasons) == (False, ("LoadGen says INVALID: it rained",))
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(54, "54"), (0.001, "0.001"), (0, ""), (-5, ""), ("54", ""), (None, "")],
-)
-def test_a_metric_is_a_number_above_0(value: object, shown: str) -> None:
-    key = metric("Offline").key
-    verdict = judge_performance(make_log(**{key: value}), metric("Offline"))
-    assert (verdict.metric, verdict.unit) == (shown, metric("Offline").unit)
-    assert verdict.reasons == (() if shown else (f"the log has no {key}",))
-    failed = judge_performance(make_log(**{key: value}, result_min_duration_met=False), metric("Offline"))
-    assert failed.reasons == ("the run is shorter than its minimum duration",)
-
-
-def test_the_first_of_several_errors_is_quoted_and_the_others_are_counted() -> None:
-    errors = [("error_a", " it\n broke "), ("error_b", "again"), ("error_c", "again")]
-    key = metric("Offline").key
-    for count, more in ((1, ""), (2, " and 1 more"), (3, " and 2 more")):
-        log = make_log("3.0 @ a", *errors[:count], **{key: 5})
-        verdict = judge_performance(log, metric("Offline"))
-        assert verdict.reasons == (f"ERROR in line 8: it broke{more}",)
-        assert verdict.errors == ((8, "it broke"), (9, "again"), (10, "again"))[:count]
-    cut = judge_performance(make_log("3.0 @ a", errors[0], result_validity=None), metric("Offline"))
-    assert cut.reasons == ("the log ends at line 6 without a result", "ERROR in line 6: it broke")
-
-
-def test_an_accuracy_run_comes_to_its_end_without_errors() -> None:
-    ended = {"effective_test_mode": "AccuracyOnly", "power_end": "02-22-2023 08:55:08.000"}
-    fine = judge_accuracy(make_log(**ended))
-    assert (fine.word, fine.reasons, fine.metric, fine.unit, fine.errors) == ("VALID", (), "", "", ())
-    broken = judge_accuracy(make_log("3.0 @ a", ("error_a", "it broke"), **ended))
-    assert (broken.word, broken.reasons) == ("INVALID", ("ERROR in line 8: it broke",))
-    assert broken.errors == ((8, "it broke"),)
-    cut = judge_accuracy(make_log(**ended | {"power_end": None}))
-    assert cut.reasons == ("the log ends at line 6 without a result",)

@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.compliance.judging import TESTS
 from reconciler.mlperf.rules.comparison import find_stated
-from reconciler.mlperf.rules.inference import explain_variant_refusal
 from reconciler.mlperf.rules.rounds import (
     extend_round,
     list_rounds,
@@ -72,54 +70,9 @@ def test_load_ruleset_when_unknown_names_the_nearest_and_all() -> None:
     assert "known rounds" in caught.value.fix
 
 
-def test_settings_take_the_most_specific_value_and_name_their_source(resnet: BenchmarkRules) -> None:
-    offline, server = resnet.settings("Offline"), resnet.settings("Server")
-    assert offline["min_query_count"].value == 24576
-    assert server["min_query_count"].value == 100
-    assert server["target_latency"].value == 15_000_000
-    assert server["target_latency"].origin.file == "round v6.1 (mlperf.conf)"
-    assert resnet.settings("MultiStream")["samples_per_query"].value == 8
-    assert "target_latency" not in offline
-
-
-def test_demands_of_resnet(resnet: BenchmarkRules) -> None:
-    stated = {name: resnet.value(name, "Offline") for name in DEMAND_FIELDS}
-    demands = {name: value for name, value in stated.items() if value is not None}
-    assert demands == {
-        "least_min_duration": 600000,
-        "least_query_count": 1,
-        "least_performance_sample_count": 1024,
-        "least_samples_per_query": 24576,
-        "exact_accuracy_sample_count": 50000,
-    }
-    assert resnet.bars()[0].least == Decimal("75.6954")
-    assert resnet.compliance_tests == ("TEST01", "TEST04")
-
-
-@pytest.mark.parametrize(
-    ("category", "scenario", "presence"),
-    [
-        ("edge", "SingleStream", Presence.REQUIRED),
-        ("edge", "Server", Presence.FORBIDDEN),
-        ("datacenter,edge", "Server", Presence.REQUIRED),
-        ("edge,datacenter", "Server", Presence.REQUIRED),
-        ("datacenter", "Offline", Presence.FORBIDDEN),
-        ("edge", "Interactive", Presence.FORBIDDEN),
-    ],
-)
-def test_presence_by_category(resnet: BenchmarkRules, category: str, scenario: str, presence: Presence) -> None:
-    assert resnet.presence(category, scenario) is presence
-
-
 def test_missing_names_what_is_required(resnet: BenchmarkRules) -> None:
     assert resnet.missing("edge", frozenset({"Offline"})) == ("SingleStream", "MultiStream")
     assert resnet.missing("edge", frozenset({"Offline", "SingleStream", "MultiStream"})) == ()
-
-
-def test_unknown_names_are_told_apart(resnet: BenchmarkRules) -> None:
-    assert load_ruleset("v6.1").benchmark("resnet50") is None
-    with pytest.raises(KeyError):
-        resnet.ruled("min_durations")
 
 
 def test_divisions_exempt_some_demands() -> None:
@@ -264,7 +217,6 @@ def test_what_holds_for_all_scenarios_is_refused_at_one_of_them(name: str, of_be
         parse_ruleset(document)
 
 
-MAPPING = "a mapping is expected here"
 _BASE = """\
 round: v0.1
 layout: v6
@@ -374,88 +326,6 @@ def test_the_file_that_states_it_is_named(old: str, new: str, message: str) -> N
         read("v0.2", own=_NEXT.replace(old, new))
 
 
-_SOURCED = f"write {{SOURCE: value}}; known sources: {', '.join(SOURCES)}"
-_NEWEST = "the newest round file explains what may stand where"
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "said"),
-    [
-        *(("v0.1", text, ("v0.1.yaml:1", "", MAPPING, "see the newest round file")) for text in ("", "7", "- extends")),
-        ("v0.2", "extends", ("v0.2.yaml:1", "", MAPPING, "see the newest round file")),
-        (
-            "v0.2",
-            _NEXT.replace("general/min_duration", "general/tests/TEST09"),
-            (
-                *("v0.2.yaml:3", "removed", "there is no general/tests/TEST09"),
-                "name what the extended round has, with slashes",
-            ),
-        ),
-        (
-            "v0.2",
-            _NEXT.replace("like: net-1.5", "like: other"),
-            (
-                *("v0.2.yaml:6", "benchmarks.other.like", "other is like other: no such benchmark, or a circle"),
-                "name a benchmark of this round that is not like this one itself",
-            ),
-        ),
-        (
-            "v0.2",
-            f"{_NEXT}    scenarios: {{Server: {{nothing: {{checker: 1}}}}}}\n",
-            (
-                *("v0.2.yaml:7", "benchmarks.other.scenarios.Server.nothing", "there is no field of this name here"),
-                _NEWEST,
-            ),
-        ),
-        (
-            "v0.2",
-            f"{_NEXT}    general: {{min_duration: 7}}\n",
-            (
-                *("v0.2.yaml:7", "benchmarks.other.general.min_duration"),
-                *("a mapping of sources to values is expected", _SOURCED),
-            ),
-        ),
-        (
-            "v0.1",
-            _BASE.replace("    categories:\n      checker:\n        edge: {required: [Offline]}\n", ""),
-            (
-                *("v0.1.yaml:15", "benchmarks.net-1.5", "it has no categories"),
-                "state which scenarios each category may enter",
-            ),
-        ),
-        (
-            "v0.1",
-            _BASE.replace("TEST01", "TEST77"),
-            (
-                *("v0.1.yaml:20", "benchmarks.net-1.5.general.compliance_tests", "nothing here judges TEST77"),
-                f"add its module to reconciler/mlperf/compliance; known: {', '.join(TESTS)}",
-            ),
-        ),
-        (
-            "v0.1",
-            _BASE.replace("      files: {checker: [verify.txt]}\n", ""),
-            (
-                *("v0.1.yaml:19", "benchmarks.net-1.5.general.compliance_tests"),
-                "TEST01 has no definition in this round",
-                "state files below general.tests.TEST01, or do not ask for it",
-            ),
-        ),
-    ],
-    ids=str,
-)
-def test_all_that_is_said_of_a_mistake(file: str, change: str, said: tuple[str, str, str, str]) -> None:
-    with pytest.raises(RoundFileError) as caught:
-        read(file, **{"v0.1": {"base": change}, "v0.2": {"own": change}}[file])
-    assert (caught.value.at, caught.value.place, caught.value.problem, caught.value.fix) == said
-
-
-def test_the_strictest_source_wins_and_the_others_are_kept() -> None:
-    lower = parse_ruled_value("most_target_latency", {"policy": 80, "checker+mlperf.conf": 60000})
-    assert (lower.value, lower.sources) == (80, ("policy",))
-    assert lower.overruled == (("checker", 60000), ("mlperf.conf", 60000))
-    assert parse_ruled_value("least_min_duration", {"policy": 80, "checker": 60000}).value == 60000
-
-
 _TEXTS = st.one_of(st.integers(0, 10**12), st.decimals(0, 10**6, places=4).map(str))
 
 
@@ -468,68 +338,3 @@ def test_no_source_is_stricter_than_what_counts(values: list[int | str], side: s
     assert entry[found.sources[0]] == found.value
     said = {**dict.fromkeys(found.sources, found.value), **dict(found.overruled)}
     assert said == entry, "every source is accounted for"
-
-
-def test_what_is_ignored_counts_for_nothing_and_keeps_its_reason() -> None:
-    entry = {"checker": 50, "ignored": {"policy+old checker": 248}, "because": "lowered on purpose"}
-    found = parse_ruled_value("least_query_count", entry)
-    assert (found.value, found.overruled) == (50, ())
-    assert [(i.source, i.value, i.because) for i in found.ignored] == [
-        ("policy", 248, "lowered on purpose"),
-        ("old checker", 248, "lowered on purpose"),
-    ]
-
-
-def test_a_rule_that_no_round_may_name_is_a_mistake_of_the_program() -> None:
-    ruleset = load_ruleset("v6.1")
-    assert ruleset.value("most_ttft_latency") is None
-    with pytest.raises(KeyError, match="no such rule: most_ttft"):
-        ruleset.value("most_ttft")
-
-
-@pytest.mark.parametrize(
-    ("stated", "asked", "named"),
-    [
-        ("{checker: [TEST01]}", ("TEST01",), {"TEST01"}),
-        ('{checker: [], ignored: {"old checker": [TEST01]}, because: it is older}', (), {"TEST01"}),
-        ("{checker: []}", (), set()),
-        (None, (), set()),
-    ],
-    ids=["asked", "asked by a source that is ignored", "not asked", "not stated"],
-)
-def test_a_test_that_any_source_asks_is_stated(stated: str | None, asked: tuple[str, ...], named: set[str]) -> None:
-    line = "    general:\n      compliance_tests: {checker: [TEST01]}\n"
-    assert line in _BASE
-    rules = read("v0.1", base=_BASE.replace(line, line.replace("{checker: [TEST01]}", stated) if stated else ""))
-    assert rules.benchmarks["net-1.5"].compliance_tests == asked
-    assert rules.benchmarks["net-1.5"].list_stated_tests() == named
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "taken"),
-    [
-        ({"least": 76}, {"least": 76}, True),
-        ({"least": 77}, {"least": 76}, True),
-        ({"least": 75}, {"least": 76}, False),
-        ({"most": 9}, {"most": 9}, True),
-        ({"most": 8}, {"most": 9}, True),
-        ({"most": 10}, {"most": 9}, False),
-        ({"least": 76}, {"most": 9}, False),
-        ({"most": 9}, {"least": 76}, False),
-        ({"least": 76, "most": 9}, {"most": 9}, True),
-        ({"least": 77, "most": 10}, {"least": 76, "most": 9}, False),
-        ({"least": 75, "most": 8}, {"least": 76, "most": 9}, False),
-        ({}, {"least": 76}, False),
-        ({"least": 76}, {}, True),
-    ],
-    ids=str,
-)
-def test_a_variant_takes_the_runs_of_bars_that_are_as_strict(
-    source: dict[str, int], target: dict[str, int], taken: bool
-) -> None:
-    def with_bars(bars: dict[str, int]) -> BenchmarkRules:
-        lines = "".join(f"      accuracy.acc.{side}: {{checker: {bar}}}\n" for side, bar in bars.items())
-        return read("v0.1", base=_BASE.replace("    general:\n", f"    general:\n{lines}")).benchmarks["net-1.5"]
-
-    refused = explain_variant_refusal(with_bars(source), with_bars(target), "Offline")
-    assert refused == ("" if taken else "net-1.5 does not have the stricter bar for acc")

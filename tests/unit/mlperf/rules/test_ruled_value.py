@@ -116,12 +116,6 @@ def test_what_is_no_ruled_value_is_told_at_its_place(name: str, entry: dict[str,
         assert fix in caught.value.fix
 
 
-def test_a_mistake_in_a_round_is_told_with_its_line_once_that_is_known() -> None:
-    told = RoundFileError("general.x", "wrong", fix="right it", at="v6.1.yaml:3")
-    assert (told.message, told.fix) == ("v6.1.yaml:3: general.x: wrong", "right it")
-    assert RoundFileError("", "not YAML").message == "not YAML"
-
-
 @pytest.mark.parametrize(
     ("name", "side"),
     [

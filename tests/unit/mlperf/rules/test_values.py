@@ -8,10 +8,6 @@ from reconciler.mlperf.rules.values import (
     EndpointsRules,
     Expected,
     Metric,
-    NetworkRules,
-    Presence,
-    ScenarioTable,
-    SystemField,
     parse_expected,
 )
 
@@ -68,16 +64,3 @@ def test_the_harness_publishes_its_own_metric_where_the_round_says_so(
 ) -> None:
     rules = EndpointsRules(metrics=metrics, benchmark_metrics=special)
     assert rules.metric("net", "Offline", OWN) == Metric(key, unit, divisor=1000, lower_is_better=True)
-
-
-def test_presence_is_told_in_a_word() -> None:
-    assert [str(each) for each in Presence] == ["required", "optional", "forbidden"]
-
-
-def test_what_a_round_does_not_say_binds_nobody() -> None:
-    field = SystemField("status")
-    assert (field.filled, field.integer, field.one_of) == (False, False, ())
-    assert (Metric("k", "u").divisor, Metric("k", "u").lower_is_better) == (1, False)
-    assert (ScenarioTable().required, ScenarioTable().optional, ScenarioTable().one_of) == ((), (), ())
-    assert (NetworkRules().fields, NetworkRules().sut_name) == ((), "")
-    assert (EndpointsRules().benchmarks, EndpointsRules().single, EndpointsRules().required) == ((), (), ())

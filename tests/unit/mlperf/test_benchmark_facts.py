@@ -14,7 +14,6 @@ from reconciler.mlperf.benchmark_facts import (
     find_benchmark_facts,
     load_benchmark_facts,
     parse_benchmark_facts,
-    strip_variant,
 )
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from tests.unit.spec.writing import HEADER, load_texts
@@ -93,21 +92,6 @@ def test_measurements_tell_types_whatever_a_benchmarks_code_is_called(tmp_path: 
     assert settings["measurements.input_data_types"] == settings["measurements.weight_data_types"] == "fp32"
 
 
-def test_measurements_tell_the_types_that_a_cell_computes_in(tmp_path: Path) -> None:
-    plain = declare(tmp_path, "resnet50", "{engine: {backend: onnxruntime}}")
-    assert plain["measurements.input_data_types"] == plain["measurements.weight_data_types"] == "fp32"
-    assert (plain["measurements.retraining"], plain["measurements.weight_transformations"]) == ("No", "none")
-    block = "{dataset: {settings: {dtype: float16}}, model: {settings: {precision: int8}}, engine: {backend: tensorrt}}"
-    changed = declare(tmp_path, "resnet50", block)
-    assert changed["measurements.input_data_types"] == "fp16"
-    assert changed["measurements.weight_data_types"] == "int8"
-    assert changed["measurements.weight_transformations"] == "quantized to int8"
-    block = "{model: {settings: {weights: int4, sparsity: '2:4'}}, engine: {backend: onnxruntime}}"
-    fewer = declare(tmp_path, "resnet50", block)
-    assert fewer["measurements.weight_data_types"] == "int4"
-    assert fewer["measurements.weight_transformations"] == "pruned to 2:4 sparsity, quantized to int4"
-
-
 def test_every_benchmark_of_the_rounds_is_listed() -> None:
     """What works here is said of each; none is left out. Of rounds before v4.1 trees are only read: their benchmarks
     that no later round had need no harness."""
@@ -169,20 +153,6 @@ rehearsal: {samples: 64}
     with pytest.raises(ReconcilerError, match=re.escape("points/benchmark.yaml: ")) as raised:
         parse_benchmark_facts(path)
     assert said in raised.value.message
-
-
-@pytest.mark.parametrize(
-    ("name", "common"),
-    [
-        ("bert-99", "bert"),
-        ("bert-99.9", "bert"),
-        ("yolo-95", "yolo"),
-        ("resnet", "resnet"),
-        ("llama2-70b", "llama2-70b"),
-    ],
-)
-def test_variants_of_a_benchmark_have_its_name_in_common(name: str, common: str) -> None:
-    assert strip_variant(name) == common
 
 
 def test_the_answers_of_a_benchmark_are_what_its_code_writes() -> None:

@@ -59,20 +59,6 @@ def test_a_file_may_come_out_of_an_archive(changes: dict[str, object], packed: b
     assert (make(**changes).is_archive, make(**changes).archive) == (packed, archive)
 
 
-def test_a_file_belongs_to_its_places() -> None:
-    known = make(known_as=("models/z.onnx", "data/z"))
-    assert known.places == ("models/x/y.onnx", "models/z.onnx", "data/z")
-    assert (known.is_pattern, make(path="data/*.JPEG").is_pattern) == (False, True)
-    assert (known.count, known.packed, known.optional, known.digest, known.unpack) == (1, 0, False, None, None)
-
-
-def test_a_digest_of_each_kind_is_read() -> None:
-    digests = [file.digest for found in load_benchmark_files().values() for file in found.files if file.digest]
-    lengths = {"sha256": 64, "md5": 32, "git": 40}
-    assert {digest.algorithm for digest in digests} == set(lengths)
-    assert all(len(digest.value) == lengths[digest.algorithm] and digest.origin for digest in digests)
-
-
 def test_a_benchmark_is_found_by_any_name_the_first_that_is_known() -> None:
     found = load_benchmark_files()
     assert list(found) == sorted(found)

@@ -13,12 +13,11 @@ import pytest
 from msgspec.structs import replace
 from ruamel.yaml import YAML
 
-from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
+from reconciler.mlperf.documents import parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.endpoints_client import (
     ClientPlaces,
     build_client_config,
     find_config_differences,
-    find_place_differences,
     list_client_settings,
 )
 from reconciler.mlperf.rules.context import RuleContext
@@ -352,38 +351,6 @@ def test_a_run_without_results_fails_by_name(tmp_path: Path) -> None:
     assert "there is no config.yaml" in judge(tmp_path).problem
     leave(tmp_path, build_client_config(ASKED, PLACES))
     assert "result_summary.json: it is not there" in judge(tmp_path).problem
-
-
-def _document(**changes: Any) -> ResultDocument:
-    told = {
-        "report_dir": "/runs/1",
-        "endpoint_config": {"endpoints": ["http://127.0.0.1:9"]},
-        "datasets": [{"name": "performance", "type": "performance", "path": "prompts.jsonl", "samples": 10}],
-    }
-    return parse_yaml_mapping(json.dumps({**told, **changes}).encode())
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({}, []),
-        ({"datasets": [{"name": "performance", "type": "performance", "path": "prompts.jsonl", "samples": 9}]}, []),
-        ({"report_dir": "/runs/2"}, ["report_dir: expected /runs/1, config.yaml says /runs/2"]),
-        (
-            {"endpoint_config": {}},
-            ["endpoint_config.endpoints: expected ['http://127.0.0.1:9'], config.yaml says nothing"],
-        ),
-        (
-            {"datasets": [{"name": "performance", "type": "performance", "path": "others.jsonl"}]},
-            [
-                "datasets: expected [('performance', 'performance', 'prompts.jsonl')], "
-                "config.yaml says [('performance', 'performance', 'others.jsonl')]"
-            ],
-        ),
-    ],
-)
-def test_every_place_that_is_not_the_one_of_the_run_is_named(changes: dict[str, Any], said: list[str]) -> None:
-    assert list(find_place_differences(_document(**changes), _document())) == said
 
 
 class _Read(dict[str, Any]):

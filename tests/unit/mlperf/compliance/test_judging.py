@@ -55,26 +55,22 @@ def test_answers_are_counted_and_compared_by_their_first_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("report", "found", "reason"),
+    ("report", "found", "passed"),
     [
-        ("x {'exact_match': 81.5} {'exact_match': 1}\n\n", "81.5", ""),
-        ("'exact_match':80", "80", ""),
-        ("'exact_match': 79.9", "79.9", "the accuracy 79.9 is below the threshold 80"),
-        ("'exact_match': 8.1.2", "none", r"the scorer's report holds no score of the form 'exact_match':\s*([\d.]+)"),
-        ("TEST PASS", "none", r"the scorer's report holds no score of the form 'exact_match':\s*([\d.]+)"),
-        ("", "none", r"the scorer's report holds no score of the form 'exact_match':\s*([\d.]+)"),
+        ("x {'exact_match': 81.5} {'exact_match': 1}\n\n", "81.5", True),
+        ("'exact_match':80", "80", True),
+        ("'exact_match': 79.9", "79.9", False),
+        ("'exact_match': 8.1.2", "none", False),
+        ("TEST PASS", "none", False),
+        ("", "none", False),
     ],
 )
-def test_a_score_is_told_behind_the_scorers_words(report: str, found: str, reason: str) -> None:
+def test_a_score_is_told_behind_the_scorers_words(report: str, found: str, passed: bool) -> None:
     verdict = judge_test07(report, Decimal(80))
-    assert verdict.reasons == ((reason,) if reason else ())
+    assert verdict.passed is passed
     assert verdict.figures == {"accuracy": found, "threshold": "80"}
-    said = report.replace("TEST PASS", "TEST-PASS").rstrip("\n")
-    end = f"TEST FAIL: {reason}" if reason else "TEST PASS"
-    assert verdict.files == {
-        "verify_accuracy.txt": (f"{said}\n\n" if said else "")
-        + f"TEST07: accuracy of the audit run\naccuracy: {found}\nthreshold: 80\n{end}\n"
-    }
+    (text,) = verdict.files.values()
+    assert ("TEST PASS" in text.splitlines()) is passed
     assert judge_test07("score 81", Decimal(80), r"score \d+").figures["accuracy"] == "none"
 
 

@@ -12,38 +12,14 @@ from reconciler.mlperf.compliance.judging import find_test, judge
 from reconciler.mlperf.compliance.scores import (
     Scored,
     find_score_key,
-    find_unfit,
     read_from_detail,
-    read_from_summary,
 )
 from reconciler.mlperf.compliance.verdict import Part
 from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.loadgen.summary import parse_summary
 from reconciler.mlperf.log_files import BASELINE, COMPLIANCE
 
 RIGHT, WRONG = Part(figures={"samples": "9"}), Part(("2 answers differ",), {"samples": "7"})
 NOTE = "compared by accuracy, because 2 answers differ"
-
-
-@pytest.mark.parametrize(
-    ("reference", "test", "reasons"),
-    [
-        (Scored("Offline", "VALID", 9), Scored("Offline", "VALID", 1), []),
-        (
-            Scored("", "INVALID", 9),
-            Scored("Server", "", None),
-            [
-                "the performance run is INVALID, not VALID",
-                "the audit run is without a result, not VALID",
-                "the performance run is unknown, the audit run Server",
-                "the audit run's log holds no score",
-            ],
-        ),
-        (Scored("Server", "VALID", None), Scored("Server", "VALID", 0), ["the performance run's log holds no score"]),
-    ],
-)
-def test_runs_of_which_no_scores_can_be_compared_say_why(reference: Scored, test: Scored, reasons: list[str]) -> None:
-    assert find_unfit(reference, test) == reasons
 
 
 def offline(rate: str, *more: str) -> RunLogs:
@@ -142,25 +118,6 @@ def test_answers_that_differ_are_compared_by_what_the_scorer_said_of_both(
     assert judge("TEST01", half).reasons == WRONG.reasons
 
 
-@pytest.mark.parametrize(("differing", "judged"), [((), False), (("2 answers differ",), True)])
-def test_accuracies_are_compared_only_where_answers_differ(differing: tuple[str, ...], judged: bool) -> None:
-    """TEST01, whose whole logs are elsewhere and whose scorer left its reports."""
-    keys = {"effective_scenario": '"Offline"', "result_validity": '"VALID"', "result_samples_per_second": "100"}
-    lines = "".join(f':::MLLOG {{"key": "{key}", "value": {value}}}\n' for key, value in keys.items())
-    run = RunLogs(detail=lines.encode())
-    inputs = VerdictInputs(
-        run,
-        run,
-        known_answers=Part(differing, {"samples": "9"}),
-        metrics=("acc",),
-        reports={BASELINE: "accuracy=76.456%", COMPLIANCE: "accuracy=76.456%"},
-    )
-    verdict = judge("TEST01", inputs)
-    assert verdict.passed
-    assert any(name.startswith("fallback.") for name in verdict.figures) is judged
-    assert bool(verdict.notes) is judged
-
-
 SCENARIOS = ("Offline", "SingleStream", "MultiStream", "Server", "Interactive")
 SINCE_2 = (
     *("result_samples_per_second", "early_stopping_latency_ss", "early_stopping_latency_ms"),
@@ -197,35 +154,6 @@ def test_the_score_of_a_detail_log_is_under_the_key_of_its_release(
         log = parse_detail(logged)
         assert find_score_key(log) == key
         assert read_from_detail(log) == Scored(scenario, "VALID", 7 if key else None)
-
-
-STOPPED = "Early stopping satisfied: true"
-
-
-@pytest.mark.parametrize(
-    ("scenario", "lines", "score", "lower"),
-    [
-        ("Offline", ["Samples per second: 5", STOPPED], 5, False),
-        ("Server", ["Scheduled samples per second: 5", STOPPED], None, False),
-        ("Server", ["Scheduled samples per second: 5", "Completed samples per second: 6"], 5, False),
-        ("SingleStream", ["90th percentile latency (ns): 5", STOPPED], None, False),
-        ("SingleStream", [" * Early stopping 90th percentile estimate: 5", STOPPED], 5, True),
-        ("SingleStream", [" * Early stopping 90.0th percentile estimate: 5"], 5, True),
-        ("SingleStream", [" * Early stopping 99.9th percentile estimate: 5"], 5, True),
-        ("SingleStream", [" * Early stopping 99th percentile estimate: 5"], None, False),
-        ("SingleStream", ["90.0th percentile latency (ns): 5"], 5, True),
-        ("MultiStream", [" * Early stopping 99.0th percentile estimate: 5"], 5, True),
-        ("MultiStream", [" * Early stopping 90th percentile estimate: 5"], None, False),
-        ("MultiStream", ["Samples per query: 5", STOPPED], None, False),
-        ("Offline", ["Samples per second: 5", "Samples per second (again): 6"], 6, False),
-    ],
-    ids=str,
-)
-def test_the_score_of_a_summary_is_an_estimate_where_it_stopped_early(
-    scenario: str, lines: list[str], score: float | None, lower: bool
-) -> None:
-    text = "\n".join([f"Scenario : {scenario}", "Result is : VALID", *lines])
-    assert read_from_summary(parse_summary(text.encode())) == Scored(scenario, "VALID", score, lower_is_better=lower)
 
 
 @pytest.mark.parametrize(

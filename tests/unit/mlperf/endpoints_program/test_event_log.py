@@ -92,18 +92,5 @@ def test_a_line_that_is_no_event_is_named(line: bytes) -> None:
         parse_events(lines)
 
 
-@pytest.mark.parametrize(
-    ("request_", "nanoseconds"),
-    [
-        (LoggedRequest(issued=5, first=10, done=40, chunks=3), 10),
-        (LoggedRequest(issued=5, first=10, done=40), 0),  # one chunk, which came first
-        (LoggedRequest(issued=5, done=40, chunks=3), 0),  # nobody saw the first one
-        (LoggedRequest(issued=5, first=10, chunks=3), 0),  # it never ended
-    ],
-)
-def test_time_per_chunk_is_that_of_the_chunks_after_the_first(request_: LoggedRequest, nanoseconds: float) -> None:
-    assert request_.per_chunk == nanoseconds
-
-
 def event(kind: str, at: int, number: object = "", **more: object) -> bytes:
     return json.dumps({"event_type": kind, "timestamp_ns": at, "sample_uuid": number, **more}).encode()

@@ -138,112 +138,47 @@ def test_a_dedicated_offline_run_streams_where_it_is_told_to_alone(stated: objec
 
 
 ASKED, FOUND, SCORED = "ran-as-asked", "result-file-valid", "accuracy-valid"
-WHOLE = "a whole number of at least"
+
+
+def score(name: object, **more: object) -> dict[str, object]:
+    return {"dataset_name": name, "score": 1, **more}
 
 
 @pytest.mark.parametrize(
-    ("file", "changes", "rule", "text"),
+    ("file", "changes", "rule", "named"),
     [
-        ("config", {"settings": {"load_pattern": {"type": ""}}}, ASKED, "settings.load_pattern.type is missing"),
-        (
-            "config",
-            {"settings": {"load_pattern": {"target_concurrency": 0}}},
-            ASKED,
-            f"settings.load_pattern.target_concurrency is '0', {WHOLE} 1 is needed",
-        ),
-        (
-            "config",
-            {"settings": {"load_pattern": {"target_concurrency": None}}},
-            ASKED,
-            f"settings.load_pattern.target_concurrency is missing, {WHOLE} 1 is needed",
-        ),
-        (
-            "config",
-            {"settings": {"runtime": {"min_duration_ms": -1}}},
-            ASKED,
-            f"settings.runtime.min_duration_ms is '-1', {WHOLE} 0 is needed",
-        ),
-        (
-            "config",
-            {"settings": {"runtime": {"n_samples_to_issue": 1.5}}},
-            ASKED,
-            f"settings.runtime.n_samples_to_issue is '1.5', {WHOLE} 0 is needed",
-        ),
-        ("summary", {"duration_ns": 0}, FOUND, f"duration_ns is '0', {WHOLE} 1 is needed"),
-        ("summary", {"n_samples_issued": -1}, FOUND, f"n_samples_issued is '-1', {WHOLE} 0 is needed"),
-        ("summary", {"n_samples_completed": None}, FOUND, f"n_samples_completed is missing, {WHOLE} 0 is needed"),
-        (
-            "summary",
-            {"n_samples_failed": "9" * 41},
-            FOUND,
-            f"n_samples_failed is '{'9' * 40}', {WHOLE} 0 is needed",
-        ),
-        ("summary", {"ttft": [1]}, FOUND, "ttft is list, not an object"),
-        ("summary", {"tpot": "fast"}, FOUND, "tpot is str, not an object"),
-        (
-            "summary",
-            {"latency": {"percentiles": {"101": 1}}},
-            FOUND,
-            "latency.percentiles: '101' is not a percentile of a number",
-        ),
-        (
-            "summary",
-            {"latency": {"percentiles": {"-1": 1}}},
-            FOUND,
-            "latency.percentiles: '-1' is not a percentile of a number",
-        ),
-        (
-            "summary",
-            {"tpot": {"percentiles": {"a" * 21: 1}}},
-            FOUND,
-            f"tpot.percentiles: '{'a' * 20}' is not a percentile of a number",
-        ),
-        (
-            "summary",
-            {"ttft": {"percentiles": {"90": 1, "90.0": 2}}},
-            FOUND,
-            "ttft.percentiles: two values for 90",
-        ),
-        ("accuracy", [], SCORED, "it holds a list, not an object"),
-        ("accuracy", {}, SCORED, "it has no score"),
-        ("accuracy", {"accuracy_scores": 7}, SCORED, "accuracy_scores is neither a list nor an object"),
-        (
-            "accuracy",
-            {"accuracy_scores": [7, {"dataset_name": "q", "score": 1}]},
-            SCORED,
-            "an entry has no dataset_name",
-        ),
-        (
-            "accuracy",
-            {"accuracy_scores": [{"dataset_name": " ", "score": 1}, {"dataset_name": "q", "score": 1}]},
-            SCORED,
-            "an entry has no dataset_name",
-        ),
-        (
-            "accuracy",
-            {"accuracy_scores": [{"dataset_name": "p"}, {"dataset_name": "q", "score": 1}]},
-            SCORED,
-            "p has no score",
-        ),
-        (
-            "accuracy",
-            {"accuracy_scores": [{"dataset_name": "q", "score": 1}] * 2},
-            SCORED,
-            "two entries are of q",
-        ),
-        (
-            "accuracy",
-            {name: {"score": 1, "dataset_type": "performance"} for name in "ab"},
-            SCORED,
-            "several entries are of the performance run: a, b",
-        ),
+        ("config", {"settings": {"load_pattern": {"type": ""}}}, ASKED, "load_pattern.type"),
+        ("config", {"settings": {"load_pattern": {"target_concurrency": 0}}}, ASKED, "load_pattern.target_concurrency"),
+        ("config", {"settings": {"load_pattern": {"target_concurrency": None}}}, ASKED, ".target_concurrency"),
+        ("config", {"settings": {"runtime": {"min_duration_ms": -1}}}, ASKED, "runtime.min_duration_ms"),
+        ("config", {"settings": {"runtime": {"n_samples_to_issue": 1.5}}}, ASKED, "runtime.n_samples_to_issue"),
+        ("summary", {"duration_ns": 0}, FOUND, "duration_ns"),
+        ("summary", {"n_samples_issued": -1}, FOUND, "n_samples_issued"),
+        ("summary", {"n_samples_completed": None}, FOUND, "n_samples_completed"),
+        ("summary", {"n_samples_failed": "9" * 41}, FOUND, "n_samples_failed"),
+        ("summary", {"ttft": [1]}, FOUND, "ttft"),
+        ("summary", {"tpot": "fast"}, FOUND, "tpot"),
+        ("summary", {"latency": {"percentiles": {"101": 1}}}, FOUND, "latency.percentiles: '101'"),
+        ("summary", {"latency": {"percentiles": {"-1": 1}}}, FOUND, "latency.percentiles: '-1'"),
+        ("summary", {"tpot": {"percentiles": {"a" * 21: 1}}}, FOUND, f"tpot.percentiles: '{'a' * 20}'"),
+        ("summary", {"ttft": {"percentiles": {"90": 1, "90.0": 2}}}, FOUND, "ttft.percentiles"),
+        ("accuracy", [], SCORED, ""),
+        ("accuracy", {}, SCORED, ""),
+        ("accuracy", {"accuracy_scores": 7}, SCORED, "accuracy_scores"),
+        ("accuracy", {"accuracy_scores": [7, score("q")]}, SCORED, "dataset_name"),
+        ("accuracy", {"accuracy_scores": [score(" "), score("q")]}, SCORED, "dataset_name"),
+        ("accuracy", {"accuracy_scores": [{"dataset_name": "p"}, score("q")]}, SCORED, "p "),
+        ("accuracy", {"accuracy_scores": [score("q")] * 2}, SCORED, "q"),
+        ("accuracy", {name: score(None, dataset_type="performance") for name in "ab"}, SCORED, "a, b"),
     ],
-    ids=lambda value: "-".join(value.split()[:4]) if isinstance(value, str) else "",
 )
-def test_what_is_wrong_with_a_file_is_told_alone(file: str, changes: object, rule: str, text: str) -> None:
+def test_a_mistake_in_a_file_is_the_only_problem(file: str, changes: object, rule: str, named: str) -> None:
     files: dict[str, Any] = {"config": LEAST_CONFIG, "summary": LEAST_SUMMARY, "accuracy": {"q": {"score": 1}}}
     files[file] = changes if file == "accuracy" else merged(files[file], changes)
     with pytest.raises(UnreadablePointError) as caught:
         parse(**files)
     names = {"config": "config.yaml", "summary": "result_summary.json", "accuracy": "accuracy_results.json"}
-    assert [(told.rule, str(told)) for told in caught.value.problems] == [(rule, f"{names[file]}: {text}")]
+    (problem,) = caught.value.problems
+    assert problem.rule == rule
+    assert str(problem).startswith(f"{names[file]}: ")
+    assert named in str(problem)

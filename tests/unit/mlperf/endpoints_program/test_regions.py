@@ -68,12 +68,6 @@ def test_placed_points_cover_every_region_and_end_at_the_maximum(c_max: int) -> 
     assert not find_gaps(points, derive_regions(points, c_max, _RULES), _RULES)
 
 
-def test_more_points_contain_the_fewer_ones() -> None:
-    seven, twelve = place_points(1024, _RULES), place_points(1024, _RULES, count=12)
-    assert set(seven) < set(twelve)
-    assert len(twelve) == 12
-
-
 @pytest.mark.parametrize("count", [6, 33])
 def test_a_count_out_of_range_is_refused(count: int) -> None:
     with pytest.raises(ReconcilerError, match=f"{count} points"):
@@ -154,24 +148,3 @@ def test_each_concurrency_is_of_one_region_and_may_cover_one_band_more() -> None
     }
     assert [found.find(at) for at in (0, 1, 282, 283)] == ["", "low_latency", "margin", ""]
     assert (CHOICE, list(BAND_TITLES)) == ("submitters_choice", [*ultra, *low, *medium, *high])
-
-
-def test_what_a_curve_lacks_is_told_with_what_to_do() -> None:
-    with pytest.raises(ReconcilerError) as caught:
-        derive_regions([], 256, _RULES)
-    assert (caught.value.message, caught.value.fix) == ("no point has a concurrency", "declare `points`")
-    with pytest.raises(ReconcilerError) as caught:
-        derive_regions([4, 20], 256, _RULES, c_min=8)
-    assert (caught.value.message, caught.value.fix) == (
-        "no point is at the declared minimum concurrency, 8",
-        "measure one at 8",
-    )
-    for count in (6, 33):
-        with pytest.raises(ReconcilerError) as caught:
-            place_points(256, _RULES, count=count)
-        assert (caught.value.message, caught.value.fix) == (f"{count} points", "a curve has 7 to 32")
-    with pytest.raises(ReconcilerError) as caught:
-        place_points(33, _RULES, count=15, min_concurrency=20)
-    assert caught.value.message == "there is no room for 15 points between 20 and 33"
-    assert caught.value.fix == "declare a larger max_supported_concurrency or fewer points"
-    assert place_points(33, _RULES, count=14, min_concurrency=20) == tuple(range(20, 34))

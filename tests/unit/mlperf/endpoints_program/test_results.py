@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 
 from reconciler.mlperf.endpoints_program.point import AccuracyScore, MeasuredPoint
 from reconciler.mlperf.endpoints_program.results import UnreadablePointError, parse_point, read_point
@@ -61,26 +60,6 @@ def test_the_clients_own_folder_is_read_as_that_of_a_submission(tmp_path: Path) 
     (tmp_path / "config.yaml").write_bytes(_CONFIG)
     (tmp_path / "performance/result_summary.json").write_bytes((_SAMPLES / "result_summary.json").read_bytes())
     assert read_point(tmp_path) == read_point(_SAMPLES)
-
-
-def test_whole_percents_are_named_with_and_without_a_decimal() -> None:
-    def rename(summary: dict[str, Any]) -> None:
-        summary["tpot"]["percentiles"]["90"] = summary["tpot"]["percentiles"].pop("90.0")
-
-    assert parse(rename).tps_per_user == parse().tps_per_user
-
-
-@pytest.mark.parametrize(
-    ("written", "requests", "whole"), [({"n_requests": 12}, 12, False), ({}, 0, True), ({"n_requests": None}, 0, True)]
-)
-def test_a_warmup_without_a_number_of_requests_is_a_whole_pass(
-    written: dict[str, object], requests: int, whole: bool
-) -> None:
-    config = YAML(typ="safe").load(_CONFIG)
-    config["settings"]["warmup"] = {"enabled": True, **written}
-    warmup = parse(config__yaml=json.dumps(config).encode()).warmup  # JSON is YAML
-    assert warmup is not None
-    assert (warmup.requests, warmup.whole_pass) == (requests, whole)
 
 
 @pytest.mark.parametrize(
@@ -238,17 +217,3 @@ def test_a_window_is_found_where_the_client_says_so(said: object, found: bool) -
     window = parse(lambda s: s.update(steady_state={"found": said})).window
     assert window is not None
     assert window.found is found
-
-
-@pytest.mark.parametrize(
-    ("counted", "skipped"),
-    [
-        ({"n_super_passes": 12, "n_post_warmup": 9, "warmup": 1}, 3),
-        ({"n_super_passes": 12, "warmup": 2}, 2),
-        ({}, 0),
-    ],
-)
-def test_super_passes_are_counted_from_the_end_of_the_ramp(counted: dict[str, int], skipped: int) -> None:
-    window = parse(lambda s: s.update(steady_state={"found": True, **counted})).window
-    assert window is not None
-    assert window.skipped == skipped

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from reconciler.mlperf.loadgen.compare import (
     Asked,
-    Contradiction,
     find_conf_contradictions,
     find_contradictions,
     read_logged_settings,
@@ -133,21 +132,6 @@ def test_the_rounds_token_latencies_are_asked_of_the_log(loadgen_run: Runs) -> N
         data += b':::MLLOG {"key": "requested_server_%s_latency", "value": %s}\n' % (key.encode(), value)
     found = [c for c in find_contradictions(parse_detail(data), asked) if c.field in ("ttft_latency", "tpot_latency")]
     assert [(c.field, c.asked, c.logged) for c in found] == [("tpot_latency", "40000000", "200000000")]
-
-
-def test_rates_are_compared_to_the_digits_that_loadgen_logs() -> None:
-    lines = {
-        "effective_scenario": '"Offline"',
-        "effective_test_mode": '"PerformanceOnly"',
-        "effective_target_qps": "1.23457e+06",
-        "result_validity": '"VALID"',
-    }
-    data = "".join(f':::MLLOG {{"key": "{key}", "value": {value}}}\n' for key, value in lines.items())
-    log = parse_detail(data.encode())
-    assert find_contradictions(log, Asked("Offline", "performance", {"target_qps": "1234567.8"})) == ()
-    assert find_contradictions(log, Asked("Offline", "performance", {"target_qps": "1234500"})) == (
-        Contradiction("target_qps", "1234500", "1234570", 3),
-    )
 
 
 def test_older_logs_give_the_dataset_size_for_the_accuracy_count(loadgen_run: Runs) -> None:

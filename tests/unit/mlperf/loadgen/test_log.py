@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from reconciler.errors import LogError
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.loadgen.log_line import LogLine
 from reconciler.mlperf.loadgen.summary import parse_summary
 from tests.shared import need
 from tests.unit.mlperf.conftest import RUNS, TOTAL, Run, make_run
@@ -77,17 +76,6 @@ def test_line_numbers_and_errors_of_a_real_log(loadgen_run: Runs) -> None:
     assert log.line("nothing") is None
 
 
-def test_loaded_samples_are_read_on_demand_when_the_line_is_long() -> None:
-    samples = list(range(20_000))
-    long_line = f':::MLLOG {{"key": "loaded_qsl_set", "value": {json.dumps(samples)}{STAMP}\n'.encode()
-    log = parse_detail(entry("a", 1) + long_line)
-    found = log.line("loaded_qsl_set")
-    assert found is not None
-    assert found.value is None
-    assert found.raw
-    assert log.get("loaded_qsl_set") == samples
-
-
 @pytest.mark.parametrize("value", ["[1]", f'"{"x" * 70_000}"'])
 def test_a_key_that_a_line_names_again_counts_as_readers_of_json_take_it(value: str) -> None:
     text = f':::MLLOG {{"key": "a", "value": {value}{STAMP[:-1]}, "key": "b", "value": 2}}\n'
@@ -113,12 +101,6 @@ def test_decimals_keep_their_digits() -> None:
     log = parse_detail(b':::MLLOG {"key": "a", "value": 921.0230, "metadata": {}}\n')
     assert log.get("a") == Decimal("921.0230")
     assert str(log.get("a")) == "921.0230"
-
-
-def test_flags_of_an_entry() -> None:
-    log = parse_detail(entry("a", "x", is_error=True) + entry("b", "y", is_warning=True))
-    assert log.errors == (LogLine("a", "x", 1, error=True),)
-    assert [line.key for line in log.warnings] == ["b"]
 
 
 def test_undecodable_bytes_and_control_characters_are_tolerated() -> None:
@@ -188,16 +170,6 @@ def test_parse_detail_ends_in_a_log_or_a_log_error(parts: list[bytes], cut: int)
     data = (entry("a", 1) + b":::MLLOG ".join(parts) + entry("b", [1, {"c": 2}]))[: cut or None]
     with contextlib.suppress(LogError):
         assert parse_detail(data).length >= 1
-
-
-def test_summary_keeps_first_values_lines_and_counts() -> None:
-    text = b"==\nScenario : Server\nScenario : Offline\nResult is : VALID\n\n1 warning encountered. See detailed log.\n"
-    summary = parse_summary(text + b"\n12 ERRORS encountered. See detailed log.\n")
-    assert summary.get("Scenario") == "Server"
-    assert summary.number("Scenario") == 2
-    assert summary.number("nothing") == 0
-    assert (summary.warnings, summary.errors) == (1, 12)
-    assert parse_summary(b"Result is : VALID\n").errors is None
 
 
 @pytest.mark.parametrize(

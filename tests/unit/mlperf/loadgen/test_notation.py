@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.loadgen.notation import find_wrong_notation
 from tests.unit.mlperf.loadgen.test_contradictions import make_log
 
@@ -107,29 +106,3 @@ def test_the_first_releases_wrote_their_count_of_queries_as_text(
     version: str, key: str, value: object, fine: bool
 ) -> None:
     assert bool(told(version, key, value)) is not fine
-
-
-def test_a_value_that_fits_on_a_line_that_does_not_is_named() -> None:
-    assert told("6.0 @ a", "result_query_count", 10**120) == [
-        f"result_query_count: {'1' + 56 * '0'}... (line 6), but LoadGen writes its line otherwise"
-    ]
-    assert told("3.1 @ a", "result_query_count", 10**120) == []
-
-
-@pytest.mark.parametrize("value", ["0", "7"])
-def test_a_number_that_fits_is_no_other_number_where_its_line_is_written_otherwise(value: str) -> None:
-    log = parse_detail(
-        b':::MLLOG {"key": "loadgen_version", "value": "6.0 @ a"}\n'
-        b':::MLLOG {"key": "result_query_count", "value":  %b}\n' % value.encode()
-    )
-    (found,) = find_wrong_notation(log)
-    assert str(found) == f"result_query_count: {value} (line 2), but LoadGen writes its line otherwise"
-
-
-@pytest.mark.parametrize("key", ["power_begin", "power_end"])
-def test_both_ends_of_a_run_are_times(key: str) -> None:
-    line = 4 if key == "power_begin" else 6
-    assert told("4.0 @ a", key, "02-22-2023 08:55:08.000") == []
-    assert told("4.0 @ a", key, "late") == [f"{key}: late (line {line}), but LoadGen writes a time"]
-    assert told("4.0 @ a", key, 7) == [f"{key}: 7 (line {line}), but LoadGen writes a text"]
-    assert told("3.1 @ a", key, "late") == told("4.0 @ a", "power_begin", None) == []

@@ -77,28 +77,6 @@ def test_settings_and_results_have_the_names_that_they_have_had_since() -> None:
     assert log.complete
 
 
-@pytest.mark.parametrize(
-    ("line", "key", "value"),
-    [
-        ("version : .5a1 @ 0123456789", "loadgen_version", ".5a1 @ 0123456789"),
-        ("build_date_utc : 2020-08-01T01:02:03Z", "loadgen_build_date_utc", "2020-08-01T01:02:03Z"),
-        ("git_commit_date : 2020-07-01", "loadgen_git_commit_date", "2020-07-01"),
-        ("Date + time of test: 2020-09-10T11:59:34Z", "test_datetime", "2020-09-10T11:59:34Z"),
-        ("System Under Test (SUT) name: Some_SUT", "sut_name", "Some_SUT"),
-        ("Query Sample Library (QSL) name: ", "qsl_name", ""),
-        ("QSL total size: 50000", "qsl_reported_total_count", 50000),
-        ("QSL performance size*: 1024", "qsl_reported_performance_count", 1024),
-    ],
-)
-def test_what_was_run_is_named_outside_of_the_settings(line: str, key: str, value: object) -> None:
-    written = f'"pid": 7, "tid": 7, "ts": 100ns : {line}\n'
-    assert parse_text_log(written.encode(), None).get(key) == value
-    without_colon = written.replace(f": {line}", f": {line.partition(':')[0]}")
-    assert parse_text_log(without_colon.encode(), None).line(key) is None
-    other = written.replace(line, f"other {line}")
-    assert parse_text_log(other.encode(), None).line(key) is None
-
-
 def test_lines_are_those_of_the_detail_log_and_results_have_none_there() -> None:
     log = parse()
     assert log.number("sut_name") == 6
@@ -117,17 +95,6 @@ def test_two_decimals_of_a_rate_are_enough() -> None:
     assert not find_inconsistencies(parse(summary=_SUMMARY.replace("17.04", "17.05")))
     (found,) = find_inconsistencies(parse(summary=_SUMMARY.replace("17.04", "17.07")))
     assert found.key == "result_qps_without_loadgen_overhead"
-
-
-@pytest.mark.parametrize(
-    ("said", "logged", "differs"), [("true", "true", False), ("true", "false", True), ("false", "true", True)]
-)
-def test_words_of_a_switch_are_compared_with_the_flags_of_the_detail_log(said: str, logged: str, differs: bool) -> None:
-    switch = "performance_issue_same : "
-    summary = parse_summary(_SUMMARY.replace(f"{switch}false", f"{switch}{said}").encode())
-    found = [name for name, _ in find_differing(summary, parse(_DETAIL.replace(f"{switch}false", f"{switch}{logged}")))]
-    assert found == ["performance_issue_same"] * differs
-    assert summary.get("performance_issue_same") == {"true": "1", "false": "0"}[said]
 
 
 def test_both_logs_are_compared_where_both_state_a_value() -> None:

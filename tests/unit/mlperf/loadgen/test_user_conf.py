@@ -16,12 +16,9 @@ from reconciler.mlperf.loadgen.settings import (
     Unit,
     find_settings,
     list_settings,
-    name_loadgen_scenario,
 )
 from reconciler.mlperf.loadgen.user_conf import (
     parse_user_conf,
-    read_decimal,
-    read_integer,
     select_settings,
     write_user_conf,
 )
@@ -153,24 +150,6 @@ def test_reading_is_loadgens_reading_of_random_confs(loadgen_read: Read) -> None
         check(conf, scenario, answer, untouched)
 
 
-@pytest.mark.parametrize(
-    ("conf", "line", "fatal", "message"),
-    [
-        (b"\n*.*.min_duration=5", 2, False, "blanks are needed around ="),
-        (b"*.*.min_duration = 5 # note", 1, True, "a comment needs its own line"),
-        (b"#comment with words", 1, True, "a comment needs a blank after #"),
-        (b"*.*.min_duration = five", 1, True, "five is not a number"),
-        (b"*.*.min_duration 5", 1, True, "expected =, found 5"),
-        (b"*.*.min_duration =", 1, False, "it has no value"),
-        (b"*.*.min_duration", 1, False, "it sets nothing"),
-    ],
-)
-def test_problems_name_line_and_cause(conf: bytes, line: int, fatal: bool, message: str) -> None:
-    (problem,) = parse_user_conf(conf).problems
-    assert (problem.line, problem.fatal) == (line, fatal)
-    assert message in problem.message
-
-
 def test_interactive_is_looked_up_as_server_with_its_own_model() -> None:
     conf = parse_user_conf(
         b"x-interactive.Server.target_qps = 2\n*.Server.target_qps = 1\n*.Interactive.target_qps = 3\n"
@@ -270,25 +249,3 @@ def test_settings_of_other_scenarios_are_left_out() -> None:
 def test_settings_for_when_loadgen_could_not_read_it_back(scenario: str, settings: Any, message: str) -> None:
     with pytest.raises(ReconcilerError, match=message):
         select_settings(scenario, settings)
-
-
-@pytest.mark.parametrize(("text", "number"), [("2.7", 2), ("1e3", 1), ("0x10", 16), ("08", 0), ("x", 0), ("", 0)])
-def test_read_integer_as_strtoull(text: str, number: int) -> None:
-    assert read_integer(text) == number
-
-
-@pytest.mark.parametrize(
-    ("text", "number"), [("1.5", "1.5"), ("0x1p3", "8"), ("x", "0"), ("-.5", "-0.5"), ("1e2", "100")]
-)
-def test_read_decimal_as_strtod(text: str, number: str) -> None:
-    assert read_decimal(text) == Decimal(number)
-
-
-def test_loadgen_scenario_maps_interactive_only() -> None:
-    assert [name_loadgen_scenario(name) for name in SCENARIOS] == [
-        "SingleStream",
-        "MultiStream",
-        "Server",
-        "Offline",
-        "Server",
-    ]

@@ -111,39 +111,6 @@ def test_server_over_its_limit_without_saturation_is_lowered(loadgen_run: Runs, 
     assert (suggestion.setting, suggestion.value) == ("target_qps", qps)
 
 
-def test_a_slack_server_run_is_offered_a_higher_rate(loadgen_run: Runs) -> None:
-    log = changed(loadgen_run("server-valid"), **{"result_99.00_percentile_latency_ns": "1000000"})
-    suggestion = judge(log).suggestion
-    assert suggestion is not None
-    assert suggestion.value == "2200"
-    tight = changed(loadgen_run("server-valid"), **{"result_99.00_percentile_latency_ns": "4900000000"})
-    assert judge(tight).suggestion is None
-
-
-def test_an_offline_run_that_lasted_as_asked_is_offered_nothing(loadgen_run: Runs) -> None:
-    log = changed(
-        loadgen_run("offline-valid"),
-        effective_min_duration_ms="100",
-        effective_samples_per_query="3000",
-        result_max_latency_ns="105000000",
-        result_samples_per_second="400.2",
-    )
-    assert judge(log).suggestion is None
-
-
-def test_a_slack_offline_run_is_offered_a_lower_rate(loadgen_run: Runs) -> None:
-    log = changed(
-        loadgen_run("offline-valid"),
-        effective_min_duration_ms="100",
-        effective_samples_per_query="3000",
-        result_max_latency_ns="900000000",
-        result_samples_per_second="400.2",
-    )
-    suggestion = judge(log).suggestion
-    assert suggestion is not None
-    assert (suggestion.setting, suggestion.value) == ("target_qps", "401")
-
-
 def test_late_queries_raise_the_count_that_early_stopping_needs(loadgen_run: Runs) -> None:
     log = changed(loadgen_run("server-too-few"), result_overlatency_query_count="1", result_query_count="300")
     suggestion = judge(log).suggestion
@@ -189,24 +156,6 @@ def test_accuracy_runs(loadgen_run: Runs) -> None:
     assert judge_accuracy(run.detail).valid
     cut = run.bytes("detail.txt")
     assert not judge_accuracy(parse_detail(cut[: cut.index(b':::MLLOG {"key": "power_begin')])).valid
-
-
-def test_token_latencies_are_margins_of_their_own(loadgen_run: Runs) -> None:
-    """With token latencies the target latency is unused; TTFT and TPOT bind."""
-    data = loadgen_run("server-valid").bytes("detail.txt")
-    for key, value in {
-        "requested_use_token_latencies": b"true",
-        "requested_server_ttft_latency": b"2000000000",
-        "requested_server_tpot_latency": b"100000000",
-        "result_first_token_99.00_percentile_latency_ns": b"1900000000",
-        "result_time_per_output_token_99.00_percentile_ns": b"120000000",
-    }.items():
-        data += b':::MLLOG {"key": "%s", "value": %s, "metadata": {}}\n' % (key.encode(), value)
-    found = {margin.name: margin for margin in judge(parse_detail(data)).margins}
-    assert (found["p99 TTFT"].met, found["p99 TTFT"].headroom) == (True, "+5.0")
-    assert (found["p99 TPOT"].met, found["p99 TPOT"].headroom) == (False, "-20.0")
-    assert str(found["p99 TPOT"]) == "p99 TPOT 120 ms, limit 100 ms: not met (-20.0%)"
-    assert "early stopping" not in found
 
 
 def test_loadgens_own_reason_is_quoted_where_no_condition_tells_it() -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.rules.inference import explain_refusal, explain_variant_refusal
+from reconciler.mlperf.rules.inference import explain_refusal
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.ruled_value import RuledValue
-from reconciler.mlperf.rules.ruleset import BenchmarkRules
 from reconciler.mlperf.rules.values import Inference
 
 
@@ -65,38 +62,3 @@ def test_what_may_be_inferred_is_told_once_and_in_order() -> None:
 def test_a_metric_follows_from_the_one_that_was_measured(rule: Inference, value: Decimal) -> None:
     assert rule.derive(Decimal(8)) == value
     assert rule.least_queries == 0
-
-
-def make(name: str, **values: Any) -> BenchmarkRules:
-    stated = {field.replace("__", "."): RuledValue(value, ("checker",)) for field, value in values.items()}
-    return BenchmarkRules(name, "v0.1", {}, RuledValue({}, ("checker",)), {"": (stated,)})
-
-
-SAME = {"model_key": "net", "dataset_size": 9}
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "why"),
-    [
-        (SAME, SAME, ""),
-        (SAME, {**SAME, "model_key": "other"}, "a and b are not variants of one benchmark"),
-        (SAME, {**SAME, "dataset_size": 8}, "a and b are not variants of one benchmark"),
-        (SAME, {"model_key": "net"}, "a and b are not variants of one benchmark"),
-        (
-            {**SAME, "accuracy__acc__least": "70", "accuracy__f1__least": "60"},
-            {**SAME, "accuracy__acc__least": "70", "accuracy__f1__least": "61"},
-            "a does not have the stricter bar for f1",
-        ),
-        ({**SAME, "accuracy__acc__least": "70"}, SAME, ""),
-        ({**SAME, "accuracy__acc__least": "70"}, {**SAME, "accuracy__acc__least": "70"}, ""),
-        ({**SAME, "accuracy__acc__most": "70"}, {**SAME, "accuracy__acc__most": "70"}, ""),
-        (
-            {**SAME, "accuracy__acc__most": "70"},
-            {**SAME, "accuracy__acc__least": "70"},
-            "a does not have the stricter bar for acc",
-        ),
-        (SAME, {**SAME, "accuracy__acc__most": "70"}, "a does not have the stricter bar for acc"),
-    ],
-)
-def test_a_variant_is_of_one_model_and_dataset(source: dict[str, Any], target: dict[str, Any], why: str) -> None:
-    assert explain_variant_refusal(make("a", **source), make("b", **target), "Offline") == why

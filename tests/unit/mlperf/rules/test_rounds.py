@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.errors import ReconcilerError
 from reconciler.mlperf.rules.comparison import find_stated
 from reconciler.mlperf.rules.rounds import (
     extend_round,
@@ -60,19 +59,6 @@ def test_every_benchmark_is_complete_where_it_may_be_entered(name: str) -> None:
 def test_every_round_states_its_seeds_itself_and_no_other_does(name: str) -> None:
     seeds = load_ruleset(name).seeds().values()
     assert [other for other in list_rounds() if states_itself(other, seeds)] == [name]
-
-
-def test_load_ruleset_when_unknown_names_the_nearest_and_all() -> None:
-    with pytest.raises(ReconcilerError) as caught:
-        load_ruleset("v6.11")
-    assert "v6.11" in caught.value.message
-    assert "did you mean v6.1?" in caught.value.fix
-    assert "known rounds" in caught.value.fix
-
-
-def test_missing_names_what_is_required(resnet: BenchmarkRules) -> None:
-    assert resnet.missing("edge", frozenset({"Offline"})) == ("SingleStream", "MultiStream")
-    assert resnet.missing("edge", frozenset({"Offline", "SingleStream", "MultiStream"})) == ()
 
 
 def test_divisions_exempt_some_demands() -> None:
@@ -143,17 +129,6 @@ def test_a_round_extends_another_value_by_value() -> None:
         extend_round(base, {"removed": ["general/nothing"]})
 
 
-def test_a_division_that_takes_any_scenario_takes_benchmarks_of_earlier_rounds() -> None:
-    ruleset = load_ruleset("v6.1")
-    assert ruleset.benchmark("retinanet") is ruleset.find_rules("closed", "retinanet") is None
-    rules = ruleset.find_rules("open", "retinanet")
-    assert rules is not None
-    assert rules.seeds() == ruleset.seeds() != load_ruleset("v6.0").seeds()
-    assert rules.value("exact_accuracy_sample_count") == 24781
-    assert ruleset.find_rules("open", "resnet") is ruleset.find_rules("closed", "resnet") is not None
-    assert ruleset.find_rules("open", "nothing") is None
-
-
 @pytest.mark.parametrize("name", list_rounds())
 def test_benchmarks_of_earlier_rounds_have_what_a_run_needs_and_no_other_rounds_name(name: str) -> None:
     ruleset = load_ruleset(name)
@@ -202,18 +177,6 @@ def test_a_benchmark_with_an_unknown_part_is_refused(part: str) -> None:
     document = _document()
     document["benchmarks"]["b"][part] = {}
     with pytest.raises(RoundFileError, match=part):
-        parse_ruleset(document)
-
-
-@pytest.mark.parametrize(
-    "name", ["cell_documents", "compliance_tests", "most_file_bytes", "qsl_rng_seed", "sample_index_rng_seed"]
-)
-@pytest.mark.parametrize("of_benchmark", [False, True], ids=["round", "benchmark"])
-def test_what_holds_for_all_scenarios_is_refused_at_one_of_them(name: str, of_benchmark: bool) -> None:
-    document = _document()
-    rules = document["benchmarks"]["b"] if of_benchmark else document
-    rules["scenarios"] = {"Offline": {"min_duration": {"checker": 1}, name: {"checker": 1}}}
-    with pytest.raises(RoundFileError, match=rf"Offline\.{name}: it is the same for all scenarios"):
         parse_ruleset(document)
 
 

@@ -10,8 +10,6 @@ from reconciler.mlperf.rules.ruled_value import (
     Ignored,
     RoundFileError,
     RuledValue,
-    choose_strict_side,
-    is_field,
     is_sourced,
     parse_ruled_value,
 )
@@ -114,55 +112,6 @@ def test_what_is_no_ruled_value_is_told_at_its_place(name: str, entry: dict[str,
         assert (caught.value.place, caught.value.problem, caught.value.at) == (place, problem, "")
         assert caught.value.message == f"{place}: {problem}"
         assert fix in caught.value.fix
-
-
-@pytest.mark.parametrize(
-    ("name", "side"),
-    [
-        ("least_runs", "least"),
-        ("most_ttft_latency", "most"),
-        ("accuracy.acc.least", "least"),
-        ("accuracy.acc.most", "most"),
-        ("tests.TEST01.limits.least_accuracy", "least"),
-        ("tests.TEST01.limits.leastest", ""),
-        ("mostly", ""),
-        ("exact_use_token_latencies", ""),
-        ("least.accuracy", ""),
-    ],
-)
-def test_the_stricter_side_is_told_by_the_last_part_of_a_name(name: str, side: str) -> None:
-    assert choose_strict_side(name) == side
-
-
-@pytest.mark.parametrize(
-    ("name", "known"),
-    [
-        ("min_duration", True),
-        ("qsl_rng_seed", True),
-        ("metric_key", True),
-        ("min_durations", False),
-        ("accuracy.ROUGE1.least", True),
-        ("accuracy.ROUGE1.most", True),
-        ("accuracy.ROUGE1.exact", False),
-        ("accuracy.least", False),
-        ("accuracy.a b.least", False),
-        ("generation.both.top_k", True),
-        ("generation.accuracy.top_k", True),
-        ("generation.performance.top_k", True),
-        ("generation.none.top_k", False),
-        ("tests.TEST04-A.files", True),
-        ("tests.TEST01.compared_with", True),
-        ("tests.TEST01.expects", True),
-        ("tests.TEST01.performance_checks", True),
-        ("tests.TEST01.settings.mode", True),
-        ("tests.TEST01.limits.most_x", True),
-        ("tests.TEST01.limits", False),
-        ("tests.TEST01.other", False),
-        ("tests.files", False),
-    ],
-)
-def test_a_round_may_rule_on_fields_and_on_parts_of_groups(name: str, known: bool) -> None:
-    assert is_field(name) is known
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from reconciler.mlperf.rules.values import (
     Bar,
     ExtraFiles,
     Metric,
-    SystemField,
 )
 
 
@@ -99,14 +98,3 @@ def test_bars_metric_and_files_of_a_benchmark() -> None:
     assert BARE.metric("Server") == Metric("general", "u", divisor=1, lower_is_better=False)
     assert NET.extra_files("Server") == ExtraFiles("images", ("1", "b"))
     assert BARE.extra_files() is None
-
-
-def test_the_parts_of_a_round_are_values() -> None:
-    assert (RULES.round, RULES.layout, RULES.cell_documents) == ("v0.1", "v6", ("a.md",))
-    assert RULES.system_fields == (
-        SystemField("status", filled=True, one_of=("a", "b")),
-        SystemField("n", integer=True),
-    )
-    assert (RULES.measurements_fields, RULES.accuracy_log.keep) == (("retraining",), 1)
-    assert (RULES.value("min_duration"), RULES.value("dataset_size")) == (600, None)
-    assert (RULES.network.sut_name, RULES.power_fields, RULES.endpoints.benchmarks) == ("", (), ())

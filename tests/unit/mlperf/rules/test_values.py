@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.mlperf.rules.values import (
-    EndpointsRules,
     Expected,
-    Metric,
     parse_expected,
 )
 
@@ -38,29 +36,3 @@ def test_a_line_says_what_is_expected(lines: list[str], whole: bool, anywhere: b
     texts = ("TEST PASS", "OK")
     assert Expected("f", texts, True).stands_in(lines) is whole
     assert Expected("f", texts, False).stands_in(lines) is anywhere
-
-
-OWN = Metric("own", "s", divisor=1000, lower_is_better=True)
-
-
-@pytest.mark.parametrize(
-    ("metrics", "special", "key", "unit"),
-    [
-        ({}, {}, "own", "s"),
-        ({"Server": {"key": "theirs", "unit": "x/s"}}, {}, "own", "s"),
-        ({"Offline": {"key": "theirs", "unit": "x/s"}}, {}, "theirs", "x/s"),
-        ({"Offline": {"key": "theirs"}}, {}, "theirs", "s"),
-        ({"Offline": {"key": "own", "unit": "x/s"}}, {}, "own", "s"),
-        ({"Offline": {"unit": "x/s"}}, {}, "own", "s"),
-        ({"Offline": {"key": "theirs", "unit": "x/s"}}, {"net": {"Offline": "special"}}, "special", "s"),
-        ({"Offline": {"key": "theirs", "unit": "x/s"}}, {"net": {"Offline": "own"}}, "own", "s"),
-        ({}, {"net": {"Offline": "special"}}, "special", "s"),
-        ({}, {"other": {"Offline": "special"}, "net": {"Server": "special"}}, "own", "s"),
-    ],
-    ids=str,
-)
-def test_the_harness_publishes_its_own_metric_where_the_round_says_so(
-    metrics: dict[str, dict[str, str]], special: dict[str, dict[str, str]], key: str, unit: str
-) -> None:
-    rules = EndpointsRules(metrics=metrics, benchmark_metrics=special)
-    assert rules.metric("net", "Offline", OWN) == Metric(key, unit, divisor=1000, lower_is_better=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from reconciler import git
 from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import RecordError
-from reconciler.git_history import Appearances
 from reconciler.history.commit_records import RECORDS
 from reconciler.history.snapshot import Snapshot
 from reconciler.record.codec import decode, summarize
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import Ended
+from reconciler.storage import git
+from reconciler.storage.git_history import Appearances
 
 
 def find_missing_runs(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.collecting_results import collect_results
+from harness.verbs.collecting_results import collect_results
 
 SINCE = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CLOCK = 10**12  # ns since this machine started

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.compliance.entries import Entry, read_entries, read_held_entries
+from reconciler.rules.compliance.entries import Entry, read_entries, read_held_entries
 
 ONE = b'{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" }'
 TWO = b'{ "seq_id" : 1, "qsl_idx" : 4, "data" : "ff", "token_data" : "07", "token_count" : 2 }'

@@ -9,20 +9,14 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.compliance.definition import (
-    MissingLogError,
-    RunLogs,
-    VerdictInputs,
-)
-from reconciler.mlperf.compliance.entries import Entry, read_entries
-from reconciler.mlperf.compliance.judging import (
-    judge,
-)
-from reconciler.mlperf.compliance.test01 import compare_answers
-from reconciler.mlperf.compliance.test07 import judge_test07
-from reconciler.mlperf.compliance.verdict import Part
-from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
-from reconciler.mlperf.log_files import BASELINE, COMPLIANCE
+from reconciler.loadgen.log_files import BASELINE, COMPLIANCE
+from reconciler.loadgen.summary import SummaryLog, parse_summary
+from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.rules.compliance.entries import Entry, read_entries
+from reconciler.rules.compliance.judging import judge
+from reconciler.rules.compliance.test01 import compare_answers
+from reconciler.rules.compliance.test07 import judge_test07
+from reconciler.rules.compliance.verdict import Part
 
 
 def numbers(index: int, *values: int, code: str = "i", counted: int | None = None, began: bytes | None = None) -> Entry:

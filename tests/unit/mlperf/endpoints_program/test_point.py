@@ -6,11 +6,7 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from reconciler.mlperf.endpoints_program.point import (
-    AccuracyScore,
-    Distribution,
-    MeasuredPoint,
-)
+from reconciler.rules.endpoints_program.point import AccuracyScore, Distribution, MeasuredPoint
 
 POINT = MeasuredPoint(
     concurrency=8,

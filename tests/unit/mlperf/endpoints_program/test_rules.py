@@ -5,14 +5,11 @@ from decimal import Decimal
 import pytest
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.endpoints_program.cohorts import Cohort, list_adoption_window
-from reconciler.mlperf.endpoints_program.rules import (
-    SeedSet,
-    load_endpoints_rules,
-)
-from reconciler.mlperf.rules.endpoints_ruleset import load_endpoints_ruleset
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import Metric
+from reconciler.resource.ruled_values import Metric
+from reconciler.rules.endpoints_program.cohorts import Cohort, list_adoption_window
+from reconciler.rules.endpoints_program.rules import SeedSet, load_endpoints_rules
+from reconciler.rules.endpoints_ruleset import load_endpoints_ruleset
+from reconciler.rules.rounds import load_ruleset
 
 _RULES = load_endpoints_rules()
 

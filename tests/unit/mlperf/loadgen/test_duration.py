@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.duration import Prediction, predict
+from reconciler.loadgen.duration import Prediction, predict
 from reconciler.resource.settings import Settings
 from tests.unit.mlperf.conftest import Run
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from reconciler.mlperf.loadgen.inconsistency import (
-    elapsed_seconds,
-)
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.inconsistency import elapsed_seconds
+from reconciler.loadgen.log import DetailLog, parse_detail
 
 
 def make_log(**values: str) -> DetailLog:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import LogError
-from reconciler.mlperf.loadgen.consistency import find_inconsistencies
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.loadgen.summary import parse_summary
+from reconciler.loadgen.consistency import find_inconsistencies
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.summary import parse_summary
 from tests.shared import need
 from tests.unit.mlperf.conftest import RUNS, TOTAL, Run, make_run
 

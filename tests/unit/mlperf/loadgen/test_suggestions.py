@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.mlperf.loadgen.suggestions import Suggestion
+from reconciler.loadgen.suggestions import Suggestion
 
 
 def test_a_setting_to_leave_out_has_no_unit() -> None:

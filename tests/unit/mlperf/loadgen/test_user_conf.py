@@ -12,16 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.loadgen.settings import (
-    Unit,
-    find_settings,
-    list_settings,
-)
-from reconciler.mlperf.loadgen.user_conf import (
-    parse_user_conf,
-    select_settings,
-    write_user_conf,
-)
+from reconciler.loadgen.settings import Unit, find_settings, list_settings
+from reconciler.loadgen.user_conf import parse_user_conf, select_settings, write_user_conf
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import SCENARIOS
 

@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rules.comparison import (
-    RulePlace,
-    diff_rounds,
-    find_conflicts,
-    find_stated,
-    read_value_at,
-)
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset, parse_ruleset
-from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.rules.comparison import RulePlace, diff_rounds, find_conflicts, find_stated, read_value_at
+from reconciler.rules.rounds import list_rounds, load_ruleset, parse_ruleset
+from reconciler.rules.ruleset import Ruleset
 
 _ROUNDS = list_rounds()
 _PAIRS = [*itertools.pairwise(_ROUNDS), (_ROUNDS[0], _ROUNDS[-1]), (_ROUNDS[-1], _ROUNDS[-1])]

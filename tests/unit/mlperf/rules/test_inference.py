@@ -7,9 +7,9 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.rules.inference import explain_refusal
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import Inference
+from reconciler.resource.ruled_values import Inference
+from reconciler.rules.inference import explain_refusal
+from reconciler.rules.rounds import load_ruleset
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.mlperf.rules.comparison import find_stated
-from reconciler.mlperf.rules.rounds import (
-    extend_round,
-    list_rounds,
-    load_ruleset,
-    parse_ruleset,
-    read_round,
-    states_itself,
-)
-from reconciler.mlperf.rules.ruled_value import DEMAND_FIELDS, SOURCES, RoundFileError, is_field, parse_ruled_value
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
-from reconciler.mlperf.rules.values import Presence
 from reconciler.resource.canonical import canonicalise
+from reconciler.resource.ruled_values import Presence
+from reconciler.rules.comparison import find_stated
+from reconciler.rules.rounds import extend_round, list_rounds, load_ruleset, parse_ruleset, read_round, states_itself
+from reconciler.rules.ruled_value import DEMAND_FIELDS, SOURCES, RoundFileError, is_field, parse_ruled_value
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
 
 @pytest.fixture(scope="module")

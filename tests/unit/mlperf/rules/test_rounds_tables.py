@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.rules.inference import explain_variant_refusal
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
-from reconciler.mlperf.rules.ruleset import BenchmarkRules
+from reconciler.rules.inference import explain_variant_refusal
+from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.rules.ruleset import BenchmarkRules
 
 
 def rules_of(round_name: str, benchmark: str) -> BenchmarkRules:

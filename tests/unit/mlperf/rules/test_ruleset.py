@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rules.rounds import parse_ruleset
-from reconciler.mlperf.rules.values import (
-    Bar,
-    ExtraFiles,
-    Metric,
-)
+from reconciler.resource.ruled_values import Bar, ExtraFiles, Metric
+from reconciler.rules.rounds import parse_ruleset
 
 
 def said(value: Any, source: str = "checker") -> dict[str, Any]:

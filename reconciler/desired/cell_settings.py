@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from harness.catalog import BACKENDS
 from reconciler.desired.inputs import Reader
 from reconciler.desired.state import Pins
+from reconciler.loadgen import keys
 from reconciler.loadgen.settings import find_settings
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import SCENARIOS, Cell
@@ -117,7 +118,7 @@ class CellReaders(Struct):
         tests = rules.compliance_tests if binds else ()
         tokens = rules.test(MEAN_TOKENS, scenario).limits if MEAN_TOKENS in tests else {}
         bounds = [Decimal(str(tokens[name].value)) for name in MEAN_TOKENS_LIMITS if name in tokens]
-        shortest = self.rules_of(rules, scenario).get("min_duration")
+        shortest = self.rules_of(rules, scenario).get(keys.MIN_DURATION)
         return EndpointsContext(
             limits=LatencyLimits(*(parse_decimal(rules.value(name, scenario)) for name in LIMITS)),
             audits={test: ruled.tests[test] for test in tests if test in ruled.required},

@@ -13,6 +13,7 @@ from harness.catalog import BACKENDS
 from reconciler.desired.cell_settings import find_source_cell
 from reconciler.desired.compliance import ASKED, has_test, is_asked_for
 from reconciler.errors import Problem, ReconcilerError, SpecError, suggest_nearest
+from reconciler.loadgen import keys
 from reconciler.loadgen.settings import RESULTS
 from reconciler.loadgen.user_conf import select_settings
 from reconciler.resource.canonical import show_decimal
@@ -336,23 +337,25 @@ def _binding(demand: str) -> Callable[[Ruleset, str], bool]:
 
 _ISSUED = ("SingleStream", "MultiStream", "Server", "Interactive")
 _DEMANDS = (
-    _Demand("min_duration", "least_min_duration", "s", 10**3),
-    _Demand("max_duration", "least_min_duration", "s", 10**3, whole=True),
-    _Demand("performance_sample_count", "least_performance_sample_count", "samples", whole=True),
+    _Demand(keys.MIN_DURATION, "least_min_duration", "s", 10**3),
+    _Demand(keys.MAX_DURATION, "least_min_duration", "s", 10**3, whole=True),
+    _Demand(keys.PERFORMANCE_SAMPLE_COUNT, "least_performance_sample_count", "samples", whole=True),
     _Demand(
-        "accuracy_sample_count", "exact_accuracy_sample_count", "samples", applies=_binding("accuracy"), whole=True
+        keys.ACCURACY_SAMPLE_COUNT, "exact_accuracy_sample_count", "samples", applies=_binding("accuracy"), whole=True
     ),
-    _Demand("target_latency", "most_target_latency", "ms", 10**6),
+    _Demand(keys.TARGET_LATENCY, "most_target_latency", "ms", 10**6),
     # LoadGen takes the least number of queries for that of the samples of its one query.
     _Demand(
-        "min_query_count",
+        keys.MIN_QUERY_COUNT,
         "least_samples_per_query",
         "samples",
         scenarios=("Offline",),
         applies=_binding("least_samples_per_query"),
     ),
-    _Demand("min_query_count", "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries),
-    _Demand("max_query_count", "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries, whole=True),
+    _Demand(keys.MIN_QUERY_COUNT, "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries),
+    _Demand(
+        keys.MAX_QUERY_COUNT, "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries, whole=True
+    ),
 )
 _BOUNDS = {"least": "at least", "most": "at most", "": "exactly"}
 
@@ -383,7 +386,7 @@ def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
     return problems
 
 
-_QUERY_COUNTS = ("min_query_count", "max_query_count")
+_QUERY_COUNTS = (keys.MIN_QUERY_COUNT, keys.MAX_QUERY_COUNT)
 
 
 def _fulfils(side: str, value: int, ruled: int) -> bool:

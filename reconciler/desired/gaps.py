@@ -14,6 +14,7 @@ from reconciler.desired.compliance import find_answer_type, select_tests
 from reconciler.desired.curve_gaps import find_curve_gaps
 from reconciler.desired.published import list_published_code
 from reconciler.errors import Problem
+from reconciler.loadgen import keys
 from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.settings import COMMAND, COUNTED, NO_HARDWARE
@@ -181,7 +182,7 @@ def _first(code: Value | None, official: Value, cell: DeclaredCell) -> Origin:
 
 def _has_target(cell: DeclaredCell) -> bool:
     settings = cell.settings
-    if "target_qps" in settings or (RESULTS in settings and settings[RESULTS].value != "loadgen"):
+    if keys.TARGET_QPS in settings or (RESULTS in settings and settings[RESULTS].value != "loadgen"):
         return True
     if "harness.user_conf" in settings and settings["harness.user_conf"].value == "harvested":
         return True  # the command writes it

@@ -9,6 +9,7 @@ from typing import Any
 from harness.contract import SOURCE_NOTE, CommandRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.request_parts import select_slices
+from reconciler.loadgen import keys
 from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE
 from reconciler.loadgen.user_conf import select_settings
 from reconciler.resource.codec import encode_canonical
@@ -157,7 +158,7 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
     if not find_format(settings).READS_CONF:
         asked = {**_standing(attempt), **asked}
     texts = select_settings(
-        scenario, {n: asked[n] for n in ("target_qps", "target_latency") if asked.get(n) is not None}
+        scenario, {n: asked[n] for n in (keys.TARGET_QPS, keys.TARGET_LATENCY) if asked.get(n) is not None}
     )
     return {
         mode: mode,  # a condition, as in {accuracy:+--accuracy}
@@ -166,8 +167,8 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "test": str(asked.get("test", "")),
         "loadgen_mode": LOADGEN_MODE[mode],
         "scenario": scenario,
-        "target_qps": texts.get("target_qps", ""),
-        "target_latency": texts.get("target_latency", ""),
+        keys.TARGET_QPS: texts.get(keys.TARGET_QPS, ""),
+        keys.TARGET_LATENCY: texts.get(keys.TARGET_LATENCY, ""),
         "user_conf": str(attempt.user_conf),
         "audit_config": str(attempt.audit_settings) if attempt.audit_settings.exists() else "",
         "engine": inputs.get("engine", ""),
@@ -190,11 +191,11 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
 def _standing(attempt: Attempt) -> dict[str, Any]:
     """What the endpoints harness reads of its configuration in an accuracy run too, though nothing hangs on it."""
     settings, rules = attempt.intent.settings, attempt.intent.rules
-    names = ("target_qps", "max_duration", "min_query_count")
+    names = (keys.TARGET_QPS, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)
     least = rules.endpoints.min_duration if rules is not None and rules.endpoints is not None else None
     return {
         **{name: settings.get(name) for name in names},
-        "min_duration": settings.get("min_duration") if "min_duration" in settings else least,
+        keys.MIN_DURATION: settings.get(keys.MIN_DURATION) if keys.MIN_DURATION in settings else least,
     }
 
 
@@ -202,8 +203,8 @@ def _words_of_endpoints(
     settings: CellSettings, asked: Mapping[str, object], mode: str, scenario: str
 ) -> dict[str, str]:
     """What the endpoints harness is told on its command line or in its configuration, in its own units."""
-    names = {"sample_index_seed": "sample_index_rng_seed", "schedule_seed": "schedule_rng_seed"}
-    names |= {name: name for name in ("min_duration", "max_duration", "min_query_count")}
+    names = {"sample_index_seed": keys.SAMPLE_INDEX_RNG_SEED, "schedule_seed": keys.SCHEDULE_RNG_SEED}
+    names |= {name: name for name in (keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)}
     return {
         **{name: _said(asked.get(own)) for name, own in names.items()},
         "model_name": settings.text("harness.model_name"),

@@ -13,6 +13,7 @@ from reconciler.desired.detail import Detail
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
+from reconciler.loadgen import keys
 from reconciler.loadgen.compare import find_conf_contradictions, find_contradictions
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
@@ -82,7 +83,7 @@ class LoadgenRun(Struct, frozen=True):
                 fix="change the cell's settings to what ran, or import the log of a run with the declared settings",
             )
         conf, note = _choose_user_conf(self, resource.address, values, context)
-        found: dict[str, Any] = {"loadgen_version": self.log.version}
+        found: dict[str, Any] = {keys.LOADGEN_VERSION: self.log.version}
         if self.mode == "performance":
             found = measure_performance(self.log, detail.ruling)
         elif reasons := judge_accuracy(self.log).reasons:

@@ -14,6 +14,7 @@ from reconciler.execute.attempt_record import describe_artifact
 from reconciler.importing.log_folder import refuse_strange
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
 from reconciler.importing.run_reader import TakenCell
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.loadgen.settings import ENDPOINTS_SEEDS
 from reconciler.resource.canonical import digest
@@ -80,7 +81,7 @@ class EndpointsRun(Struct, frozen=True):
                 f"{self.folder} does not hold a run of {resource.address}; the spec asks for something else:\n{listed}",
                 fix="change the cell's settings to what ran, or import the results of a run with the declared settings",
             )
-        least = detail.settings.number("min_duration")
+        least = detail.settings.number(keys.MIN_DURATION)
         values = measure_results(self.left, detail.ruling, least) if self.mode == "performance" else {}
         kept = tuple(KeptFile(path, name, in_git=True) for name, path in self.files.items())
         source = digest([[name, hash_file(path)] for name, path in self.files.items()])

@@ -9,10 +9,11 @@ from sys import getsizeof
 
 from msgspec import Struct, field
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_line import LogLine
 
-LOADED = "loaded_qsl_set"
+LOADED = keys.LOADED_QSL_SET
 _SHORT = 1 << 16  # bytes of a list that is read; a longer one is counted without
 _BEGINNING = 64  # bytes of a list that tell it from most others
 _HELD = 8 << 20  # bytes of lists whose summaries are kept: those of a round

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reconciler.loadgen import keys
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.explanation import render_table
 from reconciler.resource.quantities import show_count, show_duration
@@ -95,7 +96,7 @@ def measure_margin(tuned: Tuned) -> float | None:
     """How far the proposed rate is below the first INVALID one; None where there is none."""
     if not isinstance(tuned.best, BestRate) or tuned.best.found.above is None:
         return None
-    return 1 - float(dict(tuned.settings)["target_qps"]) / tuned.best.found.above
+    return 1 - float(dict(tuned.settings)[keys.TARGET_QPS]) / tuned.best.found.above
 
 
 def render_tuned_part(tuned: Tuned, patch: str, trials: Sequence[TrialRun]) -> dict[str, Any]:
@@ -124,7 +125,10 @@ def render_tuned_part(tuned: Tuned, patch: str, trials: Sequence[TrialRun]) -> d
 
 def render_trial_part(run: TrialRun) -> dict[str, Any]:
     record = run.record
-    names = (*("target_qps", "min_duration", "min_query_count"), *(n for n in record.inputs if n.startswith("run.")))
+    names = (
+        *(keys.TARGET_QPS, keys.MIN_DURATION, keys.MIN_QUERY_COUNT),
+        *(n for n in record.inputs if n.startswith("run.")),
+    )
     return {
         "id": run.id,
         "started": record.started,

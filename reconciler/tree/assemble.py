@@ -11,6 +11,7 @@ from typing import Any
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
 from reconciler.errors import ReconcilerError
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -52,7 +53,7 @@ _MODEL = "model.settings."
 _COMMANDS = {"build": BUILD_COMMAND, "service": SERVICE_COMMAND, "run": COMMAND, "score": SCORE_COMMAND}
 _SHOWN = (
     *("engine.", "run.", "compliance.", "target_", "min_", "max_"),
-    *("performance_sample_count", "accuracy_sample_count"),
+    *(keys.PERFORMANCE_SAMPLE_COUNT, keys.ACCURACY_SAMPLE_COUNT),
 )
 
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen import keys
 from reconciler.loadgen.compare import Asked, Contradiction, find_contradictions
 from reconciler.loadgen.settings import PERFORMANCE
 from reconciler.resource.quantities import parse_decimal, parse_number
@@ -22,19 +23,19 @@ from reconciler.verify.settings import FRACTIONS_SINCE, ConfReading, ConfSetting
 # How LoadGen hands queries over; nothing that is published depends on it.
 _INCIDENTAL = frozenset({"coalesce_queries", "max_async_queries"})
 _LOGGED = {
-    ("Server", "target_qps"): "effective_target_qps",
-    ("Offline", "target_qps"): "effective_target_qps",
-    ("SingleStream", "target_latency"): "requested_single_stream_expected_latency_ns",
-    ("MultiStream", "target_latency"): "requested_multi_stream_expected_latency_ns",
+    ("Server", keys.TARGET_QPS): keys.EFFECTIVE_TARGET_QPS,
+    ("Offline", keys.TARGET_QPS): keys.EFFECTIVE_TARGET_QPS,
+    ("SingleStream", keys.TARGET_LATENCY): keys.REQUESTED_SINGLE_STREAM_EXPECTED_LATENCY_NS,
+    ("MultiStream", keys.TARGET_LATENCY): keys.REQUESTED_MULTI_STREAM_EXPECTED_LATENCY_NS,
 }
 _ASSIGNED = b"="  # in each line of a conf that sets anything
-_DOUBLES = frozenset({"target_qps", "target_latency"})
+_DOUBLES = frozenset({keys.TARGET_QPS, keys.TARGET_LATENCY})
 _AFTER_FIRST = 5  # digits that LoadGen prints of a double, behind its first
 # A bound ends a run before its time; LoadGen has none by itself.
-_BOUNDS = {"max_duration": "effective_max_duration_ms", "max_query_count": "effective_max_query_count"}
+_BOUNDS = {keys.MAX_DURATION: keys.EFFECTIVE_MAX_DURATION_MS, keys.MAX_QUERY_COUNT: keys.EFFECTIVE_MAX_QUERY_COUNT}
 _EVERYWHERE = {
-    "min_duration": "effective_min_duration_ms",
-    "min_query_count": "requested_min_query_count",
+    keys.MIN_DURATION: keys.EFFECTIVE_MIN_DURATION_MS,
+    keys.MIN_QUERY_COUNT: keys.REQUESTED_MIN_QUERY_COUNT,
     **_BOUNDS,
 }
 
@@ -153,7 +154,9 @@ def verify_unexplained(view: CellView) -> Complaints:
 
 def _count_once(view: CellView, name: str) -> Decimal | None:
     """The code of a benchmark may ask for each sample of its set at least once, without a conf."""
-    found = view.rules.value("dataset_size", view.cell.scenario) if name == "min_query_count" and view.rules else None
+    found = (
+        view.rules.value("dataset_size", view.cell.scenario) if name == keys.MIN_QUERY_COUNT and view.rules else None
+    )
     return parse_number(found)
 
 
@@ -243,7 +246,7 @@ def _name_origin(name: str, seed: int | None) -> str:
 def read_target(reading: ConfReading | None) -> ConfSetting | None:
     """The expected rate or latency that the file sets."""
     settings = reading.settings if reading else {}
-    return settings.get("target_qps") or settings.get("target_latency")
+    return settings.get(keys.TARGET_QPS) or settings.get(keys.TARGET_LATENCY)
 
 
 CONF_RULES = (verify_contradicting, verify_rejected, verify_ignored, verify_unexplained, verify_old_seeds)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from reconciler.check.accuracy import count_key
 from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG, VERIFY_ACCURACY, split_answers
 from reconciler.rules.compliance.verdict import FAIL, PASS
 from reconciler.tree.findings import Complaint, Place, Premise, Severity
@@ -31,7 +32,7 @@ _REPEATED, _UNLIKE = ("num_acc_log_duplicate_keys",), ("num_acc_log_data_mismatc
 _COMPARED, _ASKS_FOR_ONE = "TEST01", 4  # LoadGen's release of the round since which its script asks for an answer
 _WARNING = Severity.WARNING
 _DIGITS = 20
-_LIBRARY = "qsl_reported_total_count"
+_LIBRARY = keys.QSL_REPORTED_TOTAL_COUNT
 _ANSWER = b'"qsl_idx"'
 _EDITED = "a verdict that was edited, or the output of two verifications in one file"
 _CONTRADICTED = "contradicted-verdict"
@@ -180,8 +181,8 @@ def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder)
 
 def _most_entries(run: RunView, total: Decimal) -> Decimal:
     """A MultiStream run repeats samples, so that the last query of each set that it loads is as long as the others."""
-    group = number(run.log, "effective_samples_per_query")
-    loaded = number(run.log, "effective_performance_sample_count")
+    group = number(run.log, keys.EFFECTIVE_SAMPLES_PER_QUERY)
+    loaded = number(run.log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
     if run.log.scenario != "MultiStream" or not group or group <= 0:
         return total
     sets = total // loaded + 1 if loaded and loaded > 0 else Decimal(1)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from reconciler.check.demands import OURS
+from reconciler.loadgen import keys
 from reconciler.tree.findings import Complaint, Place, Premise, Severity
 from reconciler.tree.reading.values import find_at, read_value
 from reconciler.tree.reading.view import CellView
@@ -16,7 +17,7 @@ from reconciler.tree.rule_engine import About
 from reconciler.verify.contradiction import contradiction
 from reconciler.verify.runs import list_runs
 
-_VERSION, _DATE = "loadgen_version", "loadgen_git_commit_date"
+_VERSION, _DATE = keys.LOADGEN_VERSION, keys.LOADGEN_GIT_COMMIT_DATE
 _STATED = re.compile(r"(\S{1,40}) @ ([0-9a-f]{10,40})", re.ASCII)
 _DIGITS = 10  # of a commit, as LoadGen prints it
 # As git writes the date of a commit in strict ISO 8601: the build of LoadGen asks for that. One that is too old to know
@@ -59,9 +60,9 @@ def _read_instant(date: str) -> str:
 ).across_cells
 def verify_revisions(revisions: Iterable[Revision]) -> Iterator[tuple[About, Complaint]]:
     """The date of a commit is one, wherever LoadGen was built from it: 43 commits are named in 6,455 logs of v4.1 and
-    v5.1, each with one date and one version. What is no date is compared with nothing: a git that does not know the
-    format prints its letters. Of two that are equally many, the first is taken for right. The version is read from a
-    file, which may be changed and not committed: a warning. Logs that name no commit are left out.
+    v5.1, each with one date and one version. A value that is no date is not compared, since a git that does not know
+    the format prints its letters. If two dates are equally frequent, the first counts as right. The version is read
+    from a file, which may be changed and not committed: a warning. Logs that name no commit are left out.
     """
     commits: dict[str, list[Revision]] = {}
     for revision in revisions:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.settings import Setting, Unit, find_settings
 from reconciler.loadgen.user_conf import ConfValue, UserConf
 from reconciler.resource.canonical import show_decimal
@@ -49,7 +50,7 @@ def read_settings(conf: UserConf, model: str, scenario: str, release: int = FRAC
 def _read_settings(conf: UserConf, model: str, scenario: str, *, fractions: bool) -> ConfReading:
     found: dict[str, ConfSetting] = {}
     for key in find_settings(scenario):
-        if not fractions and key.name == "target_latency":
+        if not fractions and key.name == keys.TARGET_LATENCY:
             if scenario == "MultiStream":
                 continue
             key = replace(key, unit=Unit.WHOLE_MS)

@@ -116,6 +116,8 @@ LATE: dict[str, str] = {
     "reconciler.record.judgements": "readers of logs, only where a record was not judged yet",
     "harness.__main__": "one verb per process: a build loads no LoadGen",
     "harness.backends": "only the library of the backend that was asked for",
+    "harness.backends.diffusers.lowering": "Triton, only where a GPU computes",
+    "harness.backends.pytorch.fused_operators": "Triton, only where a GPU computes",
     "harness.backends.pytorch.packed_operators": "Triton, only where a GPU computes",
     "harness.benchmarks.bert.model": "onnx and PyTorch, only in the child that writes the model as a program",
     "harness.backends.openai.texts": "tokenizers, only for a server that takes text",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.duration import predict_run_seconds
 from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.kinds import PERFORMANCE
@@ -16,9 +17,9 @@ _MILLISECONDS = 1000
 def _predict_point_seconds(inputs: Mapping[str, object]) -> float | None:
     """A performance run ends after its duration and whatever is still under way; of an accuracy run only the last one
     can tell."""
-    if inputs.get("mode") != PERFORMANCE or not inputs.get("min_duration"):
+    if inputs.get("mode") != PERFORMANCE or not inputs.get(keys.MIN_DURATION):
         return None
-    return int(str(inputs["min_duration"])) / _MILLISECONDS
+    return int(str(inputs[keys.MIN_DURATION])) / _MILLISECONDS
 
 
 DURATIONS: dict[str, Callable[[Mapping[str, object]], float | None]] = {

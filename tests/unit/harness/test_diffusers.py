@@ -207,6 +207,30 @@ def test_images_are_those_that_the_library_makes_of_the_captions(made: Path) -> 
     assert np.abs(found[0].astype(np.int16) - found[1]).mean() > 1  # captions are looked at
 
 
+def test_images_in_fp8_are_near_those_of_the_library(made: Path) -> None:
+    wanted = np.load(made / "dataset/references.npz")["images"]
+    session = open_session(made, precision="fp8")
+    found = session.compute(slice(0, COUNT))[0]
+    session.close()
+    apart = np.abs(found.astype(np.int16) - wanted).mean()
+    assert 0 < apart < np.abs(wanted[0].astype(np.int16) - wanted[1]).mean() / 2  # each is nearest to its own
+
+
+def test_linear_layers_in_fp8_compute_what_they_replace() -> None:
+    torch = pytest.importorskip("torch")
+    lowering = importlib.import_module("harness.backends.diffusers.lowering")
+    torch.manual_seed(1)
+    first, last = torch.nn.Linear(48, 128), torch.nn.Linear(64, 32)
+    value = torch.randn(2, 5, 48) * torch.logspace(-2, 3, 5)[None, :, None]  # tokens of all sizes
+    with torch.no_grad():
+        both = first(value)
+        wanted = both, last(both[..., :64] * torch.nn.functional.gelu(both[..., 64:]))
+        found = lowering.LinearFp8(first)(value), lowering.GatedFp8(first, last)(value)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.shape == other.shape
+        assert ((one - other).norm(dim=-1) / other.norm(dim=-1)).max() < 0.15
+
+
 def test_weights_may_be_drawn_of_a_checkpoint_without_any(made: Path, tmp_path: Path) -> None:
     from harness.benchmarks.stable_diffusion_xl.rehearsal import MODEL
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.backends.staging import Staging
 from harness.errors import HarnessError
-from harness.run.qsl import Arrays, Rows, SampleLibrary, count_rows, gather, split_rows
+from harness.run.qsl import Arrays, Rows, SampleLibrary, count_rows, find_runs, gather, split_rows
 
 DATA = np.arange(120, dtype=np.float32).reshape(40, 3)
 
@@ -102,3 +102,13 @@ def test_staging_pads_to_the_next_size(count: int, contiguous: bool) -> None:
     assert np.array_equal(batch[:count], DATA[rows])
     (exact,) = Staging([DATA], 8).batch(rows)
     assert np.array_equal(exact, DATA[rows])
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 20)), min_size=1))
+def test_runs_of_neighbours_are_all_rows_in_order(pieces: list[tuple[int, int]]) -> None:
+    rows = np.concatenate([np.arange(first, first + count) for first, count in pieces])
+    begins, lengths = find_runs(rows)
+    assert len(begins) <= len(pieces)
+    found = [np.arange(rows[first], rows[first] + count) for first, count in zip(begins, lengths, strict=True)]
+    np.testing.assert_array_equal(np.concatenate(found), rows)
+    np.testing.assert_array_equal(np.cumsum(lengths) - lengths, begins)

@@ -10,7 +10,11 @@ import pytest
 
 from harness.contract import BENCHMARKS
 from reconciler.errors import ReconcilerError, SpecError
-from reconciler.rules.benchmark_facts import find_benchmark_facts, load_benchmark_facts, parse_benchmark_facts
+from reconciler.rules.benchmark_facts import (
+    find_benchmark_facts,
+    load_benchmark_facts,
+    parse_benchmark_facts,
+)
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from tests.unit.spec.writing import HEADER, load_texts
 

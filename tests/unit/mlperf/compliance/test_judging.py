@@ -13,7 +13,9 @@ from reconciler.loadgen.log_files import BASELINE, COMPLIANCE
 from reconciler.loadgen.summary import SummaryLog, parse_summary
 from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
 from reconciler.rules.compliance.entries import Entry, read_entries
-from reconciler.rules.compliance.judging import judge
+from reconciler.rules.compliance.judging import (
+    judge,
+)
 from reconciler.rules.compliance.test01 import compare_answers
 from reconciler.rules.compliance.test07 import judge_test07
 from reconciler.rules.compliance.verdict import Part

@@ -6,7 +6,11 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from reconciler.rules.endpoints_program.point import AccuracyScore, Distribution, MeasuredPoint
+from reconciler.rules.endpoints_program.point import (
+    AccuracyScore,
+    Distribution,
+    MeasuredPoint,
+)
 
 POINT = MeasuredPoint(
     concurrency=8,

@@ -7,7 +7,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from reconciler.rules.endpoints_program.event_log import LoggedRequest, LoggedRun
-from reconciler.rules.endpoints_program.judge import Gravity, PointFinding, judge_logged
+from reconciler.rules.endpoints_program.judge import (
+    Gravity,
+    PointFinding,
+    judge_logged,
+)
 from tests.unit.mlperf.endpoints_program.good_point import GOOD, RULES, WINDOW
 
 SECOND = 10**9

@@ -7,7 +7,10 @@ import pytest
 from reconciler.errors import ReconcilerError
 from reconciler.resource.ruled_values import Metric
 from reconciler.rules.endpoints_program.cohorts import Cohort, list_adoption_window
-from reconciler.rules.endpoints_program.rules import SeedSet, load_endpoints_rules
+from reconciler.rules.endpoints_program.rules import (
+    SeedSet,
+    load_endpoints_rules,
+)
 from reconciler.rules.endpoints_ruleset import load_endpoints_ruleset
 from reconciler.rules.rounds import load_ruleset
 

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.loadgen.compare import Asked, find_conf_contradictions, find_contradictions, read_logged_settings
+from reconciler.loadgen.compare import (
+    Asked,
+    find_conf_contradictions,
+    find_contradictions,
+    read_logged_settings,
+)
 from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.user_conf import parse_user_conf
 from reconciler.rules.results.loadgen_logs import collect_asked

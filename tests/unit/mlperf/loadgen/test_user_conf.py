@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen.settings import Unit, find_settings, list_settings
-from reconciler.loadgen.user_conf import parse_user_conf, select_settings, write_user_conf
+from reconciler.loadgen.user_conf import (
+    parse_user_conf,
+    select_settings,
+    write_user_conf,
+)
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import SCENARIOS
 

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from reconciler.rules.ruled_value import Ignored, RoundFileError, RuledValue, is_sourced, parse_ruled_value
+from reconciler.rules.ruled_value import (
+    Ignored,
+    RoundFileError,
+    RuledValue,
+    is_sourced,
+    parse_ruled_value,
+)
 
 KNOWN = "policy, checker, old checker, mlperf.conf, loadgen, audit.config, verification"
 

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.resource.ruled_values import Bar, ExtraFiles, Metric
+from reconciler.resource.ruled_values import (
+    Bar,
+    ExtraFiles,
+    Metric,
+)
 from reconciler.rules.rounds import parse_ruleset
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.resource.ruled_values import Expected, parse_expected
+from reconciler.resource.ruled_values import (
+    Expected,
+    parse_expected,
+)
 
 
 def test_a_text_is_expected_anywhere_or_as_a_whole_line_and_a_list_in_a_list_holds_alternatives() -> None:

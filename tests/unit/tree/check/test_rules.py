@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from reconciler.check.engine import ALL_RULES, check_tree
-from reconciler.resource.ruled_values import ExtraFiles
-from reconciler.rules.ruleset import BenchmarkRules
 from reconciler.storage.foreign import DEEPEST
 from reconciler.tree.findings import Severity
 from tests.unit.tree.check.conftest import checked
@@ -80,20 +78,6 @@ def test_folders_within_each_other_are_examined_to_a_bound(tree_of: Callable[[st
     (finding,) = checked(root).findings
     place = (deep / "more").relative_to(root).as_posix()
     assert (finding.rule.id, finding.complaint.place.file) == ("submitter.depth", place)
-
-
-def test_pictures_of_samples_that_a_run_did_not_have_are_told_apart(
-    tree_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = ExtraFiles("images", ("3", "49999", "50000", "sheet"))
-    monkeypatch.setattr(BenchmarkRules, "extra_files", lambda *_: wanted)
-    root = tree_of("closed")
-    shown = root / "closed/Acme/results/sys1/resnet/Offline/accuracy/images"
-    shown.mkdir()
-    (shown / "3.png").write_bytes(b"a picture")
-    found = {f.rule.id: f.complaint.found for f in checked(root).findings if f.cell == "closed/sys1/resnet/Offline"}
-    assert found["accuracy.extra"] == "2 of 4 files missing, as 49999"
-    assert found["accuracy.extra-samples"] == "1 of 4 files missing, as 50000"
 
 
 def test_rules_have_names_of_their_own() -> None:

@@ -96,17 +96,14 @@ def sample_mutants(count: int, seed: int, only: str = "") -> list[Mutant]:
 
 @cache
 def find_tests(file: str) -> list[str]:
-    """Files named for the module first, then those that import it, then those that import its package."""
-    path = PurePosixPath(file)
-    module = ".".join(path.with_suffix("").parts)
-    found: list[tuple[int, str]] = []
-    for test in sorted((ROOT / "tests").rglob("test_*.py")):
-        text = test.read_text(encoding="utf-8")
-        if test.name == f"test_{path.stem}.py" or f"{module} import" in text:
-            found.append((test.name != f"test_{path.stem}.py", test.relative_to(ROOT).as_posix()))
-        elif f"{module.rpartition('.')[0]}." in text and test.is_relative_to(ROOT / "tests/unit"):
-            found.append((2, test.relative_to(ROOT).as_posix()))
-    return [name for _, name in sorted(found)]
+    """Files named for the module, then those that import it; where there are none, the unit tests of its package."""
+    stem, module = PurePosixPath(file).stem, ".".join(PurePosixPath(file).with_suffix("").parts)
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("test_*.py"))}
+    named = [path for path in texts if path.stem == f"test_{stem}"]
+    importing = [path for path, text in texts.items() if f"{module} import" in text and path not in named]
+    package = f"{module.rpartition('.')[0]}."
+    chosen = [*named, *importing] or [path for path, text in texts.items() if package in text and "unit" in path.parts]
+    return [path.relative_to(ROOT).as_posix() for path in chosen]
 
 
 def _copy_checkout(target: Path) -> Path:

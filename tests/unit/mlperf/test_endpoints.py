@@ -372,3 +372,37 @@ def test_a_record_names_the_harness_as_far_as_it_names_itself(stated: dict[str, 
         "suggestion": None,
         "harness_version": version,
     }
+
+
+def test_what_is_nowhere_in_a_configuration_has_no_line() -> None:
+    bare = Results(parse_yaml_mapping(b"verbose: x\n"), None, None)
+    asked = AskedResults("Server", "accuracy", "oss", {"target_qps": 1}, {"schedule_rng_seed": 8})
+    assert [str(item) for item in find_differences(bare, asked)] == [
+        "scenario: expected Server, config.yaml says type nothing",
+        "mode: expected accuracy, accuracy_results.json says no score of an accuracy dataset",
+        "model: expected oss, config.yaml says nothing",
+        "target_qps: expected 1, config.yaml says nothing",
+        "schedule_rng_seed: expected 8, config.yaml says nothing",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "key", "value"),
+    [
+        ({"n_samples_completed": 10, "duration_ns": 2 * 10**9}, "result_completed_samples_per_sec", 5),
+        ({"n_samples_completed": 10, "duration_ns": 2 * 10**9, "qps": 0}, "result_completed_samples_per_sec", 0),
+        ({}, "result_completed_samples_per_sec", None),
+        ({"n_samples_completed": 10, "duration_ns": 10**9}, "result_completed_tokens_per_second", None),
+        ({"n_samples_issued": 0, "duration_ns": 10**9}, "result_samples_per_second", 0),
+        ({"n_samples_issued": 5, "duration_ns": 0}, "result_samples_per_second", None),
+        ({"latency": {"early_stopping_percentiles": {"99": 7}}}, "result_99_percentile_latency_ns", 7),
+        ({"latency": {"early_stopping_percentiles": {"x": 1, "99": 7}}}, "result_99.00_percentile_latency_ns", 7),
+        ({"latency": {"early_stopping_percentiles": [99]}}, "result_99.00_percentile_latency_ns", None),
+        ({"latency": 5}, "result_mean_latency_ns", None),
+        ({"latency": {"early_stopping_percentiles": {"99": 7}}}, "result_99.00_percentile_ttft_ns", None),
+        ({"latency": {"early_stopping_percentiles": {"99": 7}}}, "early_99.00_percentile_latency_ns", None),
+    ],
+    ids=str,
+)
+def test_a_metric_is_what_the_summary_says_or_its_counts_make(values: dict[str, Any], key: str, value: object) -> None:
+    assert read_measured(document(**values), key) == value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from reconciler.rules.compliance.definition import MissingLogError, RunLogs, Ver
 from reconciler.rules.compliance.entries import Entry, read_entries
 from reconciler.rules.compliance.judging import choose_dtype, find_test, judge
 from reconciler.rules.compliance.legacy_tests import verify_test04_ab, verify_test05
-from reconciler.rules.compliance.test01 import compare_answers
+from reconciler.rules.compliance.test01 import Fallback, compare_accuracies, compare_answers
 from reconciler.rules.compliance.test06 import judge_test06
 from reconciler.rules.compliance.verdict import Part
 from reconciler.rules.rounds import list_rounds, load_ruleset
@@ -154,6 +155,19 @@ def test_test04_a_and_b_are_the_runs_of_different_and_of_the_same_samples() -> N
     assert text.splitlines()[0] == "TEST04-A: speed against the run it is compared with"
     back = judge("TEST04-A", VerdictInputs(performance=RunLogs(summary=fast), audit=RunLogs(summary=slow)))
     assert back.passed
+
+
+@pytest.mark.parametrize(
+    ("baseline", "compliance", "allowed", "passes"),
+    [("76.4", "76.0", "1", True), ("76.4", "75.0", "1", False), ("76.4", "76.3", "0.1", False), ("0", "1", "1", False)],
+)
+def test_fallback_allows_a_percentage_of_the_accuracy(
+    baseline: str, compliance: str, allowed: str, passes: bool
+) -> None:
+    part = compare_accuracies(
+        Fallback({"acc": Decimal(baseline)}, {"acc": Decimal(compliance)}, {"acc": Decimal(allowed)})
+    )
+    assert part.passed is passes
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ FULL_SUMMARY: dict[str, Any] = {
 FULL_ACCURACY = {"accuracy_scores": [{"dataset_name": "bars", "score": 0.5, "num_samples": 4, "n_repeats": 2}]}
 LEAST_CONFIG = {"settings": {"load_pattern": {"type": "poisson", "target_concurrency": 1}}}
 LEAST_SUMMARY = {"n_samples_completed": 0, "duration_ns": 1}
+NOTHING = Distribution()
 FULL = MeasuredPoint(
     concurrency=5,
     load_pattern="concurrency",
@@ -98,6 +99,24 @@ FULL = MeasuredPoint(
     endpoints=("http://one", "http://two"),
     client="0.1.0 abc",
 )
+LEAST = MeasuredPoint(
+    concurrency=1,
+    load_pattern="poisson",
+    model="",
+    dataset="",
+    issued=0,
+    completed=0,
+    failed=0,
+    duration_ns=1,
+    output_tokens=0,
+    ttft=NOTHING,
+    tpot=NOTHING,
+    latency=NOTHING,
+    finished=True,
+    streaming=True,
+    stream_all_chunks=False,
+    min_duration_ms=0,
+)
 
 
 def merged(base: object, changes: object) -> Any:
@@ -116,6 +135,10 @@ def parse(config: object, summary: object, accuracy: object = None, **options: i
 
 def test_all_that_a_run_states_is_read() -> None:
     assert parse(FULL_CONFIG, FULL_SUMMARY, FULL_ACCURACY) == FULL
+
+
+def test_what_a_run_does_not_state_has_the_values_of_one_that_did_nothing_of_it() -> None:
+    assert parse(LEAST_CONFIG, LEAST_SUMMARY) == LEAST
 
 
 @pytest.mark.parametrize(

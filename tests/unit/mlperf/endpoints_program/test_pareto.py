@@ -14,6 +14,7 @@ from reconciler.rules.endpoints_program.pareto import (
     trace_over_concurrency,
     trace_steps,
 )
+from reconciler.rules.endpoints_program.point import Distribution
 from reconciler.rules.endpoints_program.results import read_point
 
 _RAN = read_point(Path(__file__).parent / "samples")
@@ -45,6 +46,10 @@ def test_a_dedicated_offline_run_is_a_ceiling_and_no_step() -> None:
     assert curve.ceiling == curve.peak == offline.system_tps
 
 
+def test_a_point_without_rate_per_user_is_not_drawn() -> None:
+    assert make_curve([replace(_RAN, tpot=Distribution())]).points == ()
+
+
 @pytest.mark.parametrize(
     ("figures", "drawn"),
     [
@@ -60,6 +65,16 @@ def test_a_recorded_point_is_drawn_where_it_has_a_rate_per_user(
     figures: dict[str, object], drawn: CurvePoint | None
 ) -> None:
     assert read_recorded_point(8, figures, "400") == drawn
+
+
+@pytest.mark.parametrize(
+    ("tokens", "seconds", "failed", "rate"), [(1000, 50, 0, Decimal(20)), (1000, 0, 0, None), (1000, 50, 1, None)]
+)
+def test_interactivity_is_tokens_by_the_seconds_of_all_turns(
+    tokens: int, seconds: int, failed: int, rate: Decimal | None
+) -> None:
+    latency = Distribution(total=Decimal(seconds) * 10**9)
+    assert replace(_RAN, output_tokens=tokens, latency=latency, failed=failed).interactivity == rate
 
 
 def test_an_agentic_curve_is_drawn_over_interactivity() -> None:

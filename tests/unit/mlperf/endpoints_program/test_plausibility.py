@@ -84,3 +84,63 @@ def test_figures_of_one_distribution_fit_each_other(name: str, found: Distributi
     empty: dict[str, Any] = dict.fromkeys(("ttft", "tpot", "latency"), Distribution())
     point = replace(POINT, **{**empty, name: found})
     assert list(find_impossible_figures(point, turns=True)) == ([f"{name}: {said}"] if said else [])
+
+
+COUNTED: dict[str, Any] = {
+    "issued": 100,
+    "completed": 90,
+    "failed": 10,
+    "duration_ns": 10**9,
+    "concurrency": 2,
+    **dict.fromkeys(("ttft", "tpot", "latency"), Distribution()),
+}
+
+
+def count(samples: float, each: int = 10**6) -> Distribution:
+    return Distribution(total=Decimal(str(samples)) * each, mean=Decimal(each))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, ""),
+        ({"ttft": count(101)}, ""),
+        ({"ttft": count(101.1)}, "ttft: total by avg are 101.1 samples, and 100 were issued"),
+        ({"tpot": count(101.1)}, "tpot: total by avg are 101.1 samples, and 100 were issued"),
+        ({"tpot": count(101.1), "issued": 0}, ""),
+        ({"ttft": count(5), "tpot": count(0)}, ""),
+        ({"latency": count(89)}, ""),
+        ({"latency": count(88.9)}, "latency: total by avg are 88.9 samples, and 90 were completed"),
+        ({"latency": count(101)}, ""),
+        ({"latency": count(101.1)}, "latency: total by avg are 101.1 samples, and 90 were completed"),
+        ({"latency": count(101.1), "issued": 0}, ""),
+        # a millionth, and one sample
+        ({"ttft": count(10**6), "issued": 999_998}, ""),
+        ({"latency": count(10**6, 1), "issued": 999_998}, ""),
+        ({"latency": count(10**6, 1), "issued": 2 * 10**6, "completed": 1_000_002}, ""),
+    ],
+)
+def test_a_sum_by_its_mean_counts_the_samples(changes: dict[str, Any], said: str) -> None:
+    point = replace(POINT, **{**COUNTED, **changes})
+    assert list(find_impossible_figures(point, turns=False)) == ([said] if said else [])
+    assert list(find_impossible_figures(point, turns=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("total", "changes", "wrong"),
+    [
+        pytest.param(2_220_000_000, {}, False, id="at-the-limit"),
+        pytest.param(2_220_000_001, {}, True, id="beyond"),
+        pytest.param(2_220_000_001, {"concurrency": 3}, False, id="more-users"),
+        pytest.param(2_220_000_001, {"duration_ns": 0}, False, id="no-duration"),
+        pytest.param(2_220_000_001, {"load_pattern": "max_throughput"}, False, id="offline"),
+    ],
+)
+def test_users_who_wait_for_one_answer_at_a_time_wait_no_longer_than_the_run(
+    total: int, changes: dict[str, Any], wrong: bool
+) -> None:
+    """2 of them, for 1 s by clocks that differ by a hundredth, and each for the slowest answer of 0.1 s."""
+    waited = Distribution(total=Decimal(total), most=Decimal(10**8))
+    point = replace(POINT, **{**COUNTED, "latency": waited, **changes})
+    said = "latency: 2.22000 s in all, and 2 requests at a time in 1 s cannot take that long"
+    assert list(find_impossible_figures(point, turns=False)) == [said] * wrong

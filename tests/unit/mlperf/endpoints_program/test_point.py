@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from reconciler.rules.endpoints_program.point import (
@@ -30,6 +32,28 @@ POINT = MeasuredPoint(
     stream_all_chunks=True,
     min_duration_ms=0,
 )
+NONE = Distribution()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {"seconds": Decimal("2.5"), "system_tps": 400, "tps_per_user": 50, "interactivity": 20}),
+        ({}, {"ttft_p90_ms": Decimal("120.5"), "is_offline": False}),
+        ({"duration_ns": 0}, {"seconds": 0, "system_tps": 0}),
+        ({"duration_ns": 1}, {"system_tps": 1000 * 10**9}),
+        ({"tpot": NONE, "ttft": NONE, "latency": NONE}, {"tps_per_user": None, "ttft_p90_ms": None}),
+        ({"latency": NONE}, {"interactivity": None}),
+        ({"failed": 1}, {"interactivity": None}),
+        ({"tpot": Distribution(percentiles={Decimal(90): Decimal(0)})}, {"tps_per_user": None}),
+        ({"ttft": Distribution(percentiles={Decimal(90): Decimal(0)})}, {"ttft_p90_ms": 0}),
+        ({"load_pattern": "max_throughput"}, {"is_offline": True}),
+    ],
+    ids=str,
+)
+def test_rates_follow_from_counts_and_times(changes: dict[str, Any], expected: dict[str, Any]) -> None:
+    point = replace(POINT, **changes)
+    assert {name: getattr(point, name) for name in expected} == expected
 
 
 def test_scores_are_of_accuracy_datasets_or_of_the_performance_run_itself() -> None:

@@ -101,6 +101,26 @@ def test_accuracy_goes_to_one_point_of_each_band_and_to_the_elected_one() -> Non
     assert chosen[ULTRA_LOW] == 1
 
 
+@pytest.mark.parametrize(
+    ("points", "elected", "chosen"),
+    [
+        ((1, 2, 4, 7, 8, 18, 41, 50, 104, 256), None, (1, 4, 18, 104)),
+        ((1, 2, 4, 7, 8, 18, 41, 50, 104, 256), 256, (1, 4, 18, 256)),
+        ((1, 2, 7, 10, 30, 80, 256), None, (1, 7, 30, 80)),  # in log-2 space
+        ((1, 2, 7, 10, 30, 256, 280), 280, (1, 7, 30, 256)),  # beyond the maximum nothing is covered
+        ((1, 4, 5, 256), None, (1, 4, None, 256)),
+        ((1, 4, 18, 104, 283), 283, (1, 4, 18, 104)),
+    ],
+    ids=["nearest to the middle", "the elected one", "by ratios", "the margin", "a band without a point", "beyond"],
+)
+def test_accuracy_is_measured_nearest_to_the_middle_of_each_band(
+    points: tuple[int, ...], elected: int | None, chosen: tuple[int | None, ...]
+) -> None:
+    regions = compute_regions(256, 1, _RULES)  # up to 7, 41 and 256
+    found = choose_accuracy_points(points, regions, _RULES, elected=elected)
+    assert tuple(found.get(band) for band in BANDS) == chosen
+
+
 def test_denser_points_go_beside_the_bend() -> None:
     # Throughput rises up to 64 and then stays, while each user gets ever less.
     measured = [(1, 100.0, 100.0), (8, 95.0, 700.0), (64, 90.0, 5000.0), (256, 30.0, 5200.0), (1024, 8.0, 5250.0)]
@@ -110,9 +130,36 @@ def test_denser_points_go_beside_the_bend() -> None:
     assert not set(denser) & {8, 64, 256}
 
 
+@pytest.mark.parametrize(
+    ("users", "systems", "places"),
+    [
+        ((100, 90, 80, 45, 5), (1300, 1500, 3100, 3500, 4600), {1: (23,), 2: (23, 128), 9: (3, 23, 128, 512)}),
+        ((90, 80, 65, 40, 25), (1000, 2500, 3400, 4100, 4800), {1: (3,), 2: (3, 128), 9: (3, 23, 128, 512)}),
+    ],
+)
+def test_denser_points_are_where_a_bend_and_its_sides_are_largest_in_whatever_units(
+    users: tuple[int, ...], systems: tuple[int, ...], places: dict[int, tuple[int, ...]]
+) -> None:
+    points = (1, 8, 64, 256, 1024)
+    for user, system in ((1.0, 1.0), (7.0, 0.001), (0.01, 50.0)):
+        measured = [(at, x * user, y * system) for at, x, y in zip(points, users, systems, strict=True)]
+        assert {count: place_denser(measured[::-1], count) for count in places} == places
+        first = places[1][0]
+        assert first not in place_denser(measured, 9, taken=[first])
+
+
 def test_a_straight_line_or_two_points_need_no_more() -> None:
     assert place_denser([(1, 10.0, 1.0), (8, 5.0, 5.0)], 3) == ()
     assert place_denser([(1, 3.0, 1.0), (2, 2.0, 2.0), (3, 1.0, 3.0)], 3) == ()
+
+
+def test_three_points_have_a_bend_and_two_have_none() -> None:
+    bent = [(1, 100.0, 10.0), (16, 90.0, 100.0), (64, 10.0, 110.0)]
+    assert place_denser(bent, 2) == (4, 32)
+    assert place_denser(bent, 1) == (4,)
+    assert place_denser(bent, 2, taken=(4,)) == (32,)
+    assert place_denser(bent[:2], 2) == ()
+    assert place_denser([], 2) == ()
 
 
 def test_each_concurrency_is_of_one_region_and_may_cover_one_band_more() -> None:
@@ -148,3 +195,17 @@ def test_each_concurrency_is_of_one_region_and_may_cover_one_band_more() -> None
     }
     assert [found.find(at) for at in (0, 1, 282, 283)] == ["", "low_latency", "margin", ""]
     assert (CHOICE, list(BAND_TITLES)) == ("submitters_choice", [*ultra, *low, *medium, *high])
+
+
+@pytest.mark.parametrize(
+    ("c_max", "count", "c_min", "points"),
+    [
+        (33, 0, 1, (1, 2, 3, 5, 7, 15, 33)),
+        (256, 0, 1, (1, 2, 4, 8, 18, 68, 256)),
+        (1024, 8, 32, (32, 37, 53, 75, 144, 277, 533, 1024)),
+    ],
+)
+def test_points_are_placed_at_the_middles_and_in_the_widest_gaps(
+    c_max: int, count: int, c_min: int, points: tuple[int, ...]
+) -> None:
+    assert place_points(c_max, _RULES, count=count, min_concurrency=c_min) == points

@@ -8,8 +8,10 @@ from reconciler.errors import ReconcilerError
 from reconciler.resource.ruled_values import Metric
 from reconciler.rules.endpoints_program.cohorts import Cohort, list_adoption_window
 from reconciler.rules.endpoints_program.rules import (
+    RuledBenchmark,
     SeedSet,
     load_endpoints_rules,
+    parse_endpoints_rules,
 )
 from reconciler.rules.endpoints_ruleset import load_endpoints_ruleset
 from reconciler.rules.rounds import load_ruleset
@@ -78,6 +80,25 @@ def test_a_round_of_curves_is_found_by_its_name_and_measures_the_tokens_of_the_s
         assert (metric.key, metric.unit, metric.divisor, metric.lower_is_better) == ("system_tps", "tokens/s", 1, False)
     with pytest.raises(ReconcilerError, match=r"unknown version 'v9\.0' of the Endpoints rules"):
         load_ruleset("endpoints-v9.0")
+
+
+def test_each_bound_of_a_benchmark_is_there_where_it_is_stated() -> None:
+    head = "version: v1.0\nsources: {policy: {title: t, version: v, date: 2026-10-02}}\nquestions: {}\nrules: {}\n"
+    full = "{accuracy: {one: ['1.5'], both: ['2', '3']}, least_accuracy_samples: 4, agentic: true, inline: '5', "
+    full += "swe_bench: '6', output_tokens: ['7', '8'], sources: {policy: §1}}"
+    text = f"{head}seed_sets: []\nbenchmarks: {{full: {full}, bare: {{sources: {{policy: §1}}}}}}\ndrafters: []\n"
+    assert parse_endpoints_rules(text.encode()).benchmarks == {
+        "full": RuledBenchmark(
+            name="full",
+            accuracy={"one": (Decimal("1.5"), None), "both": (Decimal(2), Decimal(3))},
+            least_accuracy_samples=4,
+            agentic=True,
+            inline=Decimal(5),
+            swe_bench=Decimal(6),
+            output_tokens=(Decimal(7), Decimal(8)),
+        ),
+        "bare": RuledBenchmark("bare", {}, 0, agentic=False, inline=None, swe_bench=None, output_tokens=None),
+    }
 
 
 B, A = (

@@ -74,6 +74,13 @@ def test_batches_are_matched_as_a_whole_to_what_their_lines_are() -> None:
     assert summarize_loaded(log) == LoadedSamples(2 * BATCHES, BATCHES + 99)
 
 
+def test_keys_of_batches_are_any_text() -> None:
+    data = LOG.replace(b"power_begin", b"power\xff_begin").replace(b"generated_query_count", b"a.b+c")
+    assert are_matched(data)
+    assert tell(parse_detail(data)) == tell(read_singly(data))
+    assert len(parse_detail(data).all_of("power\ufffd_begin")) == BATCHES
+
+
 SEVENTH = batch(7)
 DAMAGED = {
     "an error": SEVENTH.replace(b'"is_error": false', b'"is_error": true'),

@@ -12,6 +12,7 @@ from reconciler.loadgen.compare import (
     Asked,
     find_conf_contradictions,
     find_contradictions,
+    is_unlogged,
     read_logged_settings,
 )
 from reconciler.loadgen.log import DetailLog, parse_detail
@@ -202,6 +203,26 @@ def make_log(**values: str) -> DetailLog:
     begun = {"effective_scenario": '"Server"', "effective_test_mode": '"PerformanceOnly"', "result_validity": '"VALID"'}
     lines = (f':::MLLOG {{"key": "{key}", "value": {value}}}\n' for key, value in {**begun, **values}.items())
     return parse_detail("".join(lines).encode())
+
+
+@pytest.mark.parametrize(
+    ("version", "unlogged"),
+    [
+        ("4.1 @ abc", True),
+        ("5.0 @ abc", False),
+        ("0.5 @ abc", True),
+        ("12.0 @ abc", False),
+        (".5a1 @ abc", False),
+        ("", False),
+    ],
+)
+def test_a_setting_that_an_older_loadgen_did_not_print_is_not_missed(version: str, unlogged: bool) -> None:
+    key, values = "effective_sample_concatenate_permutation", {"loadgen_version": f'"{version}"'} if version else {}
+    assert is_unlogged(make_log(**values), key) is unlogged
+    assert not is_unlogged(make_log(**values, effective_sample_concatenate_permutation="false"), key)
+    assert not is_unlogged(make_log(**values), "effective_target_qps")
+    asked = Asked("Server", "performance", {"sample_concatenate_permutation": True})
+    assert [c.logged for c in find_contradictions(make_log(**values), asked)] == ["nothing"] * (not unlogged)
 
 
 @pytest.mark.parametrize(

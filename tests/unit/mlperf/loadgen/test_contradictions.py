@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.loadgen.consistency import find_inconsistencies
+from reconciler.loadgen.consistency import find_inconsistencies, find_small_library
 from reconciler.loadgen.log import DetailLog, parse_detail
 
 OLD, NEW = "3.0 @ f536725011", "5.0 @ 3d4e5f6a7b"  # of the old one no line is missed
@@ -43,6 +43,74 @@ def told(version: str = OLD, /, *more: tuple[str, object], **values: Any) -> lis
 def test_an_old_log_of_little_contradicts_nothing() -> None:
     assert told() == []
     assert told(effective_test_mode="AccuracyOnly", result_validity=None, power_end=DAY + "08:55:08.000") == []
+
+
+def test_a_date_is_one_since_release_4() -> None:
+    said = "test_datetime: soon (line 2), but LoadGen writes a date"
+    assert said in told(NEW, test_datetime="soon")
+    assert said in told("4.0 @ 3d4e5f6a7b", test_datetime="soon", power_begin=None)
+    assert not [text for text in told(NEW, test_datetime=None) if "writes a date" in text]
+    assert told(test_datetime="soon", power_end=DAY + "08:55:08.000") == []
+
+
+@pytest.mark.parametrize(("mode", "name"), [("PerformanceOnly", "performance"), ("AccuracyOnly", "accuracy")])
+def test_as_many_samples_are_used_as_the_library_has_or_a_setting_says(mode: str, name: str) -> None:
+    reported = "qsl_reported_performance_count" if name == "performance" else "qsl_reported_total_count"
+    key, override = f"effective_{name}_sample_count", f"requested_{name}_sample_count_override"
+    base = {"effective_test_mode": mode, "power_end": DAY + "08:55:08.000"}
+    for used, asked, expected in (
+        (9, 0, []),
+        (8, 0, [f"{key}: 8 (line 8), but {reported} is 9 (line 10)"]),
+        (7, 7, []),
+        (8, 7, [f"{key}: 8 (line 8), but {override} is 7 (line 9)"]),
+    ):
+        assert told(**base, **{key: used, override: asked, reported: 9}) == expected
+    assert told(**base, **{key: 8, reported: 9}) == []
+    assert told(**base, **{override: 8, reported: 9}) == []
+    assert told(**base, **{key: 8, override: 0}) == []
+
+
+@pytest.mark.parametrize(("total", "samples"), [(9, "9 samples"), (1, "1 sample")])
+def test_no_more_samples_are_used_than_the_library_has(total: int, samples: str) -> None:
+    key = "effective_performance_sample_count"
+    values = {key: total + 1, "qsl_reported_total_count": total}
+    expected = [f"{key}: {total + 1} (line 7), but the library has {samples} (line 8)"]
+    log = make_log(**values)
+    assert list(map(str, find_small_library(log))) == list(map(str, find_inconsistencies(log))) == expected
+    assert find_inconsistencies(log, judge_library=False) == ()
+    assert told(**values | {key: total}) == []
+    assert told(**{key: 5}) == told(qsl_reported_total_count=5) == []
+    accuracy = make_log(
+        effective_test_mode="AccuracyOnly", power_end=DAY + "08:55:08.000", effective_accuracy_sample_count=9, **values
+    )
+    (found,) = find_small_library(accuracy) if total == 1 else [None]
+    assert found is None or found.key == "effective_accuracy_sample_count"
+
+
+@pytest.mark.parametrize(
+    ("loaded", "expected"),
+    [
+        ([0, 1, 2], []),
+        ([0, 1, 3], []),
+        ([0, 1, 4], ["loaded_qsl_set: sample 4 (line 9), but the library has 4 samples"]),
+        (
+            [0, 9, -2, -3],
+            [
+                "loaded_qsl_set: sample 9 (line 9), but the library has 4 samples",
+                "{}: 3 (line 7), but 4 different samples were loaded (line 9)",
+            ],
+        ),
+        ([-2, -3, 1], ["loaded_qsl_set: sample -2 (line 9), but the library has 4 samples"]),
+        ([0, 1, 1], ["{}: 3 (line 7), but 2 different samples were loaded (line 9)"]),
+        ([0, 1, 2, 3], ["{}: 3 (line 7), but 4 different samples were loaded (line 9)"]),
+    ],
+)
+def test_loaded_samples_are_of_the_library_and_as_many_as_are_used(loaded: list[int], expected: list[str]) -> None:
+    key = "effective_performance_sample_count"
+    values = {key: 3, "qsl_reported_total_count": 4}
+    assert told(**values, loaded_qsl_set=loaded) == [text.format(key) for text in expected]
+    assert told(**values) == told(loaded_qsl_set=[0, 9], **{key: 3}) == []
+    assert told(loaded_qsl_set=[0, 9], qsl_reported_total_count=4) == []
 
 
 @pytest.mark.parametrize(("sets", "most"), [(1, 11), (2, 18)])
@@ -125,3 +193,30 @@ def test_as_many_queries_are_over_the_latency_as_early_stopping_allows() -> None
         {"requested_use_token_latencies": True},
     ):
         assert told(**SERVED | other) == [], other
+
+
+@pytest.mark.parametrize("scenario", ["Server", "SingleStream", "MultiStream", "Offline"])
+def test_early_stopping_is_met_as_its_text_says(scenario: str) -> None:
+    text = " * Run Unsuccessful."
+    said = "early_stopping_met: true (line 8), but early_stopping_result is * Run Unsuccessful. (line 7)"
+    assert told(effective_scenario=scenario, early_stopping_result=text, early_stopping_met=True) == [said]
+    for other in ({"early_stopping_met": False, "result_validity": "INVALID"}, {"early_stopping_met": None}):
+        assert told(effective_scenario=scenario, early_stopping_result=text, **other) == []
+    fine = {"early_stopping_result": " * Run successful.", "early_stopping_met": True}
+    assert told(effective_scenario=scenario, **fine) == []
+
+
+@pytest.mark.parametrize("scenario", ["SingleStream", "MultiStream", "Server", "Offline"])
+@pytest.mark.parametrize(
+    ("rank", "key"), [("90.0", "early_stopping_latency_ss"), ("99.0", "early_stopping_latency_ms")]
+)
+def test_an_estimate_is_the_one_of_its_text(scenario: str, rank: str, key: str) -> None:
+    stream = scenario.endswith("Stream")
+    text = f" * Processed at least 64 queries (700).\\n * Early stopping {rank}th percentile estimate: 41"
+    values = {"effective_scenario": scenario, "early_stopping_result": text}
+    assert told(**values, **{key: 41}) == told(**values) == told(**{key: 42}) == []
+    said = [f"{key}: 42 (line 8), but early stopping estimates 41 (line 7)"]
+    assert told(**values, **{key: 42}) == said * stream
+    assert told(**values, **{key: 42}, requested_use_token_latencies=True) == []
+    other = "early_stopping_latency_ss" if key.endswith("ms") else "early_stopping_latency_ms"
+    assert told(**values, **{other: 42}) == []

@@ -74,3 +74,31 @@ def test_a_run_may_miss_its_duration_by_what_clocks_differ(seconds: str, wrong: 
         detail = setting(key, value)(detail)
     found = [item.key for item in find_inconsistencies(parse_detail(detail.encode()))]
     assert ("result_min_duration_met" in found) is wrong
+
+
+@pytest.mark.parametrize(
+    ("run", "key", "rank", "kind"),
+    [
+        ("single-stream-valid", "early_stopping_latency_ss", "90.00", "latency_ns"),
+        ("multi-stream-valid", "early_stopping_latency_ms", "99.00", "query_latency_ns"),
+    ],
+)
+@pytest.mark.parametrize("tokens", [False, True], ids=["of queries", "of tokens"])
+def test_an_estimate_is_between_its_percentile_and_the_slowest(
+    run: str, key: str, rank: str, kind: str, tokens: bool, loadgen_run: Runs
+) -> None:
+    """Where token latencies count, it is one of those."""
+    detail = loadgen_run(run).bytes("detail.txt").decode()
+    if tokens:  # LoadGen has no such line where they do not count
+        switch, other = "requested_use_token_latencies", "requested_min_duration_ms"
+        (line,) = (line for line in detail.splitlines(keepends=True) if f'"{other}"' in line)
+        detail = detail.replace(line, line + setting(switch, "true")(line.replace(other, switch)))
+    log = parse_detail(detail.encode())
+    seen = log.get(f"result_{rank}_percentile_{'per_' * kind.startswith('query')}{kind}")
+    slowest = log.get(f"result_max_{kind}")
+    assert seen < slowest
+    early, late = f"the {rank} percentile is {seen}", f"the slowest took {slowest}"
+    for estimate, said in ((seen - 1, [early]), (seen, []), (slowest, []), (slowest + 1, [late])):
+        found = find_inconsistencies(parse_detail(setting(key, str(estimate))(detail).encode()))
+        derived = [item.derived for item in found if item.key == key and item.derived in (early, late)]
+        assert derived == ([] if tokens else said)

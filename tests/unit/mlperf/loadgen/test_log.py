@@ -172,6 +172,18 @@ def test_parse_detail_ends_in_a_log_or_a_log_error(parts: list[bytes], cut: int)
         assert parse_detail(data).length >= 1
 
 
+@pytest.mark.parametrize("number", ["1e401", "-1e401", "1e-999", "1e99999999999999999999"])
+def test_a_number_that_no_double_holds_breaks_its_line(number: str) -> None:
+    data = entry("fine", 1) + b':::MLLOG {"key": "large", "value": %s, "metadata": {}}\n' % number.encode()
+    with pytest.raises(LogError, match=r":2: broken log entry: a number is out of range"):
+        parse_detail(data)
+
+
+@pytest.mark.parametrize("name", ["qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed"])
+def test_each_seed_that_a_log_has_is_one_of_its_seeds(name: str) -> None:
+    assert parse_detail(entry(f"effective_{name}", 0) + entry("effective_other_rng_seed", 1)).seeds == {name: 0}
+
+
 @pytest.mark.parametrize(
     ("mode", "version", "both"),
     [

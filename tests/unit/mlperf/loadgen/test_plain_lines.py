@@ -24,6 +24,12 @@ def test_a_log_whose_lines_name_no_process_is_of_one() -> None:
     assert parse_detail(line("1").replace(b'"pid": 1,', b"") * 2).index.one_process
 
 
+@pytest.mark.parametrize("tail", ["", " "], ids=["as LoadGen writes it", "otherwise"])
+def test_a_number_that_no_double_comes_near_to_is_broken_on_every_line(tail: str) -> None:
+    with pytest.raises(LogError, match="a number is out of range"):
+        parse_detail(line("1e999").replace(b'"time_ms":', f'"time_ms":{tail}'.encode()))
+
+
 SOURCES = '{"/a.cc": "01ab", "/caf\u00e9": ["x", 1.5]}'
 ODD = st.sampled_from(
     ["", '"', "\\", "{", "}", ", ", '"time_ms": ', ', "time_ms": 1.5', ', "value": 3', "\\u12", "1e999", "\x01", "NaN"]

@@ -28,6 +28,107 @@ def ended(seconds: float) -> dict[str, str]:
     return {"power_end": f"02-22-2023 08:{54 + int(after // 60)}:{after % 60:06.3f}"}
 
 
+OFFLINE: dict[str, Any] = {
+    "result_samples_per_second": 1000,
+    "result_max_latency_ns": 10_000_000_000,
+    "generated_samples_per_query": 10_000,
+    "result_query_count": 1,
+}
+
+
+def test_offline_is_not_judged_by_what_is_not_known() -> None:
+    wrong = OFFLINE | {"result_samples_per_second": 5}
+    assert len(told(**wrong)) == 1
+    assert len(told(**wrong | {"result_query_count": 2})) == 1
+    for key in OFFLINE:
+        assert told(**wrong | {key: None}) == []
+    assert told(**wrong | {"result_max_latency_ns": 0}) == []
+    assert told(**OFFLINE | {"result_query_count": 2, "result_samples_per_second": 2000}) == []
+
+
+@pytest.mark.parametrize(
+    ("slowest", "fine"),
+    [(7_899_999_999, False), (7_900_000_000, True), (10_120_000_000, True), (10_120_000_001, False)],
+)
+def test_bounds_of_a_duration_belong_to_it(slowest: int, fine: bool) -> None:
+    values = OFFLINE | {"result_max_latency_ns": slowest, "result_samples_per_second": round(1e13 / slowest, 3)}
+    assert [text.partition(":")[0] for text in told(**values, **ended(10))] == ["result_max_latency_ns"] * (not fine)
+
+
+SIZED: dict[str, Any] = {
+    "generated_samples_per_query": 11_110,
+    "effective_target_qps": 1000,
+    "effective_min_duration_ms": 10_000,
+    "effective_performance_sample_count": 0,
+    "requested_min_query_count": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("values", "most"),
+    [
+        ({}, ""),
+        ({"generated_samples_per_query": 11_111}, "11110.0"),
+        ({"generated_samples_per_query": 11_120, "effective_performance_sample_count": 5}, ""),
+        ({"generated_samples_per_query": 11_121, "effective_performance_sample_count": 5}, "11120.0"),
+        ({"generated_samples_per_query": 20_200, "requested_min_query_count": 20_000}, ""),
+        ({"generated_samples_per_query": 20_201, "requested_min_query_count": 20_000}, "20200.0"),
+        ({"generated_samples_per_query": 11_111, "requested_min_query_count": None}, "11110.0"),
+        ({"generated_samples_per_query": 11_111, "effective_performance_issue_same": True}, ""),
+        ({"generated_samples_per_query": 11_111, "effective_performance_issue_unique": True}, ""),
+        ({"generated_samples_per_query": 11_111, "effective_performance_issue_same": False}, "11110.0"),
+        ({"generated_samples_per_query": 11_111, "effective_target_qps": None}, ""),
+        ({"generated_samples_per_query": 11_111, "effective_min_duration_ms": None}, ""),
+        ({"generated_samples_per_query": 11_111, "effective_performance_sample_count": None}, ""),
+        ({"generated_samples_per_query": 11_111, "effective_scenario": "Server"}, ""),
+    ],
+)
+def test_offline_asks_for_what_its_target_needs_and_a_tenth_more(values: dict[str, Any], most: str) -> None:
+    found = told(**SIZED | values)
+    if not most:
+        assert found == []
+        return
+    issued = values["generated_samples_per_query"]
+    why = f"1000 samples/s for 10 s need no more than {most} (effective_target_qps)"
+    assert found == [f"generated_samples_per_query: {issued}, but {why}"]
+
+
+SERVED: dict[str, Any] = {
+    "effective_scenario": "Server",
+    "result_query_count": 1001,
+    "generated_query_duration": 10_000_000_000,
+    "result_scheduled_samples_per_sec": 100,
+    "result_completed_samples_per_sec": 100,
+}
+
+
+@pytest.mark.parametrize(
+    ("values", "seconds", "expected"),
+    [
+        ({}, 9.89, []),
+        ({}, 9.88, "that is 10 s of queries, and the run lasted 9.88 s"),
+        # Nobody waits for the last gap.
+        ({"result_scheduled_samples_per_sec": 104}, 9.51, []),
+        ({"result_scheduled_samples_per_sec": 104}, 9.5, "that is 9.61538 s of queries, and the run lasted 9.5 s"),
+        # The schedule ends where its duration does, too.
+        ({"result_scheduled_samples_per_sec": 99, "result_completed_samples_per_sec": 99}, 9.89, []),
+        ({"result_max_latency_ns": 1_000_000_000}, 13.13, []),
+        (
+            {"result_max_latency_ns": 1_000_000_000},
+            13.14,
+            "the last answer came after 11 s at most, and the run lasted 13.14 s",
+        ),
+        ({}, 20, []),
+    ],
+)
+def test_a_run_of_server_lasts_as_long_as_its_schedule(
+    values: dict[str, Any], seconds: float, expected: str | list[str]
+) -> None:
+    found = told(**SERVED | values, **ended(seconds))
+    said = f"generated_query_duration: 10000000000, but {expected} (power_end)"
+    assert found == ([said] if expected else [])
+
+
 STREAMS = {"SingleStream": "latency_ns", "MultiStream": "query_latency_ns"}
 
 

@@ -32,3 +32,10 @@ def lines(*values: str, tail: str = TAIL) -> DetailLog:
 )
 def test_samples_are_those_of_the_lists_at_each_reading(values: tuple[str, ...], loaded: LoadedSamples) -> None:
     assert [summarize_loaded(lines(*values)) for _ in range(2)] == [loaded, loaded]
+
+
+def test_lists_are_those_of_another_log_where_all_of_them_are() -> None:
+    begin = ",".join(map(str, range(300, 400)))
+    for lasts in ((501, 502), (501, 503), (504, 503), (501, 502)):
+        found = summarize_loaded(lines(*(f"[{begin},{last}]" for last in lasts)))
+        assert found == LoadedSamples(102, max(lasts))

@@ -156,3 +156,21 @@ def test_bytes_that_are_no_text_are_shown_in_their_place() -> None:
     log = parse_text_log(data, parse_summary(_SUMMARY.encode()), "log.txt")
     assert log.get("sut_name") == "Some_\ufffd_SUT"
     assert log.effective("min_duration_ms") == 60000
+
+
+def lines(*texts: str) -> bytes:
+    return "".join(f'"pid": 7, "tid": 7, "ts": 100ns : {text}\n' for text in texts).encode()
+
+
+def test_results_come_from_the_summary() -> None:
+    summary = (
+        "Result is : VALID\nMin queries satisfied : No\nEarly stopping satisfied : Yes\nSamples per second : 1.5\n"
+    )
+    log = parse_text_log(lines("Effective Settings:"), parse_summary(f"{summary}Mean latency (ns) :\n".encode()))
+    assert [(entry.key, entry.value, entry.line) for entry in log.lines] == [
+        ("result_validity", "VALID", 0),
+        ("result_min_queries_met", False, 0),
+        ("early_stopping_met", True, 0),
+        ("result_samples_per_second", Decimal("1.5"), 0),
+    ]
+    assert log.number("result_validity") == 0

@@ -15,6 +15,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.loadgen.settings import Unit, find_settings, list_settings
 from reconciler.loadgen.user_conf import (
     parse_user_conf,
+    read_decimal,
     select_settings,
     write_user_conf,
 )
@@ -245,3 +246,21 @@ def test_settings_of_other_scenarios_are_left_out() -> None:
 def test_settings_for_when_loadgen_could_not_read_it_back(scenario: str, settings: Any, message: str) -> None:
     with pytest.raises(ReconcilerError, match=message):
         select_settings(scenario, settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0X.8P1", "1"),
+        ("-0x10", "-16"),
+        ("6.", "6"),
+        ("1e", "1"),
+        ("inf", "Infinity"),
+        ("-Infinity", "-Infinity"),
+        ("", "0"),
+        ("e5", "0"),
+    ],
+)
+def test_a_decimal_is_read_in_every_form(text: str, number: str) -> None:
+    assert read_decimal(text) == Decimal(number)
+    assert read_decimal("nan(7)").is_nan()

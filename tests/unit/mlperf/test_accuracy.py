@@ -304,3 +304,57 @@ def test_the_worst_of_several_values_is_held_against_a_bar() -> None:
     assert (high.bar, high.measured, high.line, high.met) == (most, 80, 1, False)
     (boundless,) = check_bars(report, [Bar("acc")])
     assert (boundless.measured, boundless.line, boundless.met) == (80, 1, True)
+
+
+WORDS = "Word Error Rate: {}%, accuracy={}%"
+PARTS = "Accuracy: mean = {}, kidney = {}, tumor = {}"
+AREAS = '{{\n "roc_auc": {},\n}}\nAUC={}'
+
+
+def find(metric: str, text: str) -> list[str]:
+    return [str(item) for item in find_impossible(text, parse_accuracy(text, [metric]))]
+
+
+@pytest.mark.parametrize(
+    ("metric", "text", "said"),
+    [
+        ("ACCURACY", WORDS.format("2.25", "97.75"), ""),
+        ("ACCURACY", WORDS.format("2.1593688438002605", "97.84063115619975"), ""),  # of floating point
+        ("ACCURACY", WORDS.format("2.25", "97.8"), ""),  # fewer digits
+        ("ACCURACY", WORDS.format("2.5", "97.47"), ""),
+        ("DICE", PARTS.format("0.862", "0.935", "0.788"), ""),
+        ("ACCURACY", WORDS.format("2.25", "98.75"), "ACCURACY 98.75, and 2.25% of the words are wrong"),
+        ("WER", WORDS.format("2.25", "98.75"), "WER 98.75, and 2.25% of the words are wrong"),
+        ("DICE", PARTS.format("0.86114", "0.9347", "0.7876"), ""),  # of parts that are rounded
+        ("DICE", PARTS.format("0.87", "0.9347", "0.7876"), "DICE 0.87, and the mean of its parts is 0.86115"),
+        ("DICE", "Accuracy: mean = 0.87", ""),
+        ("AUC", AREAS.format("80.23785", "80.23785"), ""),
+        ("AUC", AREAS.format("80.23785", "80.238"), ""),
+        ("AUC", AREAS.format("80.23785", "80.338"), "AUC 80.338, and roc_auc is 80.23785"),
+        ("AUC", "AUC=80.338", ""),
+    ],
+)
+def test_a_score_is_that_of_what_stands_beside_it(metric: str, text: str, said: str) -> None:
+    line = 1 + text.count("\n")
+    assert find(metric, text) == ([f"accuracy.txt:{line}: {said}"] if said else [])
+
+
+ROUGE = "{{'rouge1': {0}, 'rouge2': {0}, 'gen_len': {1}, 'gen_num': 24576, 'tokens_per_sample': 294.4}}"
+
+
+@pytest.mark.parametrize(
+    ("metric", "line", "value", "numpy"),
+    [
+        ("ROUGE1", ROUGE.format("np.float64(80.2)", "np.int64(1505)"), "80.2", True),
+        ("ROUGE2", ROUGE.format("np.float64(80.2)", "np.int64(1505)"), "80.2", True),
+        ("GEN_LEN", ROUGE.format("np.float64(80.2)", "np.int64(1505)"), "1505", True),
+        ("TOKENS_PER_SAMPLE", ROUGE.format("np.float64(80.2)", "np.int64(1505)"), "294.4", False),
+        ("GEN_LEN", ROUGE.format("'80.2'", "1505"), "1505", False),
+        ("ROUGE1", ROUGE.format("'80.2'", "1505"), "80.2", False),
+        ("mAP", "{'Car': np.float64(0.7), 'Total': np.float64(0.5434)}", "0.5434", True),
+        ("mAP", "mAP=37.5", "37.5", False),
+    ],
+)
+def test_scalars_of_numpy_are_numbers(metric: str, line: str, value: str, numpy: bool) -> None:
+    (measured,) = parse_accuracy(f"{line}\n", [metric]).metrics[metric]
+    assert (measured.value, measured.numpy) == (Decimal(value), numpy)

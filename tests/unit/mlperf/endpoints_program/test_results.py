@@ -10,8 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from reconciler.rules.endpoints_program.point import AccuracyScore, MeasuredPoint
+from reconciler.rules.endpoints_program.point import (
+    AccuracyScore,
+    Distribution,
+    MeasuredPoint,
+)
 from reconciler.rules.endpoints_program.results import UnreadablePointError, parse_point, read_point
 
 _SAMPLES = Path(__file__).parent / "samples"
@@ -217,3 +222,54 @@ def test_a_window_is_found_where_the_client_says_so(said: object, found: bool) -
     window = parse(lambda s: s.update(steady_state={"found": said})).window
     assert window is not None
     assert window.found is found
+
+
+POINT = MeasuredPoint(
+    concurrency=8,
+    load_pattern="concurrency",
+    model="tiny",
+    dataset="prompts",
+    issued=10,
+    completed=10,
+    failed=0,
+    duration_ns=2_500_000_000,
+    output_tokens=1000,
+    ttft=Distribution(percentiles={Decimal(90): Decimal(120_500_000)}),
+    tpot=Distribution(percentiles={Decimal(90): Decimal(20_000_000)}),
+    latency=Distribution(total=Decimal(50 * 10**9)),
+    finished=True,
+    streaming=True,
+    stream_all_chunks=True,
+    min_duration_ms=0,
+)
+NONE = Distribution()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {"seconds": Decimal("2.5"), "system_tps": 400, "tps_per_user": 50, "interactivity": 20}),
+        ({}, {"ttft_p90_ms": Decimal("120.5"), "is_offline": False}),
+        ({"duration_ns": 0}, {"seconds": 0, "system_tps": 0}),
+        ({"duration_ns": 1}, {"system_tps": 1000 * 10**9}),
+        ({"tpot": NONE, "ttft": NONE, "latency": NONE}, {"tps_per_user": None, "ttft_p90_ms": None}),
+        ({"latency": NONE}, {"interactivity": None}),
+        ({"failed": 1}, {"interactivity": None}),
+        ({"tpot": Distribution(percentiles={Decimal(90): Decimal(0)})}, {"tps_per_user": None}),
+        ({"ttft": Distribution(percentiles={Decimal(90): Decimal(0)})}, {"ttft_p90_ms": 0}),
+        ({"load_pattern": "max_throughput"}, {"is_offline": True}),
+    ],
+    ids=str,
+)
+def test_rates_follow_from_counts_and_times(changes: dict[str, Any], expected: dict[str, Any]) -> None:
+    point = replace(POINT, **changes)
+    assert {name: getattr(point, name) for name in expected} == expected
+
+
+def test_scores_are_of_accuracy_datasets_or_of_the_performance_run_itself() -> None:
+    own, other = (AccuracyScore("performance", inline=True, scores={}), AccuracyScore("q", inline=False, scores={}))
+    point = replace(POINT, accuracy=(other, own, replace(other, dataset="r")))
+    assert point.inline_score == own
+    assert [score.dataset for score in point.accuracy_runs] == ["q", "r"]
+    assert (POINT.inline_score, POINT.accuracy_runs) == (None, ())
+    assert (own.samples, own.issued, own.complete) == (0, 0, True)

@@ -9,6 +9,8 @@ from decimal import Decimal
 import pytest
 
 from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.margins import compute_margins
+from reconciler.loadgen.suggestions import Suggestion, suggest
 from reconciler.loadgen.verdict import RunVerdict, judge_accuracy, judge_performance
 from reconciler.resource.ruled_values import Metric
 from reconciler.rules.rounds import load_ruleset
@@ -162,3 +164,28 @@ def test_loadgens_own_reason_is_quoted_where_no_condition_tells_it() -> None:
     log = make_log(result_validity="INVALID", result_invalid_reason="it rained", result_samples_per_second=7)
     verdict = judge_performance(log, metric("Offline"))
     assert (verdict.valid, verdict.reasons) == (False, ("LoadGen says INVALID: it rained",))
+
+
+MAXIMUM = ("error_runtime", "Ending early: Max query count reached.")
+
+
+def offered(log: DetailLog, *, valid: bool = False) -> str | None:
+    found = suggest(log, compute_margins(log), valid=valid)
+    return None if found is None else str(found)
+
+
+def test_a_setting_to_leave_out_has_no_unit() -> None:
+    assert str(Suggestion("a", "1", "ns", "because")) == "a: 1 ns (because)"
+    assert str(Suggestion("a", "", "", "because")) == "a: leave it out (because)"
+
+
+@pytest.mark.parametrize(("key", "name"), [("max_query_count", "max_query_count"), ("max_duration_ms", "max_duration")])
+def test_a_bound_that_ended_the_run_is_left_out(key: str, name: str) -> None:
+    bounded = {f"effective_{key}": 5, "effective_scenario": "SingleStream"}
+    said = f"{name}: leave it out ({name} ended the run early)"
+    assert offered(make_log("3.0 @ a", MAXIMUM, **bounded)) == said
+    assert offered(make_log("3.0 @ a", MAXIMUM, **bounded), valid=True) is None
+    assert offered(make_log("3.0 @ a", **bounded)) is None
+    assert offered(make_log("3.0 @ a", ("error_runtime", "Something else"), **bounded)) is None
+    assert offered(make_log("3.0 @ a", MAXIMUM, **bounded | {f"effective_{key}": 0})) is None
+    assert offered(make_log("3.0 @ a", MAXIMUM, **bounded, result_validity=None)) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -92,23 +93,20 @@ def test_no_more_samples_are_used_than_the_library_has(total: int, samples: str)
     [
         ([0, 1, 2], []),
         ([0, 1, 3], []),
-        ([0, 1, 4], ["loaded_qsl_set: sample 4 (line 9), but the library has 4 samples"]),
-        (
-            [0, 9, -2, -3],
-            [
-                "loaded_qsl_set: sample 9 (line 9), but the library has 4 samples",
-                "{}: 3 (line 7), but 4 different samples were loaded (line 9)",
-            ],
-        ),
-        ([-2, -3, 1], ["loaded_qsl_set: sample -2 (line 9), but the library has 4 samples"]),
-        ([0, 1, 1], ["{}: 3 (line 7), but 2 different samples were loaded (line 9)"]),
-        ([0, 1, 2, 3], ["{}: 3 (line 7), but 4 different samples were loaded (line 9)"]),
+        ([0, 1, 4], [("loaded_qsl_set", "4")]),
+        ([0, 9, -2, -3], [("loaded_qsl_set", "9"), ("effective_performance_sample_count", "3")]),
+        ([-2, -3, 1], [("loaded_qsl_set", "-2")]),
+        ([0, 1, 1], [("effective_performance_sample_count", "3")]),
+        ([0, 1, 2, 3], [("effective_performance_sample_count", "3")]),
     ],
 )
-def test_loaded_samples_are_of_the_library_and_as_many_as_are_used(loaded: list[int], expected: list[str]) -> None:
+def test_loaded_samples_are_of_the_library_and_as_many_as_are_used(
+    loaded: list[int], expected: list[tuple[str, str]]
+) -> None:
     key = "effective_performance_sample_count"
     values = {key: 3, "qsl_reported_total_count": 4}
-    assert told(**values, loaded_qsl_set=loaded) == [text.format(key) for text in expected]
+    found = re.findall(r"^(\w+): \D*?(-?\d+) ", "\n".join(told(**values, loaded_qsl_set=loaded)), re.MULTILINE)
+    assert found == expected
     assert told(**values) == told(loaded_qsl_set=[0, 9], **{key: 3}) == []
     assert told(loaded_qsl_set=[0, 9], qsl_reported_total_count=4) == []
 

@@ -53,7 +53,7 @@ def test_few_queries_may_be_over_a_gap_before_their_schedule_is(
         generated_query_duration=str(round((last + 1.5) * 1e9)),
     )
     why = [item.derived for item in find_inconsistencies(few) if item.key == "generated_query_duration"]
-    assert any("s of queries, and the run lasted" in text for text in why) is inconsistent
+    assert bool(why) is inconsistent
 
 
 def test_a_last_query_that_takes_long_is_no_lie(loadgen_run: Callable[[str], Run]) -> None:
@@ -136,6 +136,10 @@ def told(version: str = NEW, /, **values: Any) -> list[str]:
     assert not any(item.is_doubt for item in found)
     assert [item.line for item in found] == [log.number(item.key) for item in found]
     return [f"{item.key}: {item.stated}, but {item.derived}{keys[item.other]}" for item in found]
+
+
+def find_seconds(text: str) -> list[str]:
+    return re.findall(r"([\d.]+) s\b", text)
 
 
 def ended(seconds: float) -> dict[str, str]:
@@ -221,28 +225,26 @@ SERVED: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("values", "seconds", "expected"),
     [
-        ({}, 9.89, []),
-        ({}, 9.88, "that is 10 s of queries, and the run lasted 9.88 s"),
+        ({}, 9.89, ""),
+        ({}, 9.88, "10 9.88"),
         # Nobody waits for the last gap.
-        ({"result_scheduled_samples_per_sec": 104}, 9.51, []),
-        ({"result_scheduled_samples_per_sec": 104}, 9.5, "that is 9.61538 s of queries, and the run lasted 9.5 s"),
+        ({"result_scheduled_samples_per_sec": 104}, 9.51, ""),
+        ({"result_scheduled_samples_per_sec": 104}, 9.5, "9.61538 9.5"),
         # The schedule ends where its duration does, too.
-        ({"result_scheduled_samples_per_sec": 99, "result_completed_samples_per_sec": 99}, 9.89, []),
-        ({"result_max_latency_ns": 1_000_000_000}, 13.13, []),
+        ({"result_scheduled_samples_per_sec": 99, "result_completed_samples_per_sec": 99}, 9.89, ""),
+        ({"result_max_latency_ns": 1_000_000_000}, 13.13, ""),
         (
             {"result_max_latency_ns": 1_000_000_000},
             13.14,
-            "the last answer came after 11 s at most, and the run lasted 13.14 s",
+            "11 13.14",
         ),
-        ({}, 20, []),
+        ({}, 20, ""),
     ],
 )
-def test_a_run_of_server_lasts_as_long_as_its_schedule(
-    values: dict[str, Any], seconds: float, expected: str | list[str]
-) -> None:
+def test_a_run_of_server_lasts_as_long_as_its_schedule(values: dict[str, Any], seconds: float, expected: str) -> None:
     found = told(**SERVED | values, **ended(seconds))
-    said = f"generated_query_duration: 10000000000, but {expected} (power_end)"
-    assert found == ([said] if expected else [])
+    assert [find_seconds(text) for text in found] == ([expected.split()] if expected else [])
+    assert all(text.startswith("generated_query_duration: 10000000000, ") for text in found)
 
 
 STREAMS = {"SingleStream": "latency_ns", "MultiStream": "query_latency_ns"}
@@ -253,13 +255,13 @@ STREAMS = {"SingleStream": "latency_ns", "MultiStream": "query_latency_ns"}
     ("seconds", "slowest", "expected"),
     [
         (0.98, None, ""),
-        (0.97, None, "that is 1 s of queries, and the run lasted 0.97 s"),
+        (0.97, None, "1 0.97"),
         # A quarter of the latency more, half a millisecond of each query, 2 s to the end, and 1 % of the clock.
         (3.787, None, ""),
-        (3.788, None, "the last answer came after 1.7500 s at most, and the run lasted 3.788 s"),
-        (3.788, 500_000, "the last answer came after 1.7500 s at most, and the run lasted 3.788 s"),
+        (3.788, None, "1.7500 3.788"),
+        (3.788, 500_000, "1.7500 3.788"),
         (5.3, 2_000_000, ""),
-        (5.31, 2_000_000, "the last answer came after 3.250 s at most, and the run lasted 5.31 s"),
+        (5.31, 2_000_000, "3.250 5.31"),
     ],
 )
 def test_queries_of_a_stream_follow_each_other(
@@ -273,7 +275,8 @@ def test_queries_of_a_stream_follow_each_other(
         f"result_max_{part}": slowest,
         **ended(seconds),
     }
-    said = f"result_mean_{part}: 1000000, but {expected} (power_end)"
-    assert told(**values) == [said] * bool(expected)
+    found = told(**values)
+    assert [find_seconds(text) for text in found] == ([expected.split()] if expected else [])
+    assert all(text.startswith(f"result_mean_{part}: 1000000, ") for text in found)
     for key in ("result_query_count", f"result_mean_{part}"):
         assert told(**values | {key: None}) == told(**values | {key: 0}) == []

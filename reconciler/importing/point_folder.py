@@ -61,7 +61,7 @@ class PointRun(Struct, frozen=True):
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
         asked, files = detail.values(), {name: path.read_bytes() for name, path in self.files.items()}
         try:
-            differing = tuple(points.find_point_contradictions(files, asked, foreign=True))
+            differing = tuple(points.find_other_point(files, asked, foreign=True))
         except (UnreadablePointError, ValueError, RecursionError) as error:
             fix = "provide the files as the client wrote them"
             raise LogError(f"{self.folder}: {' '.join(str(error).split())}", fix=fix) from error

@@ -26,7 +26,7 @@ from reconciler.rules.results import endpoints_results
 from reconciler.rules.results.endpoints_results import (
     AUDIT,
     Left,
-    find_result_contradictions,
+    find_other_results,
     measure_results,
     parse_left,
     score_results,
@@ -74,7 +74,7 @@ class EndpointsRun(Struct, frozen=True):
         wanted = detail.values()
         if self.mode == "accuracy":
             wanted = {name: value for name, value in wanted.items() if name not in ENDPOINTS_SEEDS}
-        differing = find_result_contradictions(self.left, wanted)
+        differing = find_other_results(self.left, wanted)
         if differing:
             listed = "\n".join(f"  {item}" for item in differing)
             raise LogError(

@@ -122,7 +122,7 @@ def run(mode: str, url: str, data: Path, folder: Path, **more: Any) -> Verdict:
             (report / part).rename(report / Path(part).name)
     (report / "outputs").mkdir()
     (report / "events.jsonl").rename(report / points.EVENTS)
-    return points.judge_run(RunFiles(report, asked, RULES, 0.0, {}, folder / "client.yaml", folder, rehearsal=True))
+    return points.judge_run(RunFiles(report, asked, RULES, {}, folder / "client.yaml", folder, rehearsal=True))
 
 
 def test_a_performance_run_is_what_was_asked_and_counts_every_letter(url: str, data: Path, tmp_path: Path) -> None:

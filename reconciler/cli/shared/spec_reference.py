@@ -17,9 +17,9 @@ from harness.contract import BACKENDS
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.inputs import STALL_TIMEOUT
 from reconciler.desired.state import Pins
-from reconciler.launch.launcher import LAUNCHING
 from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
+from reconciler.resource.launcher import LAUNCHING
 from reconciler.resource.queues import EXECUTOR, QUEUES
 from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND
 from reconciler.rules.compliance.judging import TESTS

@@ -13,7 +13,16 @@ from reconciler.loadgen.settings import ENDPOINTS_SEEDS, list_endpoints_settings
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.records import LogFinding
 from reconciler.rules.context import RuleContext
-from reconciler.rules.endpoints import AskedResults, Results, find_differences, list_metrics, measure_performance
+from reconciler.rules.endpoints import (
+    AskedResults,
+    Results,
+    find_differences,
+    find_excess_duration,
+    find_lost_samples,
+    find_wrong_rates,
+    list_metrics,
+    measure_performance,
+)
 from reconciler.rules.endpoints_accuracy import judge_accuracy_scores
 from reconciler.rules.endpoints_audits import Audits, collect_audit_values, find_missing_audits, find_wrong_audits
 from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
@@ -33,7 +42,7 @@ TIES_ACCURACY = False
 SCORED_BY = "the harness scored it"
 AUDIT = "audit"  # folder of the tests that the harness ran behind the performance run
 SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), configuration=CONFIG, tests=AUDIT)
-JUDGED: tuple[str, ...] = ()
+JUDGED: tuple[str, ...] = (RESULT_SUMMARY, f"{AUDIT}/*")
 
 
 class Left(Struct, frozen=True):
@@ -78,7 +87,7 @@ def _document(name: str, data: bytes) -> ResultDocument:
         raise ValueError(f"{name}: {' '.join(str(error).split())}") from error
 
 
-def collect_asked_results(values: Mapping[str, object], seconds: float = 0.0) -> AskedResults:
+def collect_asked_results(values: Mapping[str, object]) -> AskedResults:
     """What a run's identity inputs ask of the harness."""
     return AskedResults(
         scenario=str(values["scenario"]),
@@ -86,16 +95,20 @@ def collect_asked_results(values: Mapping[str, object], seconds: float = 0.0) ->
         model=str(values.get("harness.model_name", "")),
         settings=values,
         seeds={name: int(str(values[name])) for name in ENDPOINTS_SEEDS if values.get(name) is not None},
-        seconds=seconds,
     )
 
 
-def find_result_contradictions(left: Left, values: Mapping[str, object], seconds: float = 0.0) -> list[str]:
-    """Every field in which the results are not those of the run that was asked. ``seconds``: the command took them."""
-    return [
-        *map(str, find_differences(left.results, collect_asked_results(values, seconds))),
-        *find_wrong_audits(left.audits),
-    ]
+def find_other_results(left: Left, values: Mapping[str, object]) -> list[str]:
+    """Every field in which the results are not those of the run that was asked."""
+    return [*map(str, find_differences(left.results, collect_asked_results(values)))]
+
+
+def find_wrong_results(summary: ResultDocument, audits: Audits) -> Iterator[LogFinding]:
+    """Where the results of a performance run contradict themselves."""
+    for item in (*find_lost_samples(summary), *find_wrong_rates(summary)):
+        yield LogFinding("summary.counts", str(item), RESULT_SUMMARY, item.line)
+    for text in find_wrong_audits(audits):
+        yield LogFinding("audit.phases", text, AUDIT)
 
 
 def measure_results(left: Left, rules: RuleContext, min_duration: int) -> RecordValues:
@@ -146,7 +159,7 @@ def judge_run(run: RunFiles) -> Verdict:
         left = read_left(run.output)
     except ValueError as error:
         return Verdict({}, f"the run left no readable results: {error}", "backend", "see the command's log")
-    differing = find_result_contradictions(left, run.inputs, run.seconds)
+    differing = find_other_results(left, run.inputs)
     if differing:
         problem = f"the endpoints harness did not run what was asked for: {'; '.join(differing)}"
         fix = "the results are kept; check the command and its configuration, then run again"
@@ -167,13 +180,31 @@ def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> Ver
         return Verdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
 
 
-def find_missing(_: Kept) -> str:
-    return ""
+def find_missing(kept: Kept) -> str:
+    return RESULT_SUMMARY if is_timed(kept) and RESULT_SUMMARY not in kept.files else ""
 
 
-def judge_kept(_: Kept) -> Iterator[LogFinding]:
-    """None: a run whose results are not as asked fails, whoever is to blame."""
-    yield from ()
+def is_timed(kept: Kept) -> bool:
+    """Whether it is a performance run, which alone states figures that may contradict each other."""
+    return kept.metrics is None and kept.inputs.get("mode") == PERFORMANCE
+
+
+def judge_kept(kept: Kept) -> Iterator[LogFinding]:
+    if is_timed(kept):
+        summary, audits = read_summary(kept)
+        yield from find_wrong_results(summary, audits)
+        yield from find_excess_time(summary, kept)
+
+
+def read_summary(kept: Kept) -> tuple[ResultDocument, Audits]:
+    """ValueError names a file that cannot be read."""
+    read = {name: _document(name, read_regular(path)) for name, path in kept.files.items() if name.endswith(".json")}
+    return read[RESULT_SUMMARY], parse_audits({n: d for n, d in read.items() if n.startswith(f"{AUDIT}/")})
+
+
+def find_excess_time(summary: ResultDocument, kept: Kept) -> Iterator[LogFinding]:
+    for item in () if kept.imported else find_excess_duration(summary, kept.seconds):
+        yield LogFinding("run.duration", str(item), RESULT_SUMMARY, item.line)
 
 
 def list_kept(run: RunFiles) -> Iterator[KeptFile]:
@@ -203,12 +234,14 @@ def recheck_run(
     if lost := tuple(file for file in (CONFIG, own) if file not in files):
         return Recheck(own, missing=lost)
     left = parse_left(files)
+    summary = left.results.summary
+    own_wrong = find_wrong_results(summary, left.audits) if timed and summary is not None else ()
     return Recheck(
         own,
-        differing=tuple(find_result_contradictions(left, inputs)),
+        differing=(*find_other_results(left, inputs), *(item.text for item in own_wrong)),
         shown=f"{CONFIG} shows every setting, and the seeds",
         values=measure_results(left, rules, read_min_duration(inputs)) if timed else {},
-        other_metrics=tuple(list_metrics(left.results.summary)) if timed and left.results.summary is not None else (),
+        other_metrics=tuple(list_metrics(summary)) if timed and summary is not None else (),
     )
 
 

@@ -16,7 +16,7 @@ from reconciler.resource.records import LogFinding
 from reconciler.resource.ruled_values import Bar
 from reconciler.resource.settings import DEDICATED_OFFLINE
 from reconciler.rules.context import RuleContext
-from reconciler.rules.endpoints import compute_rate
+from reconciler.rules.endpoints import find_wrong_rates
 from reconciler.rules.endpoints_accuracy import judge_accuracy_scores, read_sample_count, show_plain
 from reconciler.rules.endpoints_audits import CACHING, Audits, find_wrong_audits
 from reconciler.rules.endpoints_client import find_config_differences, find_place_differences, list_client_settings
@@ -33,7 +33,8 @@ from reconciler.rules.endpoints_program.point import OFFLINE_PATTERN, MeasuredPo
 from reconciler.rules.endpoints_program.regions import Regions, compute_regions
 from reconciler.rules.endpoints_program.results import UnreadablePointError, parse_point, parse_scores
 from reconciler.rules.endpoints_program.rules import CurveRules, load_endpoints_rules
-from reconciler.rules.results.endpoints_results import AUDIT, parse_audits
+from reconciler.rules.results.endpoints_results import AUDIT, find_excess_time, is_timed, parse_audits, read_summary
+from reconciler.rules.results.endpoints_results import find_missing as find_missing
 from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.storage.foreign import open_regular, read_regular
@@ -50,9 +51,9 @@ NAMES_MODEL = True
 SCORED_BY = "the client scored it"
 TIES_ACCURACY = True
 SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), configuration=CONFIG)
-JUDGED: tuple[str, ...] = ()
 EVENTS = "outputs/events.jsonl"  # every request of a run, as the client logged it
-_MILLISECONDS, _NANOSECONDS = 1000, 10**9
+JUDGED: tuple[str, ...] = (CONFIG, RESULT_SUMMARY, EVENTS, f"{AUDIT}/*")
+_MILLISECONDS = 1000
 _FILES = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
 
 
@@ -80,14 +81,12 @@ def judge_run(run: RunFiles) -> Verdict:
 
 
 def _judge(files: Mapping[str, bytes], run: RunFiles) -> Verdict:
-    differing = list(find_point_contradictions(files, run.inputs, run.seconds))
-    differing += _find_moved(files, run.user_conf)
-    if run.mode != PERFORMANCE:
-        return _refuse(differing) if differing else Verdict(run.said)
-    logged, point = _read_events(run.output / EVENTS), _parse(files, run.inputs)
-    differing += find_untold(logged, point)
+    differing = [*find_other_point(files, run.inputs), *_find_moved(files, run.user_conf)]
     if differing:
         return _refuse(differing)
+    if run.mode != PERFORMANCE:
+        return Verdict(run.said)
+    logged, point = _read_events(run.output / EVENTS), _parse(files, run.inputs)
     found = [*_find_all_shortcomings(files, point, run.inputs, rehearsal=run.rehearsal)]
     found += _find_logged(logged, point, run)
     return Verdict({**run.said, **_describe_run(point, found)})
@@ -127,21 +126,16 @@ def _find_logged(logged: LoggedRun, point: MeasuredPoint, run: RunFiles) -> Iter
     yield from judge_logged(logged, point, rules, dataset_size=size, least_seconds=least)
 
 
-def find_point_contradictions(
-    files: Mapping[str, bytes], inputs: Mapping[str, object], seconds: float = 0.0, *, foreign: bool = False
+def find_other_point(
+    files: Mapping[str, bytes], inputs: Mapping[str, object], *, foreign: bool = False
 ) -> Iterator[str]:
-    """Every field in which the results are not those of the run that was asked. ``seconds``: the client took them.
-    ``foreign``: somebody else ran it. ValueError or UnreadablePointError for what cannot be read."""
+    """Every field in which the results are not those of the run that was asked. ``foreign``: it was made elsewhere.
+    ValueError or UnreadablePointError for what cannot be read."""
     config = _config(files)
     yield from find_config_differences(config, inputs, foreign=foreign)
     if inputs["mode"] == PERFORMANCE:
         point = _parse(files, inputs)
         yield from (finding.text for finding in find_differences(point, _collect_asked(inputs)))
-        if seconds and point.duration_ns > seconds * _NANOSECONDS:
-            within = f"a run within the {seconds:.6g} s of the client"
-            yield f"duration: expected {within}, {RESULT_SUMMARY} says {point.seconds:.6g} s"
-        yield from _wrong_rates(parse_json_object(files[RESULT_SUMMARY]))
-        yield from find_wrong_audits(_audits(files))
         return
     if ACCURACY_RESULTS not in files:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
@@ -174,14 +168,6 @@ def _collect_asked(inputs: Mapping[str, object]) -> AskedPoint:
         model=str(inputs.get("harness.model_name") or ""),
         min_duration_ms=int(str(inputs.get("min_duration") or 0)),
     )
-
-
-def _wrong_rates(summary: ResultDocument) -> Iterator[str]:
-    """A stated rate must be that of the counts beside it."""
-    for name in ("qps", "tps"):
-        stated, made = parse_number(summary.get(name)), compute_rate(summary, name)
-        if stated is not None and made is not None and abs(stated - made) > made / 10_000:
-            yield f"{name}: expected {made:.8g}, as its counts make it, {RESULT_SUMMARY} says {stated:.8g}"
 
 
 def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, rehearsal: bool) -> RecordValues:
@@ -287,13 +273,25 @@ def _convert_share(score: Any) -> Any:
     return number * 100 if number is not None and 0 <= number <= 1 else score
 
 
-def find_missing(_: Kept) -> str:
-    return ""
+def judge_kept(kept: Kept) -> Iterator[LogFinding]:
+    """The events of a run are not in git, so that they are compared where they are."""
+    if not is_timed(kept):
+        return
+    summary, audits = read_summary(kept)
+    yield from _find_wrong(summary, audits)
+    yield from find_excess_time(summary, kept)
+    if EVENTS in kept.files and CONFIG in kept.files:
+        files = {name: read_regular(kept.files[name]) for name in (CONFIG, RESULT_SUMMARY)}
+        for text in find_untold(_read_events(kept.files[EVENTS]), _parse(files, kept.inputs)):
+            yield LogFinding("summary.events", text, RESULT_SUMMARY)
 
 
-def judge_kept(_: Kept) -> Iterator[LogFinding]:
-    """None: a run whose results are not as asked fails, whoever is to blame."""
-    yield from ()
+def _find_wrong(summary: ResultDocument, audits: Audits) -> Iterator[LogFinding]:
+    """Samples that are under way when a point ends neither complete nor fail."""
+    for item in find_wrong_rates(summary):
+        yield LogFinding("summary.counts", str(item), RESULT_SUMMARY, item.line)
+    for text in find_wrong_audits(audits):
+        yield LogFinding("audit.phases", text, AUDIT)
 
 
 def list_kept(run: RunFiles) -> Iterator[KeptFile]:
@@ -321,9 +319,10 @@ def recheck_run(
     own = RESULT_SUMMARY if timed else ACCURACY_RESULTS
     if lost := tuple(file for file in (CONFIG, own) if file not in files):
         return Recheck(own, missing=lost)
+    own_wrong = _find_wrong(parse_json_object(files[RESULT_SUMMARY]), _audits(files)) if timed else ()
     return Recheck(
         own,
-        differing=tuple(find_point_contradictions(files, inputs, foreign=foreign)),
+        differing=(*find_other_point(files, inputs, foreign=foreign), *(item.text for item in own_wrong)),
         shown=f"{CONFIG} shows every setting, and the seeds",
         values=measure_point(files, inputs, rehearsal=rehearsal) if timed else {},
         partial=frozenset({"reasons", "warnings"}),  # the events of a run show more of both

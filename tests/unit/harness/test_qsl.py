@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.backends.staging import Staging
-from harness.errors import HarnessError
 from harness.run.qsl import Arrays, Rows, SampleLibrary, count_rows, find_runs, gather, split_rows
 
 DATA = np.arange(120, dtype=np.float32).reshape(40, 3)
@@ -66,32 +64,6 @@ def test_parts_of_rows_are_all_of_them_in_order(rows: Rows, size: int) -> None:
     assert np.array_equal(np.concatenate([DATA[part] for part in parts]), DATA[rows])
     if isinstance(rows, slice) or size == 1:
         assert all(isinstance(part, slice) for part in parts)
-
-
-@pytest.mark.parametrize(
-    ("counts", "total", "performance"),
-    [
-        ({}, 40, 40),
-        ({"performance_count": 10}, 40, 10),
-        ({"performance_count": 1024}, 40, 40),
-        ({"total_count": 5}, 5, 5),
-    ],
-)
-def test_counts(counts: dict[str, int], total: int, performance: int) -> None:
-    samples = library(Resident(), **counts)
-    assert (samples.total_count, samples.performance_count) == (total, performance)
-
-
-@pytest.mark.parametrize("arrays", [{}, {"x": DATA[:0]}, {"x": DATA, "y": DATA[:5]}])
-def test_arrays_that_are_not_a_dataset(arrays: dict[str, np.ndarray]) -> None:
-    with pytest.raises(HarnessError):
-        SampleLibrary(arrays, lambda _: None, lambda _: None)
-
-
-def test_failed_load_is_told_and_does_not_raise() -> None:
-    told: list[BaseException] = []
-    SampleLibrary({"x": DATA}, lambda _: None, told.append).load([99])
-    assert isinstance(told[0], IndexError)
 
 
 @given(st.integers(1, 8), st.booleans())

@@ -82,6 +82,26 @@ ONE = SystemEntry("edge", ("m",), "d")
 
 
 @pytest.mark.parametrize(
+    ("cell", "second", "explained"),
+    [
+        ("closed/big/bert-99/SingleStream", ONE, True),
+        ("closed/big/bert-99.9/SingleStream", ONE, True),
+        ("closed/big/bert-99/Offline", ONE, False),
+        ("closed/big/bert-99/SingleStream", SystemEntry("edge", ("m",), "e"), False),
+    ],
+    ids=["same result", "variant", "other scenario", "other description"],
+)
+def test_several_logs_of_a_machine_that_is_described_word_for_word_under_two_names_are_one_question(
+    cell: str, second: SystemEntry, explained: bool
+) -> None:
+    machines = {("Acme", FIRST.cell): ONE, ("Acme", cell): second}
+    logs = PublishedLogs([FIRST, sharing(cell, "bert-99")], {}, inferable=INFERABLE, machines=machines)
+    (finding,) = verify_copied_logs(logs)
+    assert finding.severity is Severity.ERROR
+    assert bool(finding.complaint.common) is explained
+
+
+@pytest.mark.parametrize(
     ("run", "cell", "first", "second", "severity"),
     [
         ("accuracy", "closed/big/bert-99/SingleStream", ONE, ONE, Severity.NOTE),

@@ -184,6 +184,46 @@ def test_the_one_other_model_key_of_a_file_is_tried(conf: str, keys: tuple[str, 
     assert list_model_keys(parse_user_conf(f"{conf}\n".encode()), "right") == keys
 
 
+def test_every_model_key_of_a_file_is_tried_where_the_right_one_is_not_known() -> None:
+    conf = parse_user_conf(b"b.x.c = 1\na.x.c = 1\n*.x.c = 1\n")
+    assert list_model_keys(conf, "right", "b", is_known=False) == ("right", "a", "b")
+
+
+def test_a_benchmark_without_rules_is_read_under_any_key_that_fits(tmp_path: Path) -> None:
+    files = {
+        **ran("Offline", (QPS, 1400)),
+        "user.conf": "*.Offline.target_qps = 1\nresnet50.Offline.target_qps = 1400\n",
+    }
+    assert not tell(verify_contradicting, tmp_path / "a", files, scenario="Offline", benchmark=None)
+    other = {**ran("Offline", (QPS, 7)), "user.conf": files["user.conf"]}
+    (said,) = tell(verify_contradicting, tmp_path / "b", other, scenario="Offline", benchmark=None)
+    assert not said.startswith("note ")
+
+
+_SERVER_CONFS = {"user.conf": "*.Server.min_query_count = 5\n", "mlperf.conf": "*.Server.min_query_count = 9\n"}
+_COUNTED = ("requested_min_query_count", 9)
+
+
+@pytest.mark.parametrize(
+    ("release", "user", "built_in", "explained"),
+    [
+        (".5a1", "", "", True),  # the SUT may have read mlperf.conf last
+        ("5.0.11", "", "", False),  # LoadGen read it first
+        (".5a1", "*.Server.target_qps = 100\n", "*.Server.target_qps = 1\n", False),  # as this value shows
+        (".5a1", "*.Server.target_qps = 100\n", "*.Server.target_qps = 100\n", True),
+        (".5a1", "", "resnet50.Server.min_query_count = 8\n", False),  # it states another value
+        (".5a1", "*.Server.target_qps = 7\n", "", False),  # user.conf did not apply at all
+    ],
+)
+def test_the_mlperf_conf_that_states_the_logged_value_may_have_been_read_last(
+    tmp_path: Path, release: str, user: str, built_in: str, explained: bool
+) -> None:
+    files = ran("Server", ("loadgen_version", f"{release} @ 1"), (QPS, 100), _COUNTED)
+    files |= {"user.conf": _SERVER_CONFS["user.conf"] + user, "mlperf.conf": _SERVER_CONFS["mlperf.conf"] + built_in}
+    found = list(verify_contradicting(small_cell(tmp_path, files, scenario="Server", benchmark=KEYED)))
+    assert {(item.doubt, bool(item.common)) for item in found} == {("", explained)}
+
+
 def test_values_are_read_in_the_units_of_specs() -> None:
     conf = parse_user_conf(
         b"*.*.target_qps = 2.50\n*.*.target_latency = 1.5\n*.*.min_duration = 7\n*.*.coalesce_queries = 2\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.unit.harness.llama import EPSILON, HEAD, HEADS, INNER, KEYS, LAYERS, THETA, WIDTH, WORDS, Weights
+from tests.passes.llama import EPSILON, HEAD, HEADS, INNER, KEYS, LAYERS, THETA, WIDTH, WORDS, Weights
 
 _MAGIC, _VERSION, _ALIGNMENT = b"GGUF", 3, 32
 _UINT32, _FLOAT32, _BOOL, _STRING, _ARRAY, _INT32 = 4, 6, 7, 8, 9, 5  # kinds of values

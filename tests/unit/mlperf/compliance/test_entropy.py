@@ -57,11 +57,6 @@ def test_entropy_without_any_weight_is_zero() -> None:
     assert compute_entropy((0.8, 0.4), (1, 0), (0, 0)) == 0.0
 
 
-def test_entropy_of_better_predictions_is_less() -> None:
-    good, fair, bad = (compute_entropy((p, 1 - p), (1, 0), (1, 1)) for p in (0.9, 0.6, 0.3))
-    assert 0 < good < fair < 1 < bad
-
-
 def test_entropy_of_certain_predictions_is_finite() -> None:
     right, wrong = (compute_entropy(predictions, (1, 0), (1, 1)) for predictions in ((1.0, 0.0), (0.0, 1.0)))
     assert 0 < right < 1e-5

@@ -81,3 +81,29 @@ def test_a_damaged_log_says_the_same_at_once_and_line_by_line(damages: list[tupl
     for at, count, piece in damages:
         data = data[:at] + piece + data[at + count :]
     assert read(read_held_entries, data) == read(read_singly, data)
+
+
+ONE = b'{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" }'
+TWO = b'{ "seq_id" : 1, "qsl_idx" : 4, "data" : "ff", "token_data" : "07", "token_count" : 2 }'
+BOTH = [Entry(3, b"\n\0"), Entry(4, b"\xff", 2, b"\x07")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "entries"),
+    [
+        ([b"[", ONE + b",", TWO, b"]"], BOTH),
+        ([b"\n", b"  [\n", b" " + ONE + b" , \n", b"\n", TWO + b"\n", b"]\n", b"\n"], BOTH),
+        ([b"[" + ONE + b",", TWO + b"]"], BOTH),
+        ([b"[" + ONE + b"," + TWO + b"]"], BOTH),
+        ([b"[", ONE + b", " + TWO + b",", ONE, b"]"], [*BOTH, BOTH[0]]),
+        ([b"[]"], []),
+        ([b"[", b"]"], []),
+        ([b'[{"qsl_idx": "5", "data": "01", "more": [1]}]'], [Entry(5, b"\1")]),
+        ([b'[{"qsl_idx": 5, "data": "01", "token_count": "3", "token_data": ""}]'], [Entry(5, b"\1", 3, b"")]),
+        ([b'[{"qsl_idx": 5, "data": "01", "token_count": null, "token_data": null}]'], [Entry(5, b"\1")]),
+    ],
+    ids=["lines", "blanks", "brackets", "one line", "two in a line", "none", "nothing", "text", "counts", "null"],
+)
+def test_answers_are_read_in_the_order_of_the_log(lines: list[bytes], entries: list[Entry]) -> None:
+    assert list(read_entries(lines)) == entries
+    assert list(read_held_entries(b"\n".join(line.rstrip(b"\n") for line in lines))) == entries

@@ -40,18 +40,6 @@ def test_a_dedicated_offline_run_is_a_ceiling_and_no_step() -> None:
     assert curve.ceiling == curve.peak == offline.system_tps
 
 
-def test_the_best_dedicated_offline_run_is_the_ceiling_and_the_peak_that_of_any_point() -> None:
-    slow, fast = (replace(_RAN, load_pattern="max_throughput", output_tokens=tokens) for tokens in (10, 20))
-    curve = make_curve([slow, _RAN, fast])
-    assert curve.ceiling == fast.system_tps < _RAN.system_tps == curve.peak
-    assert make_curve([fast, slow]).ceiling == fast.system_tps
-    alone = make_curve([_RAN, replace(_RAN, concurrency=8, output_tokens=5)])
-    assert (alone.ceiling, alone.peak) == (None, _RAN.system_tps)
-    assert (make_curve([]).ceiling, make_curve([]).peak) == (None, 0)
-    crawling = make_curve([replace(_RAN, concurrency=at, output_tokens=1, duration_ns=10**10) for at in (9, 8)])
-    assert ([point.concurrency for point in crawling.points], crawling.peak) == ([8, 9], Decimal("0.1"))
-
-
 def test_a_point_without_rate_per_user_is_not_drawn() -> None:
     assert make_curve([replace(_RAN, tpot=Distribution())]).points == ()
 

@@ -14,8 +14,9 @@ BUILT_IN = "inference"
 
 class ProgramEntry(NamedTuple):
     """``program``: module and name of the ``Program``, as entry points name objects. ``title``: of its submissions, as
-    people call them. ``divisions``: of its cells; ``results``: the formats of results that it brings, of which a spec may ask for those that are ``declared``.
-    ``commands``: (name, module, help, the command that it follows in ``--help``)."""
+    people call them. ``divisions``: of its cells. ``results``: the formats of results that it brings, of which a spec
+    may ask for those that are ``declared``. ``commands``: (name, module, help, the command that it follows in
+    ``--help``)."""
 
     program: str
     title: str

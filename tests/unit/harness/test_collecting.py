@@ -55,3 +55,11 @@ def test_two_older_logs_that_were_written_are_two_runs(tmp_path: Path) -> None:
     write_log(tmp_path / "logs/a", SINCE - timedelta(days=2))
     write_log(tmp_path / "logs/b", SINCE - timedelta(days=1))
     assert take(tmp_path, {}).problem.startswith("log sets: ")
+
+
+def test_a_log_of_an_earlier_run_by_a_clock_that_ran_ahead_is_not_this_run_s(tmp_path: Path) -> None:
+    write_log(tmp_path / "logs/old", SINCE + timedelta(days=1))
+    before = list_stamps(tmp_path / "logs")
+    assert take(tmp_path, before).problem.startswith("start: ")
+    write_log(tmp_path / "logs/new", SINCE + timedelta(seconds=3))
+    assert take(tmp_path, before) == Collected(tmp_path / "logs/new")

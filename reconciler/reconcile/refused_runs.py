@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from harness.contract import Fact, Result
 from reconciler.desired.detail import Detail
 from reconciler.diff.change import Reason, Work
 from reconciler.errors import RecordError
-from reconciler.execute.attempt import Intent, create
+from reconciler.execute.attempt import create, repeat_intent
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.perform import Finished, keep_code
 from reconciler.execute.requests import write_confs
@@ -69,7 +71,7 @@ def _judge_again(
     measured = record.address.mode == PERFORMANCE and DIRECTOR in detail.settings
     if DETAIL not in files or not whole or measured:
         return None
-    attempt = create(paths.attempts, _make_intent(record, identity, detail))
+    attempt = create(paths.attempts, replace(repeat_intent(record.attempt, record, detail), supersedes=identity))
     write_confs(attempt)
     for name, (_, path) in files.items():
         if name == attempt.user_conf.name:
@@ -89,25 +91,3 @@ def _judge_again(
         remove(attempt.folder)
         return None
     return Finished(attempt, again, kept)
-
-
-def _make_intent(record: Record, identity: str, detail: Detail) -> Intent:
-    """As the one that made the record, with the settings and rules of the spec: their key is the same."""
-    return Intent(
-        id=record.attempt,
-        address=record.address,
-        key=record.key,
-        revision=record.revision,
-        started=record.started,
-        inputs={name: (item.value, item.origin) for name, item in record.inputs.items()},
-        settings=detail.settings,
-        locations=detail.locations,
-        rules=detail.rules,
-        upstream=record.upstream,
-        spec=record.spec,
-        dirty=record.dirty,
-        marks=record.marks,
-        supersedes=identity,
-        shared=record.shared,
-        tool=record.tool,
-    )

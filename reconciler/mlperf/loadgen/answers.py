@@ -9,6 +9,7 @@ from decimal import Decimal
 from mmap import mmap
 
 from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.samples import count_padding
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.quantities import show_count
@@ -18,7 +19,6 @@ _NUMBER = re.compile(rb'"seq_id"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')
 # The hexadecimal digits of an answer, and what ends them: LoadGen writes whole bytes and nothing else.
 _DATA = re.compile(rb'"data"[^\S\r\n]*+:[^\S\r\n]*+"([0-9A-Fa-f]*+)(?=("?))')
 _LARGEST_READ = 1 << 16  # bytes; scorers and compliance tests read the images and long texts of larger ones
-_GROUP = 8  # samples of one query of MultiStream where the log states no number, as since release 2
 _MOST = 50_000_000  # samples of one library, far above the largest dataset, and answers of one run
 _WANTED = "effective_accuracy_log_sampling_target"
 _SMALL = 65_536  # bytes of memory
@@ -63,7 +63,7 @@ def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = 
         return
     if samples.different > wanted or (whole and samples.different != wanted):
         yield f"answers: expected those to {wanted} samples, {ACCURACY_LOG} answers {samples.different}"
-    if samples.repeated > _count_spare(log):
+    if samples.repeated > count_padding(log):
         times = show_count(samples.repeated, "time")
         yield f"answers: {ACCURACY_LOG} answers {times} a sample that it has answered already"
 
@@ -131,22 +131,11 @@ def _count_issued(log: DetailLog, library: int) -> int:
     """At most how many samples were issued; 0 where that is not known, as of a run of both modes: it issues a series
     for each set that it loads, and what it says first is how many the first had."""
     if log.mode == LOADGEN_MODE[ACCURACY]:
-        return library + _count_spare(log)
+        return library + min(count_padding(log), _MOST)
     if log.mode != LOADGEN_MODE[PERFORMANCE]:
         return 0
     issued = _read_count(log, "generated_query_count") * _read_count(log, "generated_samples_per_query")
     return issued if issued <= _MOST else 0
-
-
-def _count_spare(log: DetailLog) -> int:
-    """At most how many samples an accuracy run of MultiStream asks twice. LoadGen fills each set that it loads up, by
-    one sample less than a query has (``GenerateLoadableSets``), so that the set's last query is whole; before release
-    2 a query had as many samples as the submitter chose."""
-    if log.scenario != "MultiStream":
-        return 0
-    group = _read_count(log, "generated_samples_per_query") or _read_count(log, "effective_samples_per_query") or _GROUP
-    sets = max(len(log.all_of("loaded_qsl_set")), len(log.all_of("generated_query_count")), 1)
-    return min(sets * (group - 1), _MOST)
 
 
 def _read_count(log: DetailLog, key: str) -> int:

@@ -39,7 +39,7 @@ class Logs:
 class NoChecks:
     """In place of what records say of each other."""
 
-    def __init__(self, _: object) -> None:
+    def __init__(self, *_: object) -> None:
         pass
 
     def verify(self, *_: object) -> list[Claim]:

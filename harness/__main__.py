@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from harness.child.launched import follow_input, is_launched, is_spare
+from harness.child.orphan import die_with_parent, keep_descriptors
 from harness.contract import (
     BuildRequest,
     CommandRequest,
@@ -31,8 +33,6 @@ from harness.contract import (
     StateRequest,
 )
 from harness.errors import HarnessError, explain
-from harness.launched import follow_input, is_launched, is_spare
-from harness.orphan import die_with_parent, keep_descriptors
 
 VERBS: dict[str, type[FileMessage]] = {
     request.verb: request
@@ -112,7 +112,7 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
         ) from error
     if wanted := _list_slices(request):
         # Before anything asks CUDA, which reads once what it may show.
-        from harness.slices import take_slices
+        from harness.machine.slices import take_slices
 
         take_slices(wanted, anywhere=verb == BuildRequest.verb)
     return load_verb(verb)(request, ending.fail)
@@ -120,7 +120,7 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
 
 def load_verb(verb: str) -> Callable[[Any, GiveUp], Result]:
     """Each alone: a probe must work where the libraries of a run are missing."""
-    execute: Callable[[Any, GiveUp], Result] = importlib.import_module(f"harness.{verb}").execute
+    execute: Callable[[Any, GiveUp], Result] = importlib.import_module(f"harness.verbs.{verb}").execute
     return execute
 
 

@@ -25,16 +25,16 @@ from harness.catalog import BACKENDS as BACKENDS
 from harness.catalog import BackendFacts as BackendFacts
 from harness.catalog import Option as Option
 from harness.catalog import installing as installing
-from harness.code_folder import SKIPPED as SKIPPED
-from harness.code_folder import is_below as is_below
-from harness.code_folder import is_output as is_output
-from harness.progress import STAGES as STAGES
-from harness.progress import Counter as Counter
-from harness.progress import CounterCopy as CounterCopy
-from harness.progress import Progress as Progress
-from harness.progress import read_progress as read_progress
-from harness.server_logs import LOG_PARTS as LOG_PARTS
-from harness.server_logs import copy_log as copy_log
+from harness.child.progress import STAGES as STAGES
+from harness.child.progress import Counter as Counter
+from harness.child.progress import CounterCopy as CounterCopy
+from harness.child.progress import Progress as Progress
+from harness.child.progress import read_progress as read_progress
+from harness.verbs.code_folder import SKIPPED as SKIPPED
+from harness.verbs.code_folder import is_below as is_below
+from harness.verbs.code_folder import is_output as is_output
+from harness.verbs.server_logs import LOG_PARTS as LOG_PARTS
+from harness.verbs.server_logs import copy_log as copy_log
 
 FORMAT = 1
 
@@ -327,7 +327,7 @@ class ServiceRequest(FileMessage):
     """Start a server and keep it until SIGTERM asks for its end.
 
     A result in ``ready`` says that it is ready, with the facts of it; the child's own result says how it ended. What it
-    prints lies in ``log``, a folder that ``harness.output`` reads and writes. ``stop_signal`` by name, then
+    prints lies in ``log``, a folder that ``harness.child.output`` reads and writes. ``stop_signal`` by name, then
     ``stop_grace`` seconds until what is left of it is killed. ``hides``: variables whose values the server is not
     given, and which nothing may show that it prints. ``slices``: see RunRequest.
     """

@@ -20,8 +20,8 @@ import numpy as np
 
 from harness.contract import BACKENDS, Counter, Fact, Scenario, installing
 from harness.errors import HarnessError
-from harness.packing import Packing
-from harness.qsl import Arrays, Rows
+from harness.run.packing import Packing
+from harness.run.qsl import Arrays, Rows
 
 MODULES = {
     "null": "harness.backends.null",

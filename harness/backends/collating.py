@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.backends import Collate, Tensor, match_samples
-from harness.qsl import Arrays, Rows
+from harness.run.qsl import Arrays, Rows
 
 
 class CollatedBatches:

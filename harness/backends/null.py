@@ -10,7 +10,7 @@ import numpy as np
 from harness.backends import BuildPlan, LoadPlan, Outputs, Token
 from harness.contract import Fact
 from harness.errors import HarnessError
-from harness.qsl import Arrays, Rows, count_rows
+from harness.run.qsl import Arrays, Rows, count_rows
 
 
 def facts() -> dict[str, Fact]:

@@ -14,12 +14,12 @@ import onnxruntime as ort
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor
 from harness.backends.streams import StreamSession
+from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Fact
-from harness.digests import hash_files
 from harness.errors import HarnessError
-from harness.machine import find_distribution_version
-from harness.numa import staying_beside
-from harness.qsl import Rows, count_rows
+from harness.machine.facts import find_distribution_version
+from harness.machine.numa import staying_beside
+from harness.run.qsl import Rows, count_rows
 
 ENGINE_FILE = "model.onnx"
 _WEIGHTS_FILE = "weights.bin"  # beside it, where the model's are in a file of their own too

@@ -15,13 +15,13 @@ import numpy as np
 import onnxruntime as ort
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Tensor
+from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Fact, installing
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
 from harness.cuda.nvml import device_evidence
 from harness.cuda.pipeline import CudaSession
-from harness.digests import hash_files
 from harness.errors import HarnessError
-from harness.machine import find_distribution_version
+from harness.machine.facts import find_distribution_version
 from harness.quantization.floats import save_typed, tensors_of
 
 NAME = "onnxruntime-cuda"

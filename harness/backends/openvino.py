@@ -13,11 +13,11 @@ import openvino as ov
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor, Token, match_samples
 from harness.backends.staging import Staging
+from harness.child.digests import hash_files
 from harness.contract import Fact
-from harness.digests import hash_files
 from harness.errors import HarnessError
-from harness.machine import find_distribution_version
-from harness.qsl import Arrays, Rows, count_rows
+from harness.machine.facts import find_distribution_version
+from harness.run.qsl import Arrays, Rows, count_rows
 
 ENGINE_FILE = "model.blob"
 _DEVICE = "CPU"

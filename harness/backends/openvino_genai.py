@@ -18,11 +18,11 @@ import numpy as np
 import openvino as ov
 import openvino_genai as genai
 
+from harness.child.digests import hash_files
 from harness.contract import Fact
-from harness.digests import hash_files
 from harness.errors import HarnessError
-from harness.machine import find_distribution_version
-from harness.tokens import GenerationPlan, Sampling, Spoken, StopSequence
+from harness.machine.facts import find_distribution_version
+from harness.run.tokens import GenerationPlan, Sampling, Spoken, StopSequence
 
 MODEL, ENCODER = "openvino_model.xml", "openvino_encoder_model.xml"  # of a text, and of speech
 _PRECISIONS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from harness.backends import LoadPlan, Outputs, Token
-from harness.pool import Pool
-from harness.qsl import Arrays, Rows
+from harness.run.pool import Pool
+from harness.run.qsl import Arrays, Rows
 
 _COMPILED_WARM_UP = 3
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.qsl import Rows, count_rows, gather
+from harness.run.qsl import Rows, count_rows, gather
 
 
 class Staging:

@@ -13,11 +13,11 @@ import numpy as np
 from harness.backends import BackendEngine, LoadPlan, Outputs, Token, match_samples
 from harness.backends.collating import CollatedBatches
 from harness.backends.staging import Staging
-from harness.numa import stay_beside
-from harness.placement import place_workers
-from harness.pool import BatchRoom
-from harness.qsl import Arrays, Rows, count_rows, split_rows
-from harness.stream_threads import start_streams
+from harness.machine.numa import stay_beside
+from harness.machine.placement import place_workers
+from harness.run.pool import BatchRoom
+from harness.run.qsl import Arrays, Rows, count_rows, split_rows
+from harness.run.stream_threads import start_streams
 
 _AHEAD = 1024  # batches of an Offline query that wait for a stream, at most
 

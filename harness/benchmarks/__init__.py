@@ -6,8 +6,8 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
 - ``RESPONSE_DTYPE: str`` ("int32"): what a response's bytes are. ``OUTPUTS: dict[name, (shape, dtype)]``: the model's
   outputs per sample, which the null backend imitates; ({"output": ((1,), "float32")}).
 - ``TOKENS: bool`` (False): a response is a row of tokens, as many as LoadGen is told. A backend that generates them
-  (harness.tokens) takes prompts: ``load_samples`` gives ``input_ids``, a row of token ids for each.
-  ``GENERATION: dict`` ({}): how they are chosen (harness.tokens.Sampling), where a round says nothing of it.
+  (harness.run.tokens) takes prompts: ``load_samples`` gives ``input_ids``, a row of token ids for each.
+  ``GENERATION: dict`` ({}): how they are chosen (harness.run.tokens.Sampling), where a round says nothing of it.
   ``SOUNDS`` in place of prompts: waveforms that a backend transcribes. ``MESSAGES``: those of a chat, as the bytes of
   their JSON. ``write_text(text)``: the response where an answer is a text.
 - ``build_dataset(source, settings, output, counter)``: write ``samples.npy`` (first axis counts the samples) and
@@ -25,11 +25,11 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   size, or a list of arrays, one per sample, of any sizes. ``postprocess(outputs, indices)`` where a response names its
   sample. Default: the class of the highest score in the first output.
 - ``loop(sample)``: where a sample takes several calls of the engine: a generator that yields inputs (name -> rows), is
-  sent their outputs, and returns the response, of any size (harness.loops). ``sample``: input name -> its array.
+  sent their outputs, and returns the response, of any size (harness.run.loops). ``sample``: input name -> its array.
   ``AT_ONCE: int`` (0): how many samples may be under way, where they are large. ``STEP_THREADS: int`` (0): how many
   of them may compute between two questions at a time, where that takes long. ``load_samples`` may then give
-  ``harness.qsl.Ragged``, and ``postprocess`` is not called.
-- ``ONE_CALL: harness.one_call.OneCall`` (none): beside ``loop``, where each sample asks once, for many rows: which
+  ``harness.run.qsl.Ragged``, and ``postprocess`` is not called.
+- ``ONE_CALL: harness.run.one_call.OneCall`` (none): beside ``loop``, where each sample asks once, for many rows: which
   inputs they are, and how responses of rows are made of outputs. Large batches are then dealt with whole.
 - ``open_loop(source)``: in the place of ``loop``, where it looks something up in the model itself, such as a table that
   no engine can hold: the loop. ``source``: what the spec names as the path of the model.
@@ -40,7 +40,7 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   graph: a function of some samples (input name -> rows) that gives the engine's inputs, each as long as it comes out
   (harness.backends.Collate). It is called on several threads at once, and may be sent to other processes. Default:
   None, the samples are the inputs.
-- ``PACKING: harness.packing.Packing`` (none): samples are of different lengths, padded to the longest. An engine that
+- ``PACKING: harness.run.packing.Packing`` (none): samples are of different lengths, padded to the longest. An engine that
   takes packed samples then computes no padding; outputs come back padded.
 - ``PARTS: tuple[str, ...]`` (none): where the model is several networks, their names. Each has an engine of its own:
   ``build_model`` writes the folder NAME with model.onnx or model.pt2 for each, ``OUTPUTS`` is by name of the part, and
@@ -71,13 +71,13 @@ import numpy as np
 from harness.backends import Collate, LoadPlan, Outputs, Session, Tensor
 from harness.benchmarks.accuracy import AnswerLog, write_top1
 from harness.benchmarks.command import note_source
+from harness.child.digests import hash_file
 from harness.contract import BENCHMARKS, Benchmark, Counter
-from harness.digests import hash_file
 from harness.errors import HarnessError
-from harness.loops import Loop, LoopSession
-from harness.one_call import ENOUGH, OneCall, OneCallSession
-from harness.packing import Packing
-from harness.qsl import Arrays
+from harness.run.loops import Loop, LoopSession
+from harness.run.one_call import ENOUGH, OneCall, OneCallSession
+from harness.run.packing import Packing
+from harness.run.qsl import Arrays
 
 Settings = Mapping[str, Any]
 Metrics = Mapping[str, Any]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.child.digests import hash_file, hash_folder
 from harness.contract import SOURCE_NOTE, Counter
-from harness.digests import hash_file, hash_folder
 
 
 def note_source(source: Path | None, output: Path) -> dict[str, Any]:

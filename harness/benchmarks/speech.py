@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from harness.benchmarks.checking import FileRule
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.qsl import Consecutive, Ragged
-from harness.tokens import SOUND_RATE
+from harness.run.qsl import Consecutive, Ragged
+from harness.run.tokens import SOUND_RATE
 
 RATE = SOUND_RATE
 _MOST_SAMPLES = 3600 * RATE

@@ -17,7 +17,7 @@ from harness.cuda.gathering import FEW, MANY, Gather
 from harness.cuda.sample_memory import Resident
 from harness.cuda.sizes import padded
 from harness.errors import HarnessError
-from harness.qsl import Rows, count_rows
+from harness.run.qsl import Rows, count_rows
 
 _SMALL = 1 << 18  # bytes of answers that a kernel brings sooner than a copy
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from harness.contract import Fact
-from harness.machine import list_accelerators
+from harness.machine.facts import list_accelerators
 
 # Fact -> how a handle is asked. What a device does not offer is left out.
 _READINGS: dict[str, Callable[[Any, Any], float]] = {

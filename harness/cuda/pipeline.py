@@ -21,9 +21,9 @@ from harness.cuda.lanes import Lane, Shapes, Streams, batch_shapes
 from harness.cuda.sample_memory import Residence, Resident
 from harness.cuda.sizes import sizes
 from harness.errors import HarnessError
-from harness.numa import node_of, processors_of, stay_on, staying_beside
-from harness.pool import Pool
-from harness.qsl import Arrays, Rows, count_rows
+from harness.machine.numa import node_of, processors_of, stay_on, staying_beside
+from harness.run.pool import Pool
+from harness.run.qsl import Arrays, Rows, count_rows
 
 Work = tuple[Lane, Token, int, int]  # rows of the batch, which need not be as many as its token, and the lane's number
 _LANES = 2

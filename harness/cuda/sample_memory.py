@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.cuda.driver import CudaError, Device, DeviceMemory, copy, synchronize
-from harness.numa import done_on, processors_of
+from harness.machine.numa import done_on, processors_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, 
 
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.qsl import Arrays
 from harness.quantization.floats import batch_of, lowered, tensors_of
 from harness.quantization.node_placement import (
     KINDS,
@@ -35,6 +34,7 @@ from harness.quantization.node_placement import (
 )
 from harness.quantization.onnx_files import load, save
 from harness.quantization.settings import count_of, flag_of, scale_of
+from harness.run.qsl import Arrays
 
 METHODS = {
     "minmax": CalibrationMethod.MinMax,

@@ -12,8 +12,8 @@ import onnxruntime as ort
 
 from harness.backends import Outputs
 from harness.benchmarks.accuracy import AnswerLog
-from harness.qsl import Arrays
 from harness.quantization.floats import batch_of, tensors_of
+from harness.run.qsl import Arrays
 
 Postprocess = Callable[[Outputs], np.ndarray]
 Score = Callable[[np.ndarray, Path], Mapping[str, Any]]

@@ -19,11 +19,11 @@ from harness.backends.pytorch.packed_lowering import (
 )
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.packing import BOUNDS, PackedSamples, Packing, make_memory
-from harness.qsl import Arrays, Rows, count_rows
 from harness.quantization.calibrating import document, samples_digest
 from harness.quantization.comparing import ratio
 from harness.quantization.settings import count_of
+from harness.run.packing import BOUNDS, PackedSamples, Packing, make_memory
+from harness.run.qsl import Arrays, Rows, count_rows
 
 METHOD = "max"
 _AT_ONCE = 8  # samples that are computed together

@@ -23,19 +23,19 @@ from reconciler.cli.shared.decisions import (
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.codec import make_versioned
 from reconciler.diff.acceptance import Refused, judge_acceptances, propose_acceptance
 from reconciler.diff.change import Work
 from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.difference import compare
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
-from reconciler.files import RepositoryPaths, remove
-from reconciler.planning import Options, PlanResult, compute_plan, explain_change
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan, explain_change
 from reconciler.record.decisions import ACCEPTED, read, write
 from reconciler.render.documents import render_document
+from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT, Acceptance, AcceptanceStatus, AcceptedKey
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.wording import show_acceptance, show_accepted, show_accepted_input
+from reconciler.storage.files import RepositoryPaths, remove
 
 _DAYS = 30
 _CELL = cell_argument(required=False)

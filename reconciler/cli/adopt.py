@@ -13,10 +13,7 @@ from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
-from reconciler.desired_cache import compile_sources
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, RepositoryError, SpecError
-from reconciler.files import Lock, RepositoryPaths
-from reconciler.files import replace as write
 from reconciler.importing.adopted_documents import AdoptedDocuments, find_documents, refuse_odd_power
 from reconciler.importing.adopted_records import ImportRecorder
 from reconciler.importing.adopted_spec import render_spec
@@ -27,19 +24,22 @@ from reconciler.importing.read_tree import TakenTree, read_tree
 from reconciler.importing.run_import import ImportContext
 from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.tree_comparison import Reproduced, compare_with
-from reconciler.leftovers import open_scratch, sweep_folders
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.planning import Options, PlanResult, compute_plan
-from reconciler.publishing.rendered_tree import assemble_content
-from reconciler.quantities import show_count
+from reconciler.publish.rendered_tree import assemble_content
 from reconciler.reconcile import TOOL
+from reconciler.reconcile.desired_cache import compile_sources
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.record.index import load, load_record
 from reconciler.record.store import find_readable
 from reconciler.render.documents import render_document
+from reconciler.resource.quantities import show_count
 from reconciler.resource.records import Artifact
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.files import Source, compute_blob_id, leads_out, make_written_name, refuse_link
+from reconciler.storage.files import Lock, RepositoryPaths
+from reconciler.storage.files import replace as write
+from reconciler.storage.leftovers import open_scratch, sweep_folders
 from reconciler.tree.content import LogRef
 from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.render import render

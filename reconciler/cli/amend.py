@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from reconciler import git
 from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.decisions import (
     add_commit_option,
@@ -20,19 +19,20 @@ from reconciler.cli.shared.decisions import (
 from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.codec import make_versioned
 from reconciler.diff.amendment import Standing, judge_amendment, list_differing_inputs, list_repeated
 from reconciler.diff.change import Chosen
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.files import RepositoryPaths
 from reconciler.history.snapshot import read_snapshot
-from reconciler.planning import compute_plan
+from reconciler.reconcile.planning import compute_plan
 from reconciler.record.codec import summarize
 from reconciler.record.decisions import AMENDED, read, write
 from reconciler.record.index import load_record
 from reconciler.render.documents import render_document
+from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT, Amendment, KeyChange
 from reconciler.resource.kinds import Cell
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
 
 _CELL = cell_argument(required=False)
 _SINCE = click.Option(

@@ -11,7 +11,7 @@ from reconciler.cli.shared.options import pass_options, split_words, takes
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import run
 from reconciler.plan import saved
-from reconciler.planning import WAIT_IDLE
+from reconciler.reconcile.planning import WAIT_IDLE
 
 
 @click.command("apply")

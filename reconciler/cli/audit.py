@@ -9,19 +9,19 @@ from pathlib import Path
 
 import click
 
-from reconciler import git
 from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import busy_option, complete_refs, reporting_options, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.claims import AuditReport, Proof
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
-from reconciler.event_log import add_context, facts, open_log
 from reconciler.history.audit import audit
 from reconciler.history.signatures import add_signatures
 from reconciler.history.snapshot import read_snapshot
 from reconciler.render import audit as views
 from reconciler.render.lines import Lines
+from reconciler.storage import git
+from reconciler.storage.event_log import add_context, facts, open_log
 
 log = logging.getLogger(__name__)
 _LOGGED = 200  # claims

@@ -10,12 +10,12 @@ import click
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
-from reconciler.fetching.scratch import FileState, Found, find_scratch, look_for
-from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
-from reconciler.mlperf.benchmark_files import find_benchmark_files
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.fetch.scratch import FileState, Found, find_scratch, look_for
 from reconciler.render.benchmarks import render_benchmark_list, render_benchmark_page, render_files_part
 from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
+from reconciler.rules.benchmark_files import find_benchmark_files
+from reconciler.rules.rounds import list_rounds, load_ruleset
 
 
 @click.group("benchmarks", invoke_without_command=True)

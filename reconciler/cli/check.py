@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from reconciler.check.engine import check_tree
+from reconciler.check.official import run_official
 from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
@@ -22,15 +24,13 @@ from reconciler.cli.shared.tree_options import (
 )
 from reconciler.diff.change import CONTRADICTED, Finding
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.mlperf.log_files import ACCURACY_LOG
-from reconciler.planning import PlanResult, compute_plan
+from reconciler.loadgen.log_files import ACCURACY_LOG
+from reconciler.reconcile.planning import PlanResult, compute_plan
 from reconciler.record.store import find_artifact
 from reconciler.render.documents import render_document
 from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Kind
-from reconciler.tree.check.engine import check_tree
-from reconciler.tree.check.official import run_official
 from reconciler.tree.curve.official import run_official_checker
 from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.findings import TreeReport
@@ -168,7 +168,7 @@ def _official(tree_report: TreeReport, path: Path, checkout: Path, output: Path,
     roots = find_roots(path)
     if len(roots) != 1:
         raise ReconcilerError(f"{path} holds {len(roots)} trees", fix="the official checkers take one: name it")
-    from reconciler.git import find_head
+    from reconciler.storage.git import find_head
 
     commit = find_head(checkout) or ""
     checked = run_official(tree_report, roots[0].path, checkout, commit, output)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from reconciler.cli.shared.options import pass_options
-from reconciler.collector import pause_collector
+from reconciler.storage.collector import pause_collector
 
 WITHOUT_NAME = "pass"
 

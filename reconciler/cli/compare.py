@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from reconciler import git
 from reconciler.cli.shared.options import complete_refs, json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
@@ -19,6 +18,7 @@ from reconciler.history.trees import read_tree_sides
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.timeline import render_comparison_text
 from reconciler.resource.kinds import Cell
+from reconciler.storage import git
 
 _ONE = click.Argument(["one"], metavar="A", shell_complete=complete_refs)
 _OTHER = click.Argument(["other"], metavar="B", required=False, shell_complete=complete_refs)

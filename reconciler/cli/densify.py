@@ -12,7 +12,7 @@ from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.trial_words import patch_option, propose_points, write_patch
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.planning import compute_plan
+from reconciler.reconcile.planning import compute_plan
 from reconciler.render.curves import CurveStanding, render_denser_text
 from reconciler.render.documents import render_document
 

@@ -17,22 +17,22 @@ from harness.contract import ProbeRequest
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_paths, find_root, show_from_root
-from reconciler.desired_cache import list_spec_paths
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.files import RepositoryPaths, replace
 from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import Node, find_differences, probe_nodes
-from reconciler.leftovers import open_temporary, sweep_beside
 from reconciler.observed.machine import find_unlike
-from reconciler.quantities import join_listing
+from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.render.colour import Tone
 from reconciler.render.documents import render_document
+from reconciler.resource.quantities import join_listing
 from reconciler.resource.settings import SystemSettings
 from reconciler.spec.edit import EditError
 from reconciler.spec.files import read_sources
 from reconciler.spec.numa_layout import find_layout_advice
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.system_proposal import Described, describe, list_required, list_systems, render_block_lines
+from reconciler.storage.files import RepositoryPaths, replace
+from reconciler.storage.leftovers import open_temporary, sweep_beside
 
 _SYSTEM = click.Option(["--system"], metavar="NAME", help="The system of the spec that describes this machine.")
 _WRITE = click.Option(["--write"], is_flag=True, help="Write what is proposed into the spec.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from reconciler import git
 from reconciler.cli.shared.options import complete_refs, json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
@@ -13,6 +12,7 @@ from reconciler.history.compare import compare_commits
 from reconciler.history.snapshot import Shared, read_snapshot
 from reconciler.render.documents import render_document
 from reconciler.render.timeline import render_changes_text
+from reconciler.storage import git
 
 
 @click.command("diff")

@@ -9,9 +9,9 @@ from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.readiness import Check, examine, install_missing
 from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
-from reconciler.quantities import show_count
 from reconciler.render.colour import Paint, Tone
 from reconciler.render.documents import render_document
+from reconciler.resource.quantities import show_count
 
 
 @click.command("doctor")

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import click
 
-from reconciler import git, git_remotes
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
-from reconciler.files import RepositoryPaths, replace
-from reconciler.leftovers import sweep_beside
-from reconciler.planning import Options, PlanCache
+from reconciler.reconcile.planning import Options, PlanCache
 from reconciler.render.documents import render_document
 from reconciler.resource.embargo import Embargo, explain_refusal, make_embargo, show_embargo
+from reconciler.storage import git, git_remotes
+from reconciler.storage.files import RepositoryPaths, replace
+from reconciler.storage.leftovers import sweep_beside
 
 _ADDRESS = click.Argument(["address"], required=False, metavar="[ADDRESS]", envvar="PRE_COMMIT_REMOTE_URL")
 _INSTALL = click.Option(["--install"], is_flag=True, help="Make git ask before each push from this clone.")

@@ -10,7 +10,6 @@ import click
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import choose_paint, is_quiet, say, say_json, use_colour
 from reconciler.cli.shared.repository import find_repository
-from reconciler.desired_cache import list_spec_paths
 from reconciler.errors import (
     ERROR,
     IN_SYNC,
@@ -20,22 +19,12 @@ from reconciler.errors import (
     RepositoryError,
     suggest_nearest,
 )
-from reconciler.fetching.download import DownloadLimits, DownloadProgress
-from reconciler.fetching.fetch import (
-    Due,
-    Fate,
-    FetchResult,
-    Mirror,
-    Way,
-    check_room,
-    decide,
-    fetch,
-    foresee,
-    measure_free,
-)
-from reconciler.fetching.scratch import Scratch, find_scratch
-from reconciler.mlperf.benchmark_files import BenchmarkFiles, find_benchmark_files, load_benchmark_files
+from reconciler.fetch.download import DownloadLimits, DownloadProgress
+from reconciler.fetch.fetch import Due, Fate, FetchResult, Mirror, Way, check_room, decide, fetch, foresee, measure_free
+from reconciler.fetch.scratch import Scratch, find_scratch
+from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.render.fetching import FetchReport, render_fetch_document, render_fetch_text
+from reconciler.rules.benchmark_files import BenchmarkFiles, find_benchmark_files, load_benchmark_files
 from reconciler.spec.loading import load
 
 _OPTIONS: list[click.Parameter] = [

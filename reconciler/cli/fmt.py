@@ -9,12 +9,12 @@ import click
 from reconciler.cli.shared.options import takes
 from reconciler.cli.shared.output import say
 from reconciler.cli.shared.repository import find_repository, show_from_root
-from reconciler.desired_cache import list_spec_paths
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, SpecError
-from reconciler.files import replace
-from reconciler.leftovers import sweep_beside
+from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.spec.files import read_sources
 from reconciler.spec.formatting import format_spec
+from reconciler.storage.files import replace
+from reconciler.storage.leftovers import sweep_beside
 
 _SPECS = click.Argument(["specs"], nargs=-1, metavar="[SPEC]...", type=click.Path())
 _CHECK = click.Option(["--check"], is_flag=True, help="Change nothing; show what would change, and exit 2 for it.")

@@ -23,14 +23,14 @@ from reconciler.cli.shared.decisions import (
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.codec import make_versioned
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.files import RepositoryPaths
-from reconciler.planning import compute_plan
+from reconciler.reconcile.planning import compute_plan
 from reconciler.record.decisions import FROZEN, read, write
 from reconciler.render.documents import render_document
+from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT, Freeze
+from reconciler.storage.files import RepositoryPaths
 
 _LIST = click.Option(["--list", "listing"], is_flag=True, help="List every freeze that is recorded.")
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import click
 
-from reconciler import git
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC
 from reconciler.execute.under_way import find_submitted
-from reconciler.files import Lock
-from reconciler.quantities import join_listing, show_count, show_size
 from reconciler.record.gc import GcReport, collect
 from reconciler.render.documents import render_document
-from reconciler.trial_paths import TrialPaths
+from reconciler.resource.quantities import join_listing, show_count, show_size
+from reconciler.storage import git
+from reconciler.storage.files import Lock
+from reconciler.storage.trial_paths import TrialPaths
 
 _DRY = click.Option(["--dry-run"], is_flag=True, help="Only say what would be removed.")
 _TRIALS = click.Option(["--trials"], is_flag=True, help="Also remove what `try`, `tune` and --quick recorded.")

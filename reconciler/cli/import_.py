@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from reconciler import git
 from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, spec_option, takes
@@ -16,17 +15,18 @@ from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.desired.state import Desired
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
-from reconciler.files import Lock, RepositoryPaths
 from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
 from reconciler.importing.log_folder import refuse_strange
 from reconciler.importing.readers import find_runs
 from reconciler.importing.run_import import UNKNOWABLE, ImportContext, check_declared
-from reconciler.leftovers import open_scratch
-from reconciler.mlperf.loadgen.settings import RESULTS
-from reconciler.planning import PlanResult, compute_plan
+from reconciler.loadgen.settings import RESULTS
 from reconciler.reconcile import TOOL
+from reconciler.reconcile.planning import PlanResult, compute_plan
 from reconciler.render.documents import render_document
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.storage import git
+from reconciler.storage.files import Lock, RepositoryPaths
+from reconciler.storage.leftovers import open_scratch
 
 _FOLDER = click.Argument(
     ["folder"], required=False, metavar="[LOGDIR]", type=ExistingPath(file_okay=False, path_type=Path)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from reconciler import git
 from reconciler.cli.shared.new_repository import SCHEMA, explain_unwritable, propose_this_machine, write_repository
 from reconciler.cli.shared.new_submission import (
     SubmissionRequest,
@@ -19,8 +18,6 @@ from reconciler.cli.shared.new_submission import (
 from reconciler.cli.shared.options import complete_rounds, takes
 from reconciler.cli.shared.output import say
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
-from reconciler.files import replace
-from reconciler.foreign import read_regular
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.spec.files import leads_out
 from reconciler.spec.quantities import UnfitError
@@ -29,6 +26,9 @@ from reconciler.spec.scalars import parse_name as folder_name
 from reconciler.spec.shipped import read_shipped
 from reconciler.spec.starter import render_starter_spec
 from reconciler.spec.submission_template import render_submission_spec
+from reconciler.storage import git
+from reconciler.storage.files import replace
+from reconciler.storage.foreign import read_regular
 
 _FOLDER = click.Argument(["folder"], required=False, default=".", metavar="[DIR]", type=click.Path(file_okay=False))
 _NAME = click.Option(["--name"], metavar="NAME", help="Name of the submission; by default that of the folder.")

@@ -18,8 +18,7 @@ from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.show import describe_file
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.files import RepositoryPaths
-from reconciler.planning import PlanResult, compute_plan
+from reconciler.reconcile.planning import PlanResult, compute_plan
 from reconciler.record.store import find_readable
 from reconciler.render.causes import label
 from reconciler.render.cell import render_file_row
@@ -29,8 +28,9 @@ from reconciler.render.explanation import render_table
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind, RunAddress
 from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Summary
 from reconciler.resource.resources import Resource
-from reconciler.trial_paths import TrialPaths
-from reconciler.tuning.records import list_summaries
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.trial_paths import TrialPaths
+from reconciler.tune.records import list_summaries
 
 _PRINT = click.Option(
     ["--print", "name"], metavar="NAME", help='Write that log to standard output: "performance/mlperf_log_summary.txt".'

@@ -20,8 +20,8 @@ from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import no_colour_option, quiet_option, verbose_option
 from reconciler.cli.shared.output import say, say_error
 from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
-from reconciler.escaping import escape_output
-from reconciler.storage_errors import (
+from reconciler.storage.escaping import escape_output
+from reconciler.storage.storage_errors import (
     can_explain,
     explain_storage_error,
     find_refusal,

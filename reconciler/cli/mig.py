@@ -13,16 +13,16 @@ from harness.catalog import write_slices
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository, show_from_root
-from reconciler.desired_cache import list_spec_paths
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.machine_locks import make_machine_lock
-from reconciler.quantities import join_listing, show_count
+from reconciler.mig.cutting import Cutter, list_privileges, look_here, run_tool
+from reconciler.mig.journal import find_slice_journal, read_slice_journal
+from reconciler.mig.steps import list_cuts, list_joins, write_cut, write_switch
+from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.resource.quantities import join_listing, show_count
 from reconciler.resource.settings import Hardware, SystemSettings
-from reconciler.slicing.cutting import Cutter, list_privileges, look_here, run_tool
-from reconciler.slicing.journal import find_slice_journal, read_slice_journal
-from reconciler.slicing.steps import list_cuts, list_joins, write_cut, write_switch
 from reconciler.spec.loading import load
+from reconciler.storage.machine_locks import make_machine_lock
 
 _SYSTEM = click.Argument(["system"], required=False, metavar="[SYSTEM]")
 _RUN = click.Option(["--run"], is_flag=True, help="Carry the commands out, as root or through `sudo -n`.")

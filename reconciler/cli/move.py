@@ -17,23 +17,23 @@ from reconciler.desired.checks import check
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.requirements import list_needed_pins
 from reconciler.desired.state import Desired
-from reconciler.desired_cache import list_spec_paths, observe_pins_here
 from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.difference import compare
 from reconciler.errors import IN_SYNC, Problem, ReconcilerError
-from reconciler.files import RepositoryPaths, replace
-from reconciler.leftovers import sweep_beside
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.plan.plan import Plan
-from reconciler.planning import Options, PlanResult, compute_plan, make_plan_of
+from reconciler.reconcile.desired_cache import list_spec_paths, observe_pins_here
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan, make_plan_of
 from reconciler.render.documents import render_document
 from reconciler.render.plan import LIMIT, render_plan_text
 from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, Address, Cell, Kind
+from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.edit import EditError
 from reconciler.spec.files import Source, compute_blob_id, read_sources
 from reconciler.spec.loading import load_sources
 from reconciler.spec.move import move
+from reconciler.storage.files import RepositoryPaths, replace
+from reconciler.storage.leftovers import sweep_beside
 
 _TO = click.Option(["--to"], required=True, type=click.Choice(DIVISIONS), help="The division to enter it in.")
 _DRY = click.Option(["--dry-run"], is_flag=True, help="Only say what would change.")

@@ -7,19 +7,19 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
+from reconciler.check.demands import OURS
+from reconciler.check.engine import check_tree
 from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.tree_options import open_archive, originals_option, round_option, show_progress
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.leftovers import write_output
-from reconciler.quantities import show_count
 from reconciler.render.documents import render_document
 from reconciler.render.findings_tables import render_objections
-from reconciler.tree.check.demands import OURS
-from reconciler.tree.check.engine import check_tree
+from reconciler.resource.quantities import show_count
+from reconciler.storage.leftovers import write_output
 from reconciler.tree.findings import Severity, TreeFinding, TreeReport
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 
 _PATH = click.Argument(["path"], type=ExistingPath(path_type=Path), metavar="TREE")
 _INTO = click.Option(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from reconciler import git
 from reconciler.cli.shared.options import complete_refs, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.packaging import (
@@ -17,28 +16,23 @@ from reconciler.cli.shared.packaging import (
 )
 from reconciler.cli.shared.passwords import password_options, read_password
 from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.codec import make_versioned
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
-from reconciler.files import remove, replace
-from reconciler.leftovers import sweep_beside
-from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
-from reconciler.planning import compute_plan
-from reconciler.publishing.archive import MANIFEST, Packed, encode_manifest, pack, parse_digests, render_digest_line
-from reconciler.publishing.encryption import ENDINGS, encrypt
-from reconciler.publishing.preconditions import Refusal
-from reconciler.publishing.registration import (
-    CLIENT,
-    KEY,
-    arrange_runs,
-    list_registrations,
-    render_registration_commands,
-)
-from reconciler.publishing.tree_files import write_tree
-from reconciler.quantities import show_count, show_size
+from reconciler.publish.archive import MANIFEST, Packed, encode_manifest, pack, parse_digests, render_digest_line
+from reconciler.publish.encryption import ENDINGS, encrypt
+from reconciler.publish.preconditions import Refusal
+from reconciler.publish.registration import CLIENT, KEY, arrange_runs, list_registrations, render_registration_commands
+from reconciler.publish.tree_files import write_tree
 from reconciler.reconcile import TOOL
+from reconciler.reconcile.planning import compute_plan
 from reconciler.render.documents import render_document
+from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT
+from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.wording import show_acceptance
+from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
+from reconciler.storage import git
+from reconciler.storage.files import remove, replace
+from reconciler.storage.leftovers import sweep_beside
 
 _LISTED = 30
 _OUTPUT = click.Option(

@@ -19,13 +19,13 @@ from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.tree_options import show_progress
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.quantities import show_count
-from reconciler.render.page.export import export_site
-from reconciler.render.page.guard import LOOPBACK
-from reconciler.render.page.links import Links
-from reconciler.render.page.server import make_application, open_socket, serve
-from reconciler.render.page.site import Site
+from reconciler.page.export import export_site
+from reconciler.page.guard import LOOPBACK
+from reconciler.page.links import Links
+from reconciler.page.server import make_application, open_socket, serve
+from reconciler.page.site import Site
 from reconciler.resource.embargo import explain_refusal, make_embargo
+from reconciler.resource.quantities import show_count
 
 _NICE = 19  # a timed run beside the server comes first
 _HOST = click.Option(["--host"], default=LOOPBACK[0], metavar="ADDRESS", show_default=True, help="Where to listen.")

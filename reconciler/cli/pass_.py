@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from reconciler.cli.shared.options import pass_options, split_words, takes
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import run
-from reconciler.planning import WAIT_IDLE
+from reconciler.reconcile.planning import WAIT_IDLE
 
 
 @click.command("pass")

@@ -23,10 +23,10 @@ from reconciler.cli.shared.plan_options import (
     list_cells,
     list_early_remarks,
 )
-from reconciler.event_log import add_context, facts, open_log
 from reconciler.observed.pass_in_progress import find_pass_in_progress
-from reconciler.planning import PlanResult, choose_quick
+from reconciler.reconcile.planning import PlanResult, choose_quick
 from reconciler.render.plan import LIMIT, collect_shown_origins, render_plan_text, render_scratch_sources
+from reconciler.storage.event_log import add_context, facts, open_log
 
 if TYPE_CHECKING:
     from reconciler.resource.conditions import CellStatus

@@ -15,14 +15,14 @@ from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.leftovers import write_output
-from reconciler.mlperf.endpoints_program.pareto import ParetoCurve, find_dominated
-from reconciler.render.page.charts import CHARTS, Chart
-from reconciler.render.page.curve_charts import CURVE_CHARTS, chart_curves
-from reconciler.render.page.curve_view import find_curve, read_pareto
-from reconciler.render.page.plots import FORMATS, THEMES, draw_plot
-from reconciler.render.page.site import Site
+from reconciler.page.charts import CHARTS, Chart
+from reconciler.page.curve_charts import CURVE_CHARTS, chart_curves
+from reconciler.page.curve_view import find_curve, read_pareto
+from reconciler.page.plots import FORMATS, THEMES, draw_plot
+from reconciler.page.site import Site
 from reconciler.resource.kinds import CURVE_DIVISIONS
+from reconciler.rules.endpoints_program.pareto import ParetoCurve, find_dominated
+from reconciler.storage.leftovers import write_output
 from reconciler.tree.curve.reading import find_submissions, is_endpoints_submission
 
 _SLASHES = 2  # in the name of a curve: DIVISION/SYSTEM/BENCHMARK

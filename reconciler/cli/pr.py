@@ -10,25 +10,25 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from reconciler import git
 from reconciler.cli.shared.options import complete_refs, reporting_options, takes
 from reconciler.cli.shared.output import choose_paint, say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository
-from reconciler.collector import pause_collector
 from reconciler.diff.impact import Impact, Remark
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
-from reconciler.files import RepositoryPaths
 from reconciler.history.forgeries import find_forgeries
 from reconciler.history.pull_request import compute_impact
 from reconciler.history.review import review, review_specs
 from reconciler.history.snapshot import Shared, Snapshot, read_snapshot
-from reconciler.leftovers import write_output
 from reconciler.plan.expectation import Expectation
-from reconciler.planning import make_expectation
+from reconciler.reconcile.planning import make_expectation
 from reconciler.render import pull_request as views
 from reconciler.resource.embargo import explain_refusal, make_embargo
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
+from reconciler.storage import git
+from reconciler.storage.collector import pause_collector
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.leftovers import write_output
 
 _BASE = click.Option(
     ["--base"],

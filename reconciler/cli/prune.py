@@ -8,20 +8,16 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from reconciler import git
 from reconciler.cli.shared.decisions import add_commit_option, conclude
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.desired_cache import list_spec_paths
 from reconciler.diff.pruning import Prunable, list_prunable
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
-from reconciler.files import Lock, remove
-from reconciler.leftovers import sweep_repository
 from reconciler.observed.rendered import SHARED, read_rendered
-from reconciler.planning import PlanResult, compute_plan
-from reconciler.publishing.rendered_tree import forget_cells
-from reconciler.quantities import join_listing, show_count, show_size
+from reconciler.publish.rendered_tree import forget_cells
+from reconciler.reconcile.desired_cache import list_spec_paths
+from reconciler.reconcile.planning import PlanResult, compute_plan
 from reconciler.record.index import record_path
 from reconciler.record.signing import list_signature_paths
 from reconciler.record.store import find_object
@@ -29,8 +25,12 @@ from reconciler.render.documents import render_document
 from reconciler.render.explanation import render_table
 from reconciler.resource.decisions import find_freeze
 from reconciler.resource.kinds import Kind
+from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.spec.files import compute_blob_id
 from reconciler.spec.loading import list_left_out
+from reconciler.storage import git
+from reconciler.storage.files import Lock, remove
+from reconciler.storage.leftovers import sweep_repository
 
 _SHARE = 0.25
 _OPTIONS: list[click.Parameter] = [

@@ -7,9 +7,9 @@ import click
 from reconciler.cli.shared.options import takes
 from reconciler.cli.shared.repository import find_repository
 from reconciler.cli.shared.transfers import add_transfer_options, carry_out, choose_store, list_objects, take_turns
-from reconciler.files import ignore_work
 from reconciler.record.objects import TransferResult
 from reconciler.record.transfer import Transfer, foresee_transfer, list_pull_due, pull
+from reconciler.storage.files import ignore_work
 
 _FROM = click.Option(["--from", "source"], default="", metavar="NAME|URL", help="Default: the only store declared.")
 

@@ -11,7 +11,7 @@ import click
 
 from harness.catalog import BACKENDS, installing
 from harness.contract import BENCHMARKS, Progress
-from reconciler import git
+from reconciler.check.engine import check_tree
 from reconciler.cli.shared.new_repository import (
     SCHEMA,
     WORKFLOW_FILE,
@@ -25,16 +25,12 @@ from reconciler.cli.shared.packaging import find_refusals, load_packed_submissio
 from reconciler.cli.shared.repository import find_root
 from reconciler.cli.shared.run_pass import carry_out, choose_pass_code, render_pass_part, say_pass
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
-from reconciler.files import RepositoryPaths, replace
-from reconciler.mlperf.benchmark_facts import BenchmarkFacts, load_benchmark_facts
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.installed import find_backend_version, find_missing_libraries, list_installed
-from reconciler.planning import Options
-from reconciler.quantities import join_listing, show_count
 from reconciler.reconcile import PassReport
-from reconciler.rehearsals.generated_data import FOLDER, Generated, Size, generate
-from reconciler.rehearsals.rehearsal_check import RehearsalCheck, judge_rehearsal
-from reconciler.rehearsals.rehearsal_spec import (
+from reconciler.reconcile.planning import Options
+from reconciler.rehearse.generated_data import FOLDER, Generated, Size, generate
+from reconciler.rehearse.rehearsal_check import RehearsalCheck, judge_rehearsal
+from reconciler.rehearse.rehearsal_spec import (
     CALIBRATION,
     CALIBRATION_TEXT,
     CATEGORY,
@@ -46,7 +42,11 @@ from reconciler.rehearsals.rehearsal_spec import (
 )
 from reconciler.render.documents import render_document
 from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
-from reconciler.tree.check.engine import check_tree
+from reconciler.resource.quantities import join_listing, show_count
+from reconciler.rules.benchmark_facts import BenchmarkFacts, load_benchmark_facts
+from reconciler.rules.rounds import load_ruleset
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths, replace
 
 _NAME = "rehearsal"
 _TOLD_EVERY = 5.0  # seconds between two lines of progress

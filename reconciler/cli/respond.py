@@ -7,20 +7,20 @@ from pathlib import Path
 
 import click
 
-from reconciler import git
 from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.files import replace
 from reconciler.history.response import count_unproven, gather_evidence
 from reconciler.history.snapshot import read_snapshot
-from reconciler.leftovers import make_folder
-from reconciler.quantities import show_count
 from reconciler.render.documents import render_document
 from reconciler.render.response import render_response
-from reconciler.storage_errors import convert_storage_errors
+from reconciler.resource.quantities import show_count
+from reconciler.storage import git
+from reconciler.storage.files import replace
+from reconciler.storage.leftovers import make_folder
+from reconciler.storage.storage_errors import convert_storage_errors
 
 _AT = click.Option(
     ["--at"],

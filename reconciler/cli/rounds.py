@@ -7,10 +7,6 @@ import click
 from reconciler.cli.shared.options import complete_rounds, json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
-from reconciler.mlperf.rules.comparison import diff_rounds, find_conflicts
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
-from reconciler.quantities import show_count
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.explanation import render_table
 from reconciler.render.rounds import (
@@ -22,6 +18,10 @@ from reconciler.render.rounds import (
     render_diff_text,
     render_round_text,
 )
+from reconciler.resource.quantities import show_count
+from reconciler.rules.comparison import diff_rounds, find_conflicts
+from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
 
 def _round(name: str = "round_name", metavar: str = "ROUND", required: bool = True) -> click.Argument:

@@ -12,13 +12,11 @@ from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.code_names import explain_names, list_code_names
-from reconciler.desired_cache import list_spec_paths
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC
 from reconciler.execute.run_code import list_declared_code
-from reconciler.files import RepositoryPaths
-from reconciler.planning import PlanResult, compute_plan
+from reconciler.reconcile.desired_cache import list_spec_paths
+from reconciler.reconcile.planning import PlanResult, compute_plan
 from reconciler.record.store import find_readable
 from reconciler.render.cell import (
     Showing,
@@ -37,6 +35,8 @@ from reconciler.resource.resources import Resource
 from reconciler.resource.settings import COMMAND
 from reconciler.spec.declared import Declared
 from reconciler.spec.loading import load
+from reconciler.storage.code_names import explain_names, list_code_names
+from reconciler.storage.files import RepositoryPaths
 
 _CODE = click.Option(
     ["--code"], is_flag=True, help="Show which files are the code of the cell's commands, and which are not, and why."

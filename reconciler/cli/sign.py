@@ -8,13 +8,13 @@ from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC
-from reconciler.files import Lock
-from reconciler.leftovers import sweep_repository
 from reconciler.plan.select import parse
-from reconciler.quantities import show_count
 from reconciler.record.index import load
 from reconciler.record.signing import find_signer, list_signature_paths, sign_record
 from reconciler.render.documents import render_document
+from reconciler.resource.quantities import show_count
+from reconciler.storage.files import Lock
+from reconciler.storage.leftovers import sweep_repository
 
 _SELECTORS = click.Argument(["selectors"], nargs=-1, metavar="[SELECTOR]...")
 

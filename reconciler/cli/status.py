@@ -14,8 +14,8 @@ from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import choose_exit_code, compute_selected_plan, find_asked_cells, list_cells
 from reconciler.execute.outcome import UnderWay
 from reconciler.observed.pass_in_progress import find_pass_in_progress
-from reconciler.parcels.carrier import list_jobs_under_way
-from reconciler.planning import PlanResult
+from reconciler.reconcile.planning import PlanResult
+from reconciler.reconcile.remote_attempts.carrier import list_jobs_under_way
 from reconciler.render.curves import render_curves_text
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.plan import LIMIT

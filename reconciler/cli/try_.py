@@ -13,7 +13,7 @@ from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC
 from reconciler.render.documents import render_document
 from reconciler.render.tuning import render_trial_part, render_try_text
 from reconciler.resource.settings import Trial
-from reconciler.tuning.trials import make_trial
+from reconciler.tune.trials import make_trial
 
 _SETTINGS = click.Argument(["settings"], nargs=-1, metavar="[SETTING=VALUE]...")
 

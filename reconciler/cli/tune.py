@@ -16,16 +16,16 @@ from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import choose_view, stop_cleanly
 from reconciler.cli.shared.trial_words import find_trial_cell, parse_settings, patch_option, propose_patch, write_patch
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
-from reconciler.planning import PlanResult
+from reconciler.reconcile.planning import PlanResult
 from reconciler.render.documents import render_document
 from reconciler.render.tuning import render_asked_text, render_trial, render_tuned_part, render_tuned_text
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import Trial
 from reconciler.spec.quantities import UnfitError, parse_duration
-from reconciler.tuning.records import RATE, TrialRun
-from reconciler.tuning.search import TOLERANCE, NotFound
-from reconciler.tuning.session import AskedTrial, Goal, Search, Settings, searches_rate
-from reconciler.tuning.trials import find_run, make_trial
+from reconciler.tune.records import RATE, TrialRun
+from reconciler.tune.search import TOLERANCE, NotFound
+from reconciler.tune.session import AskedTrial, Goal, Search, Settings, searches_rate
+from reconciler.tune.trials import find_run, make_trial
 
 _MOST_CANDIDATES = 64
 _VARY = click.Option(

@@ -10,8 +10,8 @@ from reconciler.cli.shared.options import takes
 from reconciler.cli.shared.output import say
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC
-from reconciler.files import remove
 from reconciler.record.decisions import FROZEN
+from reconciler.storage.files import remove
 
 
 @click.command("unfreeze")

@@ -11,12 +11,12 @@ from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.passwords import password_options, read_password
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.leftovers import open_temporary
-from reconciler.publishing.archive import MANIFEST
-from reconciler.publishing.encryption import ENDINGS, decrypt, is_encrypted
-from reconciler.publishing.unpacking import require_file, unpack, verify_digests
-from reconciler.quantities import show_count, show_size
+from reconciler.publish.archive import MANIFEST
+from reconciler.publish.encryption import ENDINGS, decrypt, is_encrypted
+from reconciler.publish.unpacking import require_file, unpack, verify_digests
 from reconciler.render.documents import render_document
+from reconciler.resource.quantities import show_count, show_size
+from reconciler.storage.leftovers import open_temporary
 
 _FILE = click.Argument(["file"], metavar="FILE", type=ExistingPath(dir_okay=False, path_type=Path))
 _OUTPUT = click.Option(

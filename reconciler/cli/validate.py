@@ -15,11 +15,11 @@ from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.desired.checks import check_reading
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
-from reconciler.desired_cache import list_spec_paths
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.quantities import join_listing, show_count
+from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.render.documents import render_document
+from reconciler.resource.quantities import join_listing, show_count
+from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.absent_code import find_absent_code
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import LARGEST_FILE, Source, decode, read_sources

@@ -18,13 +18,13 @@ from reconciler.cli.shared.tree_options import (
     sort_option,
 )
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
-from reconciler.leftovers import write_output
 from reconciler.render.baseline import leave_out_known, read_baseline
 from reconciler.render.documents import render_document
 from reconciler.render.findings import render_findings_part, render_verified_text
 from reconciler.render.findings_tables import render_findings_csv, render_objections
+from reconciler.storage.leftovers import write_output
 from reconciler.tree.findings import TreeReport
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 
 _PATH = click.Argument(["path"], type=ExistingPath(path_type=Path))
 _CSV = click.Option(
@@ -101,6 +101,6 @@ def _write(
         for name, content in render_objections(tree_report).items():
             write_output(folder / name, content.encode())
     if html_file is not None:
-        from reconciler.render.findings_page import render_findings_page
+        from reconciler.page.findings_page import render_findings_page
 
         write_output(html_file, render_findings_page(tree_report, "Contradictions in a submission tree").encode())

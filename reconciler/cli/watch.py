@@ -16,12 +16,12 @@ from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import stop_cleanly
 from reconciler.cli.shared.watch_output import WatchOutput
 from reconciler.cli.shared.watch_report import WatchReport
-from reconciler.controller.settings import WatchSettings
-from reconciler.controller.systemd_unit import render_systemd_unit
-from reconciler.controller.watch import watch
-from reconciler.controller.windows import parse as parse_window
 from reconciler.errors import IN_SYNC
 from reconciler.plan.select import parse
+from reconciler.watch.settings import WatchSettings
+from reconciler.watch.systemd_unit import render_systemd_unit
+from reconciler.watch.watch import watch
+from reconciler.watch.windows import parse as parse_window
 
 _TIME = click.FloatRange(min=0.01)
 _DEFAULTS = WatchSettings()

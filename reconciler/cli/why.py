@@ -18,8 +18,7 @@ from reconciler.diff.acceptance import BUILT
 from reconciler.diff.conditions import collect_notes, is_about, trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.plan.plan import Step
-from reconciler.planning import PlanResult, compute_plan
-from reconciler.quantities import show_age
+from reconciler.reconcile.planning import PlanResult, compute_plan
 from reconciler.render.chain import render_chain_part, render_chain_text
 from reconciler.render.documents import render_document
 from reconciler.render.explanation import (
@@ -30,6 +29,7 @@ from reconciler.render.explanation import (
     render_explanation_text,
 )
 from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.quantities import show_age
 from reconciler.resource.resources import Resource
 
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.desired.state import Desired, Pins
 from reconciler.errors import Problem
-from reconciler.escaping import expand_variables, hide_location, hide_value
-from reconciler.files import hash_bytes, read_checked, write_cache
+from reconciler.resource.codec import CodecError, decode_json, encode_json
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import SubmissionSettings
+from reconciler.storage.escaping import expand_variables, hide_location, hide_value
+from reconciler.storage.files import hash_bytes, read_checked, write_cache
 
 if TYPE_CHECKING:
     from reconciler.desired.detail import Detail

@@ -11,19 +11,19 @@ from msgspec import Struct, field
 from harness.catalog import BACKENDS
 from reconciler.desired.inputs import Reader
 from reconciler.desired.state import Pins
-from reconciler.mlperf.accuracy import WHOLE_SET
-from reconciler.mlperf.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
-from reconciler.mlperf.loadgen.settings import find_settings
-from reconciler.mlperf.rules.context import EndpointsContext, InferredMetric, RuleContext
-from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
-from reconciler.mlperf.rules.values import LatencyLimits
-from reconciler.quantities import parse_decimal
+from reconciler.loadgen.settings import find_settings
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import SCENARIOS, Cell
+from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.records import QUICK, REHEARSAL, TRIAL
+from reconciler.resource.ruled_values import LatencyLimits
 from reconciler.resource.settings import BUILD, CLIENT_SOURCES, COMMAND, SERVICE
-from reconciler.result_formats.table import find_declared_format
+from reconciler.rules.accuracy import WHOLE_SET
+from reconciler.rules.context import EndpointsContext, InferredMetric, RuleContext
+from reconciler.rules.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
+from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
+from reconciler.rules.results.table import find_declared_format
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell
 
 

@@ -42,10 +42,9 @@ from reconciler.desired.inputs import (
 from reconciler.desired.resource_builder import ResourceBuilder
 from reconciler.desired.reuse import CachedCell
 from reconciler.desired.service import collect_built_inputs, collect_service_inputs
-from reconciler.mlperf.compliance.judging import find_test
-from reconciler.mlperf.rules.values import TestRules
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import ACCURACY, MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.ruled_values import TestRules
 from reconciler.resource.settings import (
     ACCURACY_DATASET,
     ACCURACY_FROM,
@@ -54,7 +53,8 @@ from reconciler.resource.settings import (
     SERVICE_COMMAND,
     CellSettings,
 )
-from reconciler.result_formats.table import find_declared_format
+from reconciler.rules.compliance.judging import find_test
+from reconciler.rules.results.table import find_declared_format
 from reconciler.spec.declared import DeclaredCell
 
 INFERRED = "inferred"

@@ -13,19 +13,14 @@ from harness.catalog import BACKENDS
 from reconciler.desired.cell_settings import find_source_cell
 from reconciler.desired.compliance import ASKED, has_test, is_asked_for
 from reconciler.errors import Problem, ReconcilerError, SpecError, suggest_nearest
-from reconciler.mlperf.benchmark_facts import find_benchmark_facts
-from reconciler.mlperf.compliance.judging import TESTS
-from reconciler.mlperf.loadgen.settings import RESULTS
-from reconciler.mlperf.loadgen.user_conf import select_settings
-from reconciler.mlperf.rules.inference import explain_refusal, explain_variant_refusal
-from reconciler.mlperf.rules.ruled_value import choose_strict_side, is_field
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
-from reconciler.mlperf.rules.values import Presence
-from reconciler.quantities import join_listing
+from reconciler.loadgen.settings import RESULTS
+from reconciler.loadgen.user_conf import select_settings
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
+from reconciler.resource.quantities import join_listing
 from reconciler.resource.queues import EXECUTOR, QUEUES, find_queue, find_queues
+from reconciler.resource.ruled_values import Presence
 from reconciler.resource.settings import (
     COMMAND,
     DIRECTOR,
@@ -35,7 +30,12 @@ from reconciler.resource.settings import (
     STATE_RESTORE,
     STATE_SET,
 )
-from reconciler.result_formats.table import find_declared_format
+from reconciler.rules.benchmark_facts import find_benchmark_facts
+from reconciler.rules.compliance.judging import TESTS
+from reconciler.rules.inference import explain_refusal, explain_variant_refusal
+from reconciler.rules.results.table import find_declared_format
+from reconciler.rules.ruled_value import choose_strict_side, is_field
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell, Reading
 
 

@@ -21,10 +21,10 @@ from reconciler.desired.requirements import find_missing_cells, list_notes
 from reconciler.desired.resource_builder import ResourceBuilder
 from reconciler.desired.reuse import CachedCell, Reuse
 from reconciler.desired.state import Desired, Pins
-from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import ACCURACY_FROM
+from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell
 
 

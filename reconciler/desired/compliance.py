@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from harness.catalog import BACKENDS
 from reconciler.desired.commands import collect_command_inputs, collect_scorer_inputs
 from reconciler.desired.inputs import Reader, collect_run_inputs, find_benchmark_code
-from reconciler.mlperf.benchmark_facts import find_benchmark_facts
-from reconciler.mlperf.compliance.judging import find_test
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
-from reconciler.mlperf.rules.values import TestRules
 from reconciler.resource.inputs import Input, Origin, Value
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.ruled_values import TestRules
 from reconciler.resource.settings import COMMAND, SCORE_COMMAND
-from reconciler.result_formats.table import find_declared_format
+from reconciler.rules.benchmark_facts import find_benchmark_facts
+from reconciler.rules.compliance.judging import find_test
+from reconciler.rules.results.table import find_declared_format
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import DeclaredCell
 
 ASKED = "compliance."

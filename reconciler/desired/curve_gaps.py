@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from reconciler.errors import Problem, ReconcilerError
-from reconciler.mlperf.endpoints_program.cohorts import Cohort
-from reconciler.mlperf.endpoints_program.rules import CurveRules, SeedSet, load_endpoints_rules
-from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.settings import COMMAND, group_node_types
+from reconciler.rules.endpoints_program.cohorts import Cohort
+from reconciler.rules.endpoints_program.rules import CurveRules, SeedSet, load_endpoints_rules
+from reconciler.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
 
 _DISCLOSED = ("model_precision", "link_to_model", "dataset_name", "dataset_type", "dataset_link")

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.inputs import Input
 from reconciler.resource.settings import CellSettings
+from reconciler.rules.context import RuleContext
 
 
 class Detail(Struct, frozen=True):

@@ -14,13 +14,13 @@ from reconciler.desired.compliance import find_answer_type, select_tests
 from reconciler.desired.curve_gaps import find_curve_gaps
 from reconciler.desired.published import list_published_code
 from reconciler.errors import Problem
-from reconciler.mlperf.benchmark_facts import find_benchmark_facts
-from reconciler.mlperf.compliance.judging import find_test
-from reconciler.mlperf.loadgen.settings import RESULTS
-from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
-from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.settings import COMMAND, COUNTED, NO_HARDWARE
+from reconciler.rules.benchmark_facts import find_benchmark_facts
+from reconciler.rules.compliance.judging import find_test
+from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
+from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
 
 _FOLLOWING = ("division", "submitter", "status", "system_type")  # of systems/<name>.json, from the rest of the spec

@@ -30,7 +30,7 @@ from reconciler.resource.settings import (
     SLICES,
     STATE_EXPECT,
 )
-from reconciler.result_formats.table import find_declared_format
+from reconciler.rules.results.table import find_declared_format
 
 STALL_TIMEOUT = "run.stall_timeout"
 

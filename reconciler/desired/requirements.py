@@ -11,10 +11,10 @@ from reconciler.desired.compliance import has_own_dataset, is_asked_for, use_own
 from reconciler.desired.published import list_published_pins
 from reconciler.desired.service import list_part_pins
 from reconciler.desired.state import Pins
-from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
 from reconciler.resource.pins import Pin
 from reconciler.resource.settings import BUILD, SERVICE
+from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.declared import Declared
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from reconciler.codec import encode_packed
+from reconciler.resource.codec import encode_packed
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource

@@ -7,11 +7,11 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from reconciler.mlperf.loadgen.early_stopping import compute_least_queries
-from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
-from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.loadgen.early_stopping import compute_least_queries
+from reconciler.loadgen.settings import name_loadgen_scenario
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.records import QUICK
+from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell
 
 _DURATION = 10_000  # ms

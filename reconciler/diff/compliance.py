@@ -132,8 +132,8 @@ def find_missing_answers(
 ) -> str:
     """The run whose whole accuracy log a due verdict needs and nobody has here, "" if none. Where an earlier verdict
     compared the answers of the same runs, that comparison stands."""
-    from reconciler.mlperf.compliance.judging import find_test
-    from reconciler.mlperf.log_files import ACCURACY_LOG
+    from reconciler.loadgen.log_files import ACCURACY_LOG
+    from reconciler.rules.compliance.judging import find_test
 
     inputs = desired.detail(at).inputs
     test = find_test(next(str(i.value) for i in inputs if i.name == "test"))

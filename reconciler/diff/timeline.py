@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from reconciler.mlperf.endpoints_program.pareto import CurvePoint
 from reconciler.resource.kinds import Cell
+from reconciler.rules.endpoints_program.pareto import CurvePoint
 
 
 class Written(Struct, frozen=True):

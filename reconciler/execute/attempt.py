@@ -15,16 +15,16 @@ from typing import Any
 from msgspec import Struct, field
 
 from harness.contract import OWN_CODE, TELEMETRY
-from reconciler.codec import encode_canonical, make_versioned, read_document
 from reconciler.desired.detail import Detail
-from reconciler.files import replace
-from reconciler.json_files import read_json
-from reconciler.mlperf.rules.context import RuleContext
+from reconciler.resource.codec import encode_canonical, make_versioned, read_document
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import CODE_ARCHIVE, REQUIREMENTS, SERVICE_LOG, Record, RecordedFact
 from reconciler.resource.settings import CellSettings
-from reconciler.storage_errors import refuse_storage_error
+from reconciler.rules.context import RuleContext
+from reconciler.storage.files import replace
+from reconciler.storage.json_files import read_json
+from reconciler.storage.storage_errors import refuse_storage_error
 
 FORMAT = 2
 

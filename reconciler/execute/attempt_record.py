@@ -13,8 +13,6 @@ from harness.contract import Result
 from reconciler.execute.attempt import Attempt, read_placement
 from reconciler.execute.commands import has_command
 from reconciler.execute.run_code import take_launched_code
-from reconciler.files import hash_file
-from reconciler.foreign import is_hole
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import (
@@ -32,8 +30,10 @@ from reconciler.resource.records import (
     RecordedInput,
 )
 from reconciler.resource.settings import BACKGROUND
-from reconciler.result_formats.format import KeptFile, RecordValues, RunFiles, Verdict
-from reconciler.result_formats.table import find_format
+from reconciler.rules.results.format import KeptFile, RecordValues, RunFiles, Verdict
+from reconciler.rules.results.table import find_format
+from reconciler.storage.files import hash_file
+from reconciler.storage.foreign import is_hole
 
 OUTPUTS = "outputs"  # folder of what a harness command left beside its logs
 

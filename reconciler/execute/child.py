@@ -13,8 +13,8 @@ from harness.contract import STAGES, FileMessage, Progress, Result, copy_log, re
 from reconciler.execute.attempt import Attempt, read_placement
 from reconciler.execute.executors.executor import START, Executor, Handle, Progressing, State, Submission
 from reconciler.execute.executors.table import Executors
-from reconciler.process import explain_signal
 from reconciler.resource.kinds import Kind
+from reconciler.storage.process import explain_signal
 
 STALL = 900.0  # seconds without any finished work in a run before it counts as hung; the spec may say otherwise
 _LOOK = 0.25

@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import SOURCE_NOTE, CommandRequest
-from reconciler.codec import encode_canonical
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.request_parts import select_slices
-from reconciler.files import RepositoryPaths, hash_bytes, hash_file, replace
-from reconciler.machine_locks import make_machine_lock
-from reconciler.mlperf.endpoints_client import ClientPlaces, build_client_config
-from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
-from reconciler.mlperf.loadgen.user_conf import select_settings
+from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE
+from reconciler.loadgen.user_conf import select_settings
+from reconciler.resource.codec import encode_canonical
 from reconciler.resource.kinds import Kind
 from reconciler.resource.placeholders import fill_placeholders, fill_words
 from reconciler.resource.settings import (
@@ -27,7 +24,10 @@ from reconciler.resource.settings import (
     CellSettings,
     Hardware,
 )
-from reconciler.result_formats.table import find_format
+from reconciler.rules.endpoints_client import ClientPlaces, build_client_config
+from reconciler.rules.results.table import find_format
+from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file, replace
+from reconciler.storage.machine_locks import make_machine_lock
 
 
 def has_command(attempt: Attempt) -> bool:

@@ -11,9 +11,9 @@ from reconciler.execute.attempt_record import build_record
 from reconciler.execute.executors.executor import read_handle
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.perform import Finished
-from reconciler.files import is_leftover, remove
 from reconciler.launch.audit_config_files import find_placed_by
-from reconciler.storage_errors import convert_storage_errors, refuse_storage_error
+from reconciler.storage.files import is_leftover, remove
+from reconciler.storage.storage_errors import convert_storage_errors, refuse_storage_error
 
 
 def find_under_way(folder: Path, executors: Executors) -> dict[str, Attempt]:

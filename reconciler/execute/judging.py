@@ -16,14 +16,14 @@ from reconciler.execute.attempt import Attempt
 from reconciler.execute.child import Watch, run_child
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.requests import make_score_request
-from reconciler.files import RepositoryPaths, replace
-from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
-from reconciler.mlperf.compliance.entries import read_entries
-from reconciler.mlperf.compliance.judging import collect_verdict_inputs, find_test
-from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
 from reconciler.resource.kinds import AUDIT
-from reconciler.storage_errors import refuse_storage_error
+from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.rules.compliance.entries import read_entries
+from reconciler.rules.compliance.judging import collect_verdict_inputs, find_test
+from reconciler.rules.compliance.verdict import AuditVerdict, Part
+from reconciler.storage.files import RepositoryPaths, replace
+from reconciler.storage.storage_errors import refuse_storage_error
 
 
 def judge_attempt(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from harness.contract import Busy, ProbeRequest
 from reconciler.errors import ReconcilerError
 from reconciler.execute.request_parts import select_slices
-from reconciler.files import RepositoryPaths
 from reconciler.launch.nodes import find_first_busy, probe_nodes
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
 
 LOOK = 2.0  # seconds for which the processors must be loaded
 

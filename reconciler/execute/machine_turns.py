@@ -11,9 +11,9 @@ from msgspec import Struct
 from reconciler.errors import LockedError
 from reconciler.execute.outcome import Event, Message
 from reconciler.execute.perform import Check
-from reconciler.files import Lock
 from reconciler.plan.plan import Step
-from reconciler.quantities import show_duration
+from reconciler.resource.quantities import show_duration
+from reconciler.storage.files import Lock
 
 _LOOK = 0.5  # seconds between two looks at whether a step that waits is wanted still
 _PAUSE = 5.0  # seconds between two looks at a busy machine, each of which takes some itself

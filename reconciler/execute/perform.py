@@ -25,18 +25,18 @@ from reconciler.execute.prepared import find_prepared, offer_prepared, take_prep
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.requests import make_request
 from reconciler.execute.run_code import pack_run_code
-from reconciler.files import RepositoryPaths, offer, remove
-from reconciler.files import replace as write
 from reconciler.plan.plan import Step
-from reconciler.quantities import show_size
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS
 from reconciler.resource.kinds import AUDIT, PERFORMANCE, Kind
+from reconciler.resource.quantities import show_size
 from reconciler.resource.records import NOT_HANDED_ON, Artifact, Record, Summary, find_written
 from reconciler.resource.settings import COMMAND
-from reconciler.result_formats.format import KeptFile
-from reconciler.result_formats.table import find_format
-from reconciler.storage_errors import refuse_storage_error
+from reconciler.rules.results.format import KeptFile
+from reconciler.rules.results.table import find_format
+from reconciler.storage.files import RepositoryPaths, offer, remove
+from reconciler.storage.files import replace as write
+from reconciler.storage.storage_errors import refuse_storage_error
 
 # By a queue: no fault of the step, which is tried again without an attempt of its own.
 INTERRUPTED = frozenset({"preempted", "node-failure", "requeued", "lost"})

@@ -27,15 +27,15 @@ from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, Ste
 from reconciler.execute.perform import INTERRUPTED, AttemptContext, Finished, derive_outcome, perform
 from reconciler.execute.power_state import put_back_state
 from reconciler.execute.service import Services
-from reconciler.files import Lock
-from reconciler.machine_locks import make_machine_lock
 from reconciler.plan.plan import Plan, Step
-from reconciler.quantities import show_duration
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
+from reconciler.resource.quantities import show_duration
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.records import REHEARSAL, Summary
 from reconciler.resource.settings import STATE_SET
-from reconciler.storage_errors import convert_storage_errors
+from reconciler.storage.files import Lock
+from reconciler.storage.machine_locks import make_machine_lock
+from reconciler.storage.storage_errors import convert_storage_errors
 
 RETRIES = 3  # of a step that a queue interrupted, where the spec does not say how many
 NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"

@@ -10,10 +10,10 @@ from pathlib import Path
 from harness.contract import FileMessage, StateRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.request_parts import list_locations, list_secrets
-from reconciler.files import RepositoryPaths
-from reconciler.machine_locks import lock_folder
-from reconciler.process import ask
 from reconciler.resource.settings import STATE, STATE_EXPECT, STATE_READ, STATE_RESTORE, STATE_SET
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.machine_locks import lock_folder
+from reconciler.storage.process import ask
 
 _LIMIT = 120.0  # seconds
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from harness.contract import Result
 from reconciler.errors import ReconcilerError
-from reconciler.event_log import facts
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import has_command
-from reconciler.files import hash_file, link, remove
-from reconciler.foreign import walk_files
 from reconciler.resource.kinds import Kind
-from reconciler.storage_errors import PARTIAL
+from reconciler.storage.event_log import facts
+from reconciler.storage.files import hash_file, link, remove
+from reconciler.storage.foreign import walk_files
+from reconciler.storage.storage_errors import PARTIAL
 
 PREPARED = "dataset.prepared"
 TAKEN = "taken_from_scratch"  # in the values of a record whose files another repository prepared

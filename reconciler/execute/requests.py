@@ -20,13 +20,13 @@ from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import has_command, make_command_build, make_command_run, make_command_score
 from reconciler.execute.power_state import hold_state
 from reconciler.execute.request_parts import select_slices
-from reconciler.files import RepositoryPaths, replace
-from reconciler.mlperf.loadgen.settings import name_loadgen_scenario, select_conf_settings
-from reconciler.mlperf.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
-from reconciler.mlperf.log_files import ACCURACY_LOG
+from reconciler.loadgen.log_files import ACCURACY_LOG
+from reconciler.loadgen.settings import name_loadgen_scenario, select_conf_settings
+from reconciler.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
 from reconciler.resource.kinds import PERFORMANCE, Kind
 from reconciler.resource.settings import BACKGROUND, DIRECTOR, KIT, NTP, SCORE_COMMAND, CellSettings
-from reconciler.result_formats.table import find_format
+from reconciler.rules.results.table import find_format
+from reconciler.storage.files import RepositoryPaths, replace
 
 _GENERATION = "generation."
 _PACED = ("Server", "Interactive")  # scenarios whose queries come at a rate

@@ -12,11 +12,18 @@ from types import MappingProxyType
 
 import harness.contract
 from harness.contract import BENCHMARKS
-from reconciler.code_archive import LEFT_OUT, describe_left_out, pack_code, read_code, read_left_out, unpack_code
-from reconciler.code_names import list_code_names
-from reconciler.files import hash_bytes, hash_file
-from reconciler.files import replace as write
 from reconciler.resource.settings import BUILD, COMMAND, HARNESS, SCORE_COMMAND, SERVICE, CellSettings
+from reconciler.storage.code_archive import (
+    LEFT_OUT,
+    describe_left_out,
+    pack_code,
+    read_code,
+    read_left_out,
+    unpack_code,
+)
+from reconciler.storage.code_names import list_code_names
+from reconciler.storage.files import hash_bytes, hash_file
+from reconciler.storage.files import replace as write
 
 _OWN = "harness/"
 _OWN_LEFT_OUT = _OWN + LEFT_OUT

@@ -39,13 +39,13 @@ from reconciler.execute.commands import (
 from reconciler.execute.executors.executor import Executor, Handle, Submission
 from reconciler.execute.perform import AttemptContext, Finished, begin
 from reconciler.execute.request_parts import select_slices
-from reconciler.files import Lock, RepositoryPaths, remove
-from reconciler.machine_locks import make_machine_lock
 from reconciler.plan.plan import Step
-from reconciler.process import explain_signal
 from reconciler.resource.placeholders import fill_placeholders, fill_words
 from reconciler.resource.records import Summary
 from reconciler.resource.settings import SERVICE, SERVICE_COMMAND, CellSettings
+from reconciler.storage.files import Lock, RepositoryPaths, remove
+from reconciler.storage.machine_locks import make_machine_lock
+from reconciler.storage.process import explain_signal
 
 _READY, _STOP = 30 * 60.0, 30.0  # seconds; loading weights takes minutes
 _PATIENCE = 120.0  # seconds for which a server under load may leave a probe unanswered

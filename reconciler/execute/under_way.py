@@ -10,8 +10,8 @@ from reconciler.execute.attempt import read, read_placement
 from reconciler.execute.executors.executor import JOB_COUNTER, State, read_handle
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import UnderWay
-from reconciler.files import RepositoryPaths
 from reconciler.resource.queues import QUEUES
+from reconciler.storage.files import RepositoryPaths
 
 
 def list_under_way(paths: RepositoryPaths, open_executors: Callable[[], Executors]) -> tuple[UnderWay, ...]:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from reconciler.collector import pause_collector
 from reconciler.diff.change import REASON_WORDS, Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence
-from reconciler.git_history import find_appearances
 from reconciler.history.commit_records import RECORDS
 from reconciler.history.copies import find_copies
 from reconciler.history.dates import find_wrong_commits, find_wrong_dates, verify_start
@@ -32,6 +30,8 @@ from reconciler.resource.inputs import digest_inputs
 from reconciler.resource.kinds import Cell, Kind, place_cell
 from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Record
 from reconciler.resource.wording import show_acceptance
+from reconciler.storage.collector import pause_collector
+from reconciler.storage.git_history import find_appearances
 
 _AHEAD = 40  # cells whose logs are asked for together: each question costs as much as several small logs
 _MOST_AHEAD = 32 << 20  # bytes of them

@@ -16,17 +16,17 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from reconciler import git
-from reconciler.codec import CodecError, decode_packed, encode_packed
 from reconciler.errors import RecordError
-from reconciler.files import hash_bytes, read_checked, stamp_sources, write_cache
-from reconciler.foreign import LARGEST_RECORD, read_regular
-from reconciler.git_history import find_tree, name_blobs_at, stream_blobs
-from reconciler.quantities import parse_decimal
 from reconciler.record.codec import compose_record_id, decode, summarize
 from reconciler.record.index import SUMMARY_SOURCES, group_records
+from reconciler.resource.codec import CodecError, decode_packed, encode_packed
+from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.records import Record, Recorded, Summary
 from reconciler.spec.files import compute_blob_id
+from reconciler.storage import git
+from reconciler.storage.files import hash_bytes, read_checked, stamp_sources, write_cache
+from reconciler.storage.foreign import LARGEST_RECORD, read_regular
+from reconciler.storage.git_history import find_tree, name_blobs_at, stream_blobs
 
 RECORDS = "state/records"
 THIN = Decimal(2)  # per cent of headroom below which a margin is called thin

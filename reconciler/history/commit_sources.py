@@ -9,8 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from reconciler import git
 from reconciler.errors import ReconcilerError
+from reconciler.storage import git
 from reconciler.tree.source import is_left_out, refuse_unpublishable
 
 

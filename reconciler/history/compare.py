@@ -18,13 +18,13 @@ from reconciler.diff.timeline import (
     drop_repeated,
 )
 from reconciler.history.snapshot import Snapshot
-from reconciler.mlperf.endpoints_program.pareto import CurvePoint, beats, find_dominated, read_recorded_point
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell, Kind, place_cell, read_point
 from reconciler.resource.records import Record
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SystemSettings
+from reconciler.rules.endpoints_program.pareto import CurvePoint, beats, find_dominated, read_recorded_point
 
 
 def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:

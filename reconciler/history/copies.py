@@ -15,12 +15,12 @@ from reconciler.diff.run_selection import select_valid
 from reconciler.errors import LogError
 from reconciler.history.logs import Logs
 from reconciler.history.snapshot import Snapshot
-from reconciler.mlperf.benchmark_facts import strip_variant
-from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.log_files import DETAIL
+from reconciler.loadgen.fingerprint import find_fingerprints
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, Ended, Summary
+from reconciler.rules.benchmark_facts import strip_variant
 
 _OWN = "a run of its own"
 

@@ -12,15 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from reconciler.diff.claims import Claim, Proof
-from reconciler.git_history import Appearances, find_commit_times, find_early_commits
 from reconciler.history.commit_records import RECORDS
 from reconciler.history.logs import Good, read_record_files
 from reconciler.history.records import CLOCKS, TIME_ZONES, WHY, read_clock, read_time
 from reconciler.history.snapshot import Snapshot
-from reconciler.mlperf.log_files import DETAIL
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.resource.decisions import Acceptance, Amendment, Freeze
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import IMPORTED, Record
+from reconciler.storage.git_history import Appearances, find_commit_times, find_early_commits
 
 _LOGGED = rb'^:::MLLOG \{"key": "%b", "value": "(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d\.\d{3})"'
 _SHORT = 60.0  # seconds: a clock that is put right during a run is not yet another run

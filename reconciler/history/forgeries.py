@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from reconciler import git
 from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
 from reconciler.diff.impact import Remark
 from reconciler.errors import ReconcilerError
-from reconciler.git_history import find_appearances
 from reconciler.history.commit_records import RECORDS, name_record
 from reconciler.history.logs import FOLDER, Logs, open_logs
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import Cell
+from reconciler.storage import git
+from reconciler.storage.git_history import find_appearances
 
 _RENDER = "render the tree again (`reconcile`), and commit what it wrote"
 _REDATED = "commit again with the right date, or say in the pull request which clock was wrong"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from reconciler import git
 from reconciler.diff.claims import Proof
-from reconciler.files import hash_bytes
 from reconciler.resource.records import Artifact, Record
+from reconciler.storage import git
+from reconciler.storage.files import hash_bytes
 
 FOLDER = "state/logs"
 _HELD = 64 << 20  # bytes of logs in memory

@@ -8,19 +8,19 @@ from pathlib import Path
 
 from msgspec import structs
 
-from reconciler import git
 from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError, RecordError
-from reconciler.git_history import Appearances, Commit
 from reconciler.history.commit_records import RECORDS
 from reconciler.history.logs import FOLDER
 from reconciler.history.snapshot import Snapshot
-from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.log_files import DETAIL
+from reconciler.loadgen.fingerprint import find_fingerprints
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.codec import decode, summarize
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.records import IMPORTED, Ended, Record
+from reconciler.storage import git
+from reconciler.storage.git_history import Appearances, Commit
 
 _FEW = 4  # fields that are named
 

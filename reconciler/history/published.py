@@ -13,7 +13,7 @@ from reconciler.history.logs import Logs
 from reconciler.tree.content import Content, LogRef
 from reconciler.tree.findings import Severity, TreeFinding
 from reconciler.tree.reading.held import hold_tree
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 
 WHERE = "submission"
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from reconciler import git
 from reconciler.diff.timeline import ChangeCause, MeasuredValue, TimelineStep, Written, drop_repeated
 from reconciler.errors import RecordError
-from reconciler.git_history import Commit, find_appearances
 from reconciler.history.commit_records import RECORDS
 from reconciler.record.codec import decode, summarize
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import Ended, Record
+from reconciler.storage import git
+from reconciler.storage.git_history import Commit, find_appearances
 
 _FOLLOWS = ("engine.", "model.", "dataset.")  # digests of what inputs decide
 _OUTPUTS = ("run.",)  # digests of what a run left: they differ each time

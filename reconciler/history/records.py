@@ -14,11 +14,9 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct, field
 
-from reconciler.code_archive import LEFT_OUT, read_left_out, unpack_code
 from reconciler.diff.claims import Claim, Proof
 from reconciler.execute.record_clock import FORM
 from reconciler.execute.run_code import digest_own_harness
-from reconciler.files import hash_bytes, hash_listing
 from reconciler.history.commit_records import RECORDS
 from reconciler.history.logs import Good, Logs
 from reconciler.history.snapshot import Snapshot
@@ -28,6 +26,8 @@ from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.pins import CODE
 from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, Artifact, Ended, Record
 from reconciler.resource.settings import BACKGROUND, COMMAND
+from reconciler.storage.code_archive import LEFT_OUT, read_left_out, unpack_code
+from reconciler.storage.files import hash_bytes, hash_listing
 
 CLOCKS = timedelta(hours=1)  # by which clocks may differ
 TIME_ZONES = timedelta(days=1)  # by which one may be off that takes local time for UTC

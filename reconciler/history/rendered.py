@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from reconciler import git
 from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
 from reconciler.errors import ReconcilerError
-from reconciler.files import hash_bytes
 from reconciler.history.commit_sources import CommitSources
 from reconciler.history.logs import Logs
 from reconciler.history.published import find_contradictions
 from reconciler.history.snapshot import Snapshot
-from reconciler.mlperf.rules.endpoints_ruleset import is_endpoints_round
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.kinds import Address, Kind
+from reconciler.rules.endpoints_ruleset import is_endpoints_round
+from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.files import compute_blob_id
+from reconciler.storage import git
+from reconciler.storage.files import hash_bytes
 from reconciler.tree.assemble import assemble
 from reconciler.tree.content import Content, LogRef, hash_content
 from reconciler.tree.layout import name_folders

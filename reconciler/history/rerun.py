@@ -17,33 +17,33 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.contract import ProbeRequest
-from reconciler import git
 from reconciler.diff.change import Work
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence, select_valid
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.outcome import Event, Message, Status
-from reconciler.files import Lock, RepositoryPaths, hash_bytes, ignore_work
-from reconciler.files import replace as write
-from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
 from reconciler.launch.nodes import Node, probe_nodes
-from reconciler.leftovers import open_temporary
-from reconciler.mlperf.compliance.scores import Slack, read_from_detail
-from reconciler.mlperf.compliance.test01 import find_slack
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.log_files import DETAIL
-from reconciler.mlperf.repeatability import compute_bound
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.observed.node_probe import probe_machines
 from reconciler.plan.select import parse_repeated
-from reconciler.planning import Options, PlanResult, compute_plan
-from reconciler.quantities import join_listing
 from reconciler.reconcile import run_pass
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.record.codec import encode, summarize
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.quantities import join_listing
 from reconciler.resource.records import IMPORTED, Record, Summary
+from reconciler.rules.compliance.scores import Slack, read_from_detail
+from reconciler.rules.compliance.test01 import find_slack
+from reconciler.rules.repeatability import compute_bound
+from reconciler.rules.rounds import load_ruleset
+from reconciler.storage import git
+from reconciler.storage.files import Lock, RepositoryPaths, hash_bytes, ignore_work
+from reconciler.storage.files import replace as write
+from reconciler.storage.git_history import clone_at
+from reconciler.storage.leftovers import open_temporary
 
 VERSION = 1
 WHAT = "performance: repeated"

@@ -20,18 +20,18 @@ from reconciler.execute.child import Watch, run_child
 from reconciler.execute.executors.executor import PATIENCE
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.requests import make_request
-from reconciler.files import RepositoryPaths, hash_file, offer
-from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
-from reconciler.leftovers import open_temporary
-from reconciler.mlperf.log_files import ACCURACY_LOG
-from reconciler.parcels.carrier import StoreCarrier, list_depots
-from reconciler.quantities import join_listing
+from reconciler.loadgen.log_files import ACCURACY_LOG
+from reconciler.reconcile.remote_attempts.carrier import StoreCarrier, list_depots
 from reconciler.record.store import find_artifact, find_object
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.quantities import join_listing
 from reconciler.resource.records import CHILD_LOG, Artifact, Record
 from reconciler.resource.settings import SCORE_COMMAND
-from reconciler.result_formats.table import find_format
+from reconciler.rules.results.table import find_format
+from reconciler.storage.files import RepositoryPaths, hash_file, offer
+from reconciler.storage.git_history import clone_at
+from reconciler.storage.leftovers import open_temporary
 
 WHAT = "accuracy"  # the claim that an audit from git alone can only attest
 

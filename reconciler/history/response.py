@@ -7,7 +7,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from reconciler import git
 from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
 from reconciler.errors import ReconcilerError
@@ -19,6 +18,7 @@ from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
 from reconciler.spec.files import compute_blob_id
+from reconciler.storage import git
 
 
 class EvidencedRun(Struct, frozen=True):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from reconciler import git
 from reconciler.diff.impact import Remark
 from reconciler.errors import SpecError
 from reconciler.history.commit_records import RECORDS
 from reconciler.spec.locations import SECRETS
+from reconciler.storage import git
 
 LARGE = 1 << 20  # bytes: what one log in git may have
 _READ = 2 << 20  # bytes: what is searched for secrets

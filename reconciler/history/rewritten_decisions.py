@@ -12,13 +12,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from reconciler import git
 from reconciler.diff.claims import Claim, Proof
-from reconciler.foreign import LARGEST_RECORD
-from reconciler.git_history import Appearances
 from reconciler.history.snapshot import Snapshot
 from reconciler.record.decisions import is_decision, parse_decisions
 from reconciler.resource.decisions import Acceptance, Amendment, Decisions, Freeze
+from reconciler.storage import git
+from reconciler.storage.foreign import LARGEST_RECORD
+from reconciler.storage.git_history import Appearances
 
 
 class _Moment(Struct, frozen=True):

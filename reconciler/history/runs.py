@@ -15,12 +15,12 @@ from reconciler.errors import LogError
 from reconciler.history.dates import verify_order
 from reconciler.history.logs import Good, Logs, read_record_files
 from reconciler.history.snapshot import Snapshot
-from reconciler.mlperf.log_files import DETAIL
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.reconcile import TOOL
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import IMPORTED, REHEARSAL, Record
-from reconciler.result_formats.format import Recheck
-from reconciler.result_formats.table import find_recorded_format
+from reconciler.rules.results.format import Recheck
+from reconciler.rules.results.table import find_recorded_format
 
 Files = Mapping[str, bytes]
 # What a record may say that follows from its log alone, and so may be there only where it does.

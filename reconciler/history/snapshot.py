@@ -16,25 +16,25 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from reconciler import git
-from reconciler.collector import pause_collector
 from reconciler.desired.state import Desired, Pins
-from reconciler.desired_cache import DesiredCache, load_committed
 from reconciler.diff.change import Difference
 from reconciler.diff.difference import compare
 from reconciler.errors import Problem, SpecError
-from reconciler.files import hash_bytes, hash_listing
-from reconciler.foreign import LARGEST_RECORD
-from reconciler.git_history import find_day, list_links_at
 from reconciler.history.commit_records import CommitRecords, Committed, RecordReader
 from reconciler.observed.pins import collect_recorded_pins
 from reconciler.observed.state import Observed
+from reconciler.reconcile.desired_cache import DesiredCache, load_committed
 from reconciler.record.decisions import FOLDERS, is_decision, parse_decisions
 from reconciler.resource.decisions import NONE, Decisions
 from reconciler.resource.pins import Pin, PinKind
 from reconciler.resource.records import Record, Recorded
 from reconciler.resource.resources import Resource
 from reconciler.spec.files import LARGEST_FILE, Source, decode, refuse_link
+from reconciler.storage import git
+from reconciler.storage.collector import pause_collector
+from reconciler.storage.files import hash_bytes, hash_listing
+from reconciler.storage.foreign import LARGEST_RECORD
+from reconciler.storage.git_history import find_day, list_links_at
 
 if TYPE_CHECKING:
     from reconciler.spec.declared import Declared

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from reconciler.check.cell_formats import choose_cell_format
 from reconciler.diff.timeline import Side
-from reconciler.mlperf.endpoints_accuracy import show_plain
 from reconciler.resource.kinds import Cell, name_point
+from reconciler.rules.endpoints_accuracy import show_plain
 from reconciler.tree.curve.reading import find_implementation, find_submissions, is_endpoints_submission
-from reconciler.tree.formats.format import choose_cell_format
 from reconciler.tree.reading.survey import refuse_unknown_round, survey_tree
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
 

@@ -14,11 +14,7 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
 from reconciler.history.logs import Good, read_record_files
 from reconciler.history.snapshot import Snapshot
-from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
-from reconciler.mlperf.compliance.judging import collect_verdict_inputs, find_test, judge
-from reconciler.mlperf.compliance.published import Published, is_passed, judge_files
-from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
-from reconciler.mlperf.log_files import (
+from reconciler.loadgen.log_files import (
     ACCURACY_LOG,
     BASELINE,
     COMPLIANCE,
@@ -27,11 +23,15 @@ from reconciler.mlperf.log_files import (
     VERIFY_ACCURACY,
     is_truncated,
 )
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.reconcile import TOOL
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import ACCURACY, AUDIT, PERFORMANCE, Address, Cell, Kind
 from reconciler.resource.records import Record
+from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.rules.compliance.judging import collect_verdict_inputs, find_test, judge
+from reconciler.rules.compliance.published import Published, is_passed, judge_files
+from reconciler.rules.compliance.verdict import FAIL, PASS, AuditVerdict
+from reconciler.rules.rounds import load_ruleset
 
 _RUN = "performance/run_1/"
 _LONGEST = 200  # characters of a value that is quoted

@@ -10,10 +10,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reconciler.files import copy
 from reconciler.importing.adopted_spec import name_power_folder
 from reconciler.importing.read_tree import TakenTree
 from reconciler.importing.sent_files import find_publishable, is_readable
+from reconciler.storage.files import copy
 from reconciler.tree.layout import is_portable
 
 _DOCUMENT = "documentation/calibration.md"

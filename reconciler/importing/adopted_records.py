@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.errors import LogError, ReconcilerError
-from reconciler.files import RepositoryPaths, copy
 from reconciler.importing.run_import import (
     Import,
     ImportContext,
@@ -25,8 +24,9 @@ from reconciler.record.store import keep, write_record
 from reconciler.resource.kinds import CURVE_DIVISIONS, MODES, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import IMPORTED, Ended, Recorded
 from reconciler.resource.resources import Resource
-from reconciler.result_formats.format import ResultFormat
-from reconciler.result_formats.table import find_format
+from reconciler.rules.results.format import ResultFormat
+from reconciler.rules.results.table import find_format
+from reconciler.storage.files import RepositoryPaths, copy
 
 
 class TakenRecord(Struct, frozen=True):

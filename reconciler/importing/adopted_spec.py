@@ -9,9 +9,9 @@ from typing import Any
 
 from reconciler.importing.read_tree import TakenTree, collect_cell_settings
 from reconciler.importing.run_reader import TakenCell
-from reconciler.mlperf.rules.ruleset import Ruleset, normalise_category
-from reconciler.quantities import is_whole
 from reconciler.resource.kinds import SCENARIOS, Cell
+from reconciler.resource.quantities import is_whole
+from reconciler.rules.ruleset import Ruleset, normalise_category
 from reconciler.spec.edit import render_value
 
 _ELSEWHERE = ("division", "submitter", "status", "system_type")

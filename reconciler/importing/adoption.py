@@ -12,8 +12,8 @@ from reconciler.desired.checks import check
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
 from reconciler.importing.run_reader import TakenCell
-from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
+from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.loading import load_sources
 

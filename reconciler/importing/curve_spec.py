@@ -10,9 +10,9 @@ from reconciler.importing.adopted_spec import render_description, render_head
 from reconciler.importing.point_spec import ENSEMBLE, FOLLOWING, describe_point, is_scalar, make_exact, name_node
 from reconciler.importing.read_curves import VERSION, TakenCurve, TakenCurves
 from reconciler.importing.run_reader import TakenCell
-from reconciler.mlperf.endpoints_program.regions import derive_regions, match_bands
-from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
 from reconciler.resource.kinds import Cell
+from reconciler.rules.endpoints_program.regions import derive_regions, match_bands
+from reconciler.rules.endpoints_program.rules import CurveRules, load_endpoints_rules
 from reconciler.spec.edit import render_value
 from reconciler.spec.endpoints_models import OFFLINE
 from reconciler.tree.curve.layout import DOCUMENTS, SOURCES

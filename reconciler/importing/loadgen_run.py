@@ -12,28 +12,23 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
-from reconciler.files import hash_file
-from reconciler.files import replace as write
-from reconciler.foreign import read_regular
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
-from reconciler.mlperf.loadgen.compare import find_conf_contradictions, find_contradictions
-from reconciler.mlperf.loadgen.log import DetailLog
-from reconciler.mlperf.loadgen.settings import select_conf_settings
-from reconciler.mlperf.loadgen.user_conf import select_settings, write_user_conf
-from reconciler.mlperf.loadgen.verdict import judge_accuracy
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
+from reconciler.loadgen.compare import find_conf_contradictions, find_contradictions
+from reconciler.loadgen.log import DetailLog
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
+from reconciler.loadgen.settings import select_conf_settings
+from reconciler.loadgen.user_conf import select_settings, write_user_conf
+from reconciler.loadgen.verdict import judge_accuracy
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Artifact
 from reconciler.resource.resources import Resource
-from reconciler.result_formats import loadgen_logs
-from reconciler.result_formats.format import KeptFile, ResultFormat
-from reconciler.result_formats.loadgen_logs import (
-    find_asked_elsewhere,
-    judge_text,
-    measure_performance,
-    shorten_log,
-)
-from reconciler.result_formats.table import FORMATS
+from reconciler.rules.results import loadgen_logs
+from reconciler.rules.results.format import KeptFile, ResultFormat
+from reconciler.rules.results.loadgen_logs import find_asked_elsewhere, judge_text, measure_performance, shorten_log
+from reconciler.rules.results.table import FORMATS
+from reconciler.storage.files import hash_file
+from reconciler.storage.files import replace as write
+from reconciler.storage.foreign import read_regular
 
 
 class LoadgenRun(Struct, frozen=True):

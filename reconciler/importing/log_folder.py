@@ -9,15 +9,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from reconciler.errors import LogError
-from reconciler.foreign import strange_entries, walk_files
 from reconciler.importing.loadgen_run import LoadgenRun
 from reconciler.importing.run_reader import TakenCell
-from reconciler.mlperf.accuracy import is_digest, parse_accuracy
-from reconciler.mlperf.loadgen.compare import read_logged_settings
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, is_truncated
-from reconciler.mlperf.rules.ruleset import BenchmarkRules
+from reconciler.loadgen.compare import read_logged_settings
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, is_truncated
+from reconciler.loadgen.summary import SummaryLog, parse_summary
+from reconciler.rules.accuracy import is_digest, parse_accuracy
+from reconciler.rules.ruleset import BenchmarkRules
+from reconciler.storage.foreign import strange_entries, walk_files
 from reconciler.tree.reading.cell import CellFiles
 
 MODES = {"PerformanceOnly": "performance", "AccuracyOnly": "accuracy"}

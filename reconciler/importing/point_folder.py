@@ -12,21 +12,21 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
-from reconciler.files import hash_file
 from reconciler.importing.log_folder import refuse_strange
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
-from reconciler.mlperf.documents import parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.endpoints_accuracy import read_accuracy_scores
-from reconciler.mlperf.endpoints_program.results import PLACES, UnreadablePointError
-from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.quantities import parse_number
+from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
+from reconciler.resource.quantities import parse_number
 from reconciler.resource.records import REHEARSAL
 from reconciler.resource.resources import Resource
-from reconciler.result_formats import points
-from reconciler.result_formats.format import KeptFile, ResultFormat
-from reconciler.result_formats.table import FORMATS
+from reconciler.rules.endpoints_accuracy import read_accuracy_scores
+from reconciler.rules.endpoints_program.results import PLACES, UnreadablePointError
+from reconciler.rules.results import points
+from reconciler.rules.results.format import KeptFile, ResultFormat
+from reconciler.rules.results.table import FORMATS
+from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
+from reconciler.storage.files import hash_file
 
 _OWN = {PERFORMANCE: RESULT_SUMMARY, ACCURACY: ACCURACY_RESULTS}
 

@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.importing.run_reader import TakenCell
-from reconciler.mlperf.endpoints_program.rules import CurveRules
-from reconciler.quantities import is_whole, parse_number
+from reconciler.resource.quantities import is_whole, parse_number
+from reconciler.rules.endpoints_program.rules import CurveRules
 from reconciler.tree.curve.content import WarmupContent
 from reconciler.tree.curve.description import summarise_deployment
 from reconciler.tree.curve.point_file import show_warmup

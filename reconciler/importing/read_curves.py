@@ -10,19 +10,19 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from reconciler.errors import LogError, ReconcilerError
-from reconciler.foreign import strange_entries
 from reconciler.importing.point_folder import PointRun, find_runs
 from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.sent_files import find_publishable, is_readable
-from reconciler.mlperf.documents import ResultDocument
-from reconciler.mlperf.endpoints_program.point import OFFLINE_PATTERN
-from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.ruleset import Ruleset
-from reconciler.quantities import is_whole, parse_number
 from reconciler.resource.kinds import ACCURACY, CURVE_DIVISIONS, Cell, name_point
+from reconciler.resource.quantities import is_whole, parse_number
 from reconciler.resource.records import REHEARSAL
-from reconciler.result_formats import points
+from reconciler.rules.endpoints_program.point import OFFLINE_PATTERN
+from reconciler.rules.endpoints_ruleset import ROUND_PREFIX
+from reconciler.rules.results import points
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruleset import Ruleset
+from reconciler.storage.documents import ResultDocument
+from reconciler.storage.foreign import strange_entries
 from reconciler.tree.curve.content import PENDING
 from reconciler.tree.curve.layout import DOCUMENTS, POWER, RESULTS, SOURCES
 from reconciler.tree.curve.reading import (

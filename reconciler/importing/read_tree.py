@@ -9,15 +9,15 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from reconciler.check.compliance import check_verdicts
 from reconciler.errors import ReconcilerError
-from reconciler.foreign import strange_entries
 from reconciler.importing.readers import find_cell_reader
 from reconciler.importing.run_reader import TakenCell
-from reconciler.mlperf.loadgen.settings import list_settings, name_loadgen_scenario
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.loadgen.settings import list_settings, name_loadgen_scenario
 from reconciler.resource.kinds import Cell
-from reconciler.tree.check.compliance import check_verdicts
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruleset import Ruleset
+from reconciler.storage.foreign import strange_entries
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.places import SubmitterPlace
 from reconciler.tree.reading.survey import RecognisedRound, Survey, refuse_unknown_round, survey_tree

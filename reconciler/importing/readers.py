@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reconciler.importing import log_folder, point_folder, results_folder
 from reconciler.importing.run_reader import FoundRun, RunReader
-from reconciler.result_formats import points
+from reconciler.rules.results import points
 from reconciler.tree.reading.cell import CellFiles
 
 # The last one takes every folder: runs leave LoadGen's logs where nothing shows another format, and what then is

@@ -11,20 +11,18 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
-from reconciler.files import hash_file
 from reconciler.importing.log_folder import refuse_strange
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
 from reconciler.importing.run_reader import TakenCell
-from reconciler.mlperf.endpoints import collect_result_settings
-from reconciler.mlperf.endpoints_accuracy import read_accuracy_scores
-from reconciler.mlperf.loadgen.settings import ENDPOINTS_SEEDS
-from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.mlperf.rules.ruleset import BenchmarkRules
-from reconciler.quantities import parse_number
+from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.loadgen.settings import ENDPOINTS_SEEDS
 from reconciler.resource.canonical import digest
+from reconciler.resource.quantities import parse_number
 from reconciler.resource.resources import Resource
-from reconciler.result_formats import endpoints_results
-from reconciler.result_formats.endpoints_results import (
+from reconciler.rules.endpoints import collect_result_settings
+from reconciler.rules.endpoints_accuracy import read_accuracy_scores
+from reconciler.rules.results import endpoints_results
+from reconciler.rules.results.endpoints_results import (
     AUDIT,
     Left,
     find_result_contradictions,
@@ -32,8 +30,10 @@ from reconciler.result_formats.endpoints_results import (
     parse_left,
     score_results,
 )
-from reconciler.result_formats.format import KeptFile, ResultFormat
-from reconciler.result_formats.table import FORMATS
+from reconciler.rules.results.format import KeptFile, ResultFormat
+from reconciler.rules.results.table import FORMATS
+from reconciler.rules.ruleset import BenchmarkRules
+from reconciler.storage.files import hash_file
 from reconciler.tree.reading.cell import CellFiles
 
 _CONFIGS = (CONFIG, "config.yml")

@@ -26,7 +26,7 @@ from reconciler.resource.records import (
     RecordedInput,
 )
 from reconciler.resource.resources import Resource
-from reconciler.result_formats.format import KeptFile, RecordValues
+from reconciler.rules.results.format import KeptFile, RecordValues
 
 # What no log of LoadGen can prove of the run it describes.
 UNKNOWABLE = ("code", "dataset", "engine", "machine")

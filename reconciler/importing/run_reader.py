@@ -10,10 +10,10 @@ from msgspec import Struct, field
 
 from reconciler.desired.detail import Detail
 from reconciler.importing.run_import import Import, ImportContext, Made
-from reconciler.mlperf.rules.ruleset import BenchmarkRules
 from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource
-from reconciler.result_formats.format import ResultFormat
+from reconciler.rules.results.format import ResultFormat
+from reconciler.rules.ruleset import BenchmarkRules
 from reconciler.tree.reading.cell import CellFiles
 
 

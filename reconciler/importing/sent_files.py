@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from reconciler.foreign import walk_files
+from reconciler.storage.foreign import walk_files
 from reconciler.tree.layout import is_portable
 
 

@@ -7,9 +7,9 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from reconciler.files import hash_bytes
 from reconciler.importing.sent_files import is_readable, walk_sent
-from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
+from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
+from reconciler.storage.files import hash_bytes
 from reconciler.tree.content import Content, LogRef, hash_content
 from reconciler.tree.documents import read_statements
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from harness.contract import Busy, ProbeRequest, Result
 from reconciler.errors import ReconcilerError
-from reconciler.files import remove
 from reconciler.launch.adapters import build_launch, choose_interpreter
 from reconciler.launch.launcher import Launcher
-from reconciler.process import (
+from reconciler.storage.files import remove
+from reconciler.storage.process import (
     Child,
     build_child_environment,
     build_elsewhere_environment,

@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from reconciler.files import RepositoryPaths, hash_bytes
 from reconciler.observed.digest_cache import DigestCache, Stated, seal
 from reconciler.observed.state import ArtifactPresence
 from reconciler.resource.records import Artifact
-from reconciler.storage_errors import refuse_storage_error
+from reconciler.storage.files import RepositoryPaths, hash_bytes
+from reconciler.storage.storage_errors import refuse_storage_error
 
 # Where an artifact is looked for, by where its record has it.
 _PLACES = {"logs": ("logs", "objects"), "objects": ("objects",)}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from reconciler.code_names import list_code_names, select_kept_names
-from reconciler.files import hash_listing
 from reconciler.observed.digest_cache import DigestCache, is_of_system, seal
-from reconciler.storage_errors import refuse_storage_error
+from reconciler.storage.code_names import list_code_names, select_kept_names
+from reconciler.storage.files import hash_listing
+from reconciler.storage.storage_errors import refuse_storage_error
 
 
 def hash_code(

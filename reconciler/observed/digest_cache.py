@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reconciler.codec import encode_packed
-from reconciler.files import (
+from reconciler.resource.codec import encode_packed
+from reconciler.storage.files import (
     RepositoryPaths,
     hash_bytes,
     hash_file,
@@ -23,9 +23,9 @@ from reconciler.files import (
     read_version,
     write_cache,
 )
-from reconciler.foreign import walk_files
-from reconciler.json_files import parse_json
-from reconciler.storage_errors import refuse_storage_error
+from reconciler.storage.foreign import walk_files
+from reconciler.storage.json_files import parse_json
+from reconciler.storage.storage_errors import refuse_storage_error
 
 _LARGE, _AT_ONCE = 64 << 20, 4  # bytes of a file in a folder that is remembered by itself; files hashed at a time
 _KERNEL = ("/proc/", "/sys/")  # files of no size, without end, or as large as all memory

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from reconciler.mlperf.loadgen.settings import (
+from reconciler.loadgen.settings import (
     AUDIT_SINCE,
     SEEDS,
     Unit,
@@ -20,7 +20,7 @@ from reconciler.mlperf.loadgen.settings import (
     list_ruled,
     select_conf_settings,
 )
-from reconciler.mlperf.loadgen.user_conf import UserConf, audit_settings, parse_user_conf, read_conf_settings
+from reconciler.loadgen.user_conf import UserConf, audit_settings, parse_user_conf, read_conf_settings
 
 # Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds and all that the round takes
 # from it: before 6.0.10, v6.0's lacks wan-2.2-t2v-a14b, and equal issue for gpt-oss-120b-interactive. Up to 5.0.5 an

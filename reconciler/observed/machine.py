@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.catalog import installing, write_slices
 from reconciler.observed.state import Obstacle
-from reconciler.quantities import join_counted
+from reconciler.resource.quantities import join_counted
 from reconciler.resource.queues import QueueFacts
 from reconciler.resource.settings import Hardware
 

@@ -9,10 +9,8 @@ from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS, installing
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
-from reconciler.escaping import find_variable
-from reconciler.files import RepositoryPaths
-from reconciler.mlperf.loadgen.settings import RESULTS
-from reconciler.mlperf.loadgen.user_conf import UserConf
+from reconciler.loadgen.settings import RESULTS
+from reconciler.loadgen.user_conf import UserConf
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import find_backend_version, find_missing_libraries
@@ -39,6 +37,8 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.queues import QUEUES
 from reconciler.resource.records import Artifact, Recorded
 from reconciler.resource.settings import BUILD_COMMAND, CLIENT_SOURCES, COMMAND, SystemSettings
+from reconciler.storage.escaping import find_variable
+from reconciler.storage.files import RepositoryPaths
 
 
 def observe(
@@ -221,7 +221,7 @@ def find_wrong_source(
 
 def _explain_scratch(address: Address, kind: str, places: str, locations: Mapping[str, str]) -> Obstacle:
     """Nobody wrote a path, and the scratch space has none of those that the guides know."""
-    from reconciler.mlperf.benchmark_files import find_benchmark_files
+    from reconciler.rules.benchmark_files import find_benchmark_files
 
     files = find_benchmark_files(locations.get("benchmark.code", address.name))
     name = files.name if files else address.name

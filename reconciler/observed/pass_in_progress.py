@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from reconciler.files import RepositoryPaths, find_lock_owner
-from reconciler.foreign import open_regular
-from reconciler.json_files import parse_json_lines
+from reconciler.storage.files import RepositoryPaths, find_lock_owner
+from reconciler.storage.foreign import open_regular
+from reconciler.storage.json_files import parse_json_lines
 
 _PASSES = "[0-9]*.jsonl"  # other commands' logs begin with their names
 _LARGEST = 16 << 20

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from reconciler.desired.state import Pins
-from reconciler.files import RepositoryPaths
 from reconciler.launch.audit_config_files import find_placed_below
 from reconciler.observed.code import hash_code
 from reconciler.observed.digest_cache import DigestCache
@@ -18,6 +17,7 @@ from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind
 from reconciler.resource.pins import MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.settings import ACCURACY_DATASET, BUILD, HARNESS, SERVICE
+from reconciler.storage.files import RepositoryPaths
 
 # Where the last record of a source stands, and under which name: a benchmark's file is part of its dataset.
 _KIND = {**MADE_OF_SOURCES, "benchmark": Kind.DATASET}

@@ -15,11 +15,11 @@ from typing import Any
 from msgspec import Struct
 
 from harness.catalog import BACKENDS, write_slices
-from reconciler.codec import CodecError, decode_json, encode_json
-from reconciler.files import RepositoryPaths, hash_bytes, read_checked, write_checked
 from reconciler.observed.state import Obstacle
-from reconciler.quantities import join_counted
+from reconciler.resource.codec import CodecError, decode_json, encode_json
+from reconciler.resource.quantities import join_counted
 from reconciler.resource.settings import Hardware, Settings
+from reconciler.storage.files import RepositoryPaths, hash_bytes, read_checked, write_checked
 
 _FILE = "nodes.json"
 _MILLIWATTS = 1000

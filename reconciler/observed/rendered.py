@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from reconciler.codec import CodecError, decode_json, encode_json
-from reconciler.files import RepositoryPaths, hash_bytes, read_checked, write_checked
 from reconciler.observed.digest_cache import DigestCache, Stated, seal
+from reconciler.resource.codec import CodecError, decode_json, encode_json
+from reconciler.storage.files import RepositoryPaths, hash_bytes, read_checked, write_checked
 
 VERSION = 2
 SHARED = "submission"  # in place of a cell: what all of them share

@@ -64,7 +64,7 @@ class Expectation:
 
 def predict_first(detail: Detail, formula: Formula) -> float | None:
     """Of a run that was never made."""
-    from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
+    from reconciler.loadgen.settings import name_loadgen_scenario
 
     values = detail.values()
     seconds = formula(detail.settings, values)

@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reconciler.codec import make_document, read_document
 from reconciler.diff.change import Drift, Finding
 from reconciler.errors import ReconcilerError, StalePlanError
-from reconciler.foreign import LARGEST
-from reconciler.json_files import read_json
-from reconciler.leftovers import write_output
 from reconciler.plan.plan import Plan
+from reconciler.resource.codec import make_document, read_document
 from reconciler.resource.decisions import FORMAT
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import find_upstream
+from reconciler.storage.foreign import LARGEST
+from reconciler.storage.json_files import read_json
+from reconciler.storage.leftovers import write_output
 
 VERSION = 2
 # Told as lists, in the order of their fields.

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from reconciler.event_log import RECONCILING, add_context, facts, open_log
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepStarted
-from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Step
-from reconciler.planning import PlanResult
+from reconciler.reconcile.planning import PlanResult
+from reconciler.storage.event_log import RECONCILING, add_context, facts, open_log
+from reconciler.storage.files import RepositoryPaths
 
 log = logging.getLogger(__name__)
 

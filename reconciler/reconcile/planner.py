@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Work
 from reconciler.execute.outcome import Event, Message
-from reconciler.files import RepositoryPaths
 from reconciler.observed.node_probe import probe_machines
-from reconciler.planning import Options, PlanCache, PlanResult, compute_plan
+from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan
+from reconciler.storage.files import RepositoryPaths
 
 
 class Planner(Struct):

@@ -10,13 +10,13 @@ from reconciler.diff.change import Work
 from reconciler.errors import ReconcilerError, RepositoryError
 from reconciler.execute.outcome import Event, Message, Outcome
 from reconciler.execute.perform import Finished
-from reconciler.files import RepositoryPaths, remove
-from reconciler.planning import PlanResult
-from reconciler.quantities import show_count
+from reconciler.reconcile.planning import PlanResult
 from reconciler.record.codec import summarize
 from reconciler.record.repair import repair_record
 from reconciler.record.store import keep, write_record
+from reconciler.resource.quantities import show_count
 from reconciler.resource.records import Summary
+from reconciler.storage.files import RepositoryPaths, remove
 
 Sign = Callable[[str], None]
 
@@ -32,7 +32,7 @@ class Recorder(Struct):
 
     def require_git(self) -> None:
         """What is to be committed at the end needs a repository: better known before hours of runs than after."""
-        from reconciler import git
+        from reconciler.storage import git
 
         if git.find_root(self.paths.root) is None:
             raise RepositoryError(
@@ -42,7 +42,7 @@ class Recorder(Struct):
     def end_killed_commits(self) -> None:
         """What one left in .git, where that is a folder here: only then is git loaded."""
         if any((self.paths.root / ".git").glob("reconcile-commit-*")):
-            from reconciler.git_index import end_killed_commits
+            from reconciler.storage.git_index import end_killed_commits
 
             end_killed_commits(self.paths.root)
 
@@ -87,12 +87,12 @@ class Recorder(Struct):
             )
 
     def read_head_file(self, path: str) -> bytes | None:
-        from reconciler import git
+        from reconciler.storage import git
 
         return git.read_head_file(self.paths.root, path)
 
     def commit(self, outcomes: Iterable[Outcome]) -> str:
-        from reconciler import git
+        from reconciler.storage import git
 
         paths = [str(p.relative_to(self.paths.root)) for p in (self.paths.records, self.paths.logs) if p.exists()]
         # Those of earlier passes that nobody committed are in the commit, too.

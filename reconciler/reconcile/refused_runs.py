@@ -15,16 +15,16 @@ from reconciler.execute.attempt import create, repeat_intent
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.perform import Finished, keep_code
 from reconciler.execute.requests import write_confs
-from reconciler.files import RepositoryPaths, hash_file, offer, remove
-from reconciler.mlperf.log_files import DETAIL
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.plan.plan import Step
-from reconciler.planning import PlanResult
+from reconciler.reconcile.planning import PlanResult
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import PERFORMANCE, Kind
 from reconciler.resource.records import CHILD_LOG, POWER_CHECK, SESSION, Ended, Record
 from reconciler.resource.settings import DIRECTOR
+from reconciler.storage.files import RepositoryPaths, hash_file, offer, remove
 
 _REFUSED = frozenset({"contradiction", "clock"})  # classes of problems
 _LOGS = "mlperf_log_"  # begins the names of LoadGen's files

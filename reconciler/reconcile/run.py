@@ -12,18 +12,18 @@ from msgspec import Struct
 from reconciler.errors import RepositoryError
 from reconciler.execute.outcome import Event, Outcome
 from reconciler.execute.perform import Check, skip_check
-from reconciler.files import Lock, RepositoryPaths, ignore_work
 from reconciler.launch.nodes import sweep_probes
-from reconciler.leftovers import sweep, sweep_repository
-from reconciler.parcels.carrier import StoreCarrier
 from reconciler.plan.plan import Plan
 from reconciler.plan.saved import refuse_stale
-from reconciler.planning import Options, PlanCache, PlanResult
 from reconciler.reconcile.journal import Journal, open_journal
 from reconciler.reconcile.planner import Planner
+from reconciler.reconcile.planning import Options, PlanCache, PlanResult
 from reconciler.reconcile.recorder import Recorder
+from reconciler.reconcile.remote_attempts.carrier import StoreCarrier
 from reconciler.reconcile.worker import Worker
-from reconciler.storage_errors import convert_storage_errors
+from reconciler.storage.files import Lock, RepositoryPaths, ignore_work
+from reconciler.storage.leftovers import sweep, sweep_repository
+from reconciler.storage.storage_errors import convert_storage_errors
 
 _LOOKS = 40  # of one pass; each but the last has done something, so the bound only guards against a bug of ours
 

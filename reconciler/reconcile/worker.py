@@ -24,22 +24,22 @@ from reconciler.execute.plan_executor import PlanExecutor
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.service import Services
 from reconciler.execute.side_by_side import SideBySide, spreads
-from reconciler.files import RepositoryPaths, remove
 from reconciler.observed.installed import list_installed
 from reconciler.observed.observe import list_installed_for
 from reconciler.observed.probed_nodes import ProbedNodes, name_nodes, note_facts, read_probed_nodes
 from reconciler.observed.rendered import read_rendered
-from reconciler.parcels.carrier import StoreCarrier, list_depots
 from reconciler.plan.plan import Plan, Step
-from reconciler.planning import Options, PlanResult
+from reconciler.reconcile.planning import Options, PlanResult
 from reconciler.reconcile.recorder import Recorder
 from reconciler.reconcile.refused_runs import take_up_refused
+from reconciler.reconcile.remote_attempts.carrier import StoreCarrier, list_depots
 from reconciler.record.index import load_record
 from reconciler.record.repair import repair_artifact
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Artifact
 from reconciler.resource.settings import SystemSettings
+from reconciler.storage.files import RepositoryPaths, remove
 
 TOOL = f"mlperf-reconciler {__version__}"
 
@@ -149,7 +149,7 @@ class Worker(Struct, dict=True):
         return SideBySide(executor, options.jobs, options.detach, options.detach or options.attach)
 
     def make_executor(self, result: PlanResult) -> PlanExecutor:
-        from reconciler import git
+        from reconciler.storage import git
 
         self.order.know(result.recorded)
         self.carrier.depots = list_depots(result.desired.submission, self.wall.date())
@@ -218,7 +218,7 @@ class Worker(Struct, dict=True):
         differ, or when it is not there at all."""
         due = [step for step in result.plan.steps if step.change.how is Work.RENDER and not result.plan.withholds(step)]
         waiting = {c.address for c in result.difference.changes if c.how is Work.MAKE} | self.tries.lost
-        from reconciler.publishing.rendered_tree import is_publishable, publish
+        from reconciler.publish.rendered_tree import is_publishable, publish
 
         if self.options.only and not due:
             return None

@@ -16,15 +16,15 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from reconciler.codec import encode_canonical, make_versioned, read_document
 from reconciler.errors import RecordError
-from reconciler.files import hash_bytes
-from reconciler.json_files import parse_json
 from reconciler.record.plausible import check_plausible
+from reconciler.resource.codec import encode_canonical, make_versioned, read_document
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import FORMAT, SPARE_LOGS, Ended, Record, Summary, find_written
 from reconciler.resource.settings import CLIENT_SOURCES
+from reconciler.storage.files import hash_bytes
+from reconciler.storage.json_files import parse_json
 
 # format → a pure function that turns a document of it into one of the next format.
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}

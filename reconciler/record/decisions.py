@@ -13,12 +13,12 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from reconciler.codec import make_versioned, read_document
-from reconciler.files import RepositoryPaths, hash_bytes, replace
-from reconciler.foreign import LARGEST_RECORD, read_regular
-from reconciler.json_files import parse_json
+from reconciler.resource.codec import make_versioned, read_document
 from reconciler.resource.decisions import FORMAT, Acceptance, Amendment, Decisions, Freeze
-from reconciler.storage_errors import refuse_storage_error
+from reconciler.storage.files import RepositoryPaths, hash_bytes, replace
+from reconciler.storage.foreign import LARGEST_RECORD, read_regular
+from reconciler.storage.json_files import parse_json
+from reconciler.storage.storage_errors import refuse_storage_error
 
 ACCEPTED, FROZEN, AMENDED = "state/accepted", "state/frozen", "state/amended"
 FOLDERS = (ACCEPTED, FROZEN, AMENDED)
@@ -54,7 +54,7 @@ def is_decision(path: str) -> bool:
 
 def write(paths: RepositoryPaths, decision: Acceptance | Freeze | Amendment) -> str:
     """Gives the path of its file, relative to the repository."""
-    from reconciler.leftovers import sweep_folders
+    from reconciler.storage.leftovers import sweep_folders
 
     folder = {Acceptance: ACCEPTED, Freeze: FROZEN, Amendment: AMENDED}[type(decision)]
     data = json.dumps(make_versioned(FORMAT, decision), indent=1, ensure_ascii=False).encode() + b"\n"

@@ -11,13 +11,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.errors import RecordError
-from reconciler.files import RepositoryPaths, remove
-from reconciler.foreign import LARGEST_RECORD, read_regular
-from reconciler.json_files import parse_json
 from reconciler.record.codec import decode
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Record
-from reconciler.trial_paths import TrialPaths
+from reconciler.storage.files import RepositoryPaths, remove
+from reconciler.storage.foreign import LARGEST_RECORD, read_regular
+from reconciler.storage.json_files import parse_json
+from reconciler.storage.trial_paths import TrialPaths
 
 
 class GcReport(Struct, frozen=True):

@@ -12,15 +12,15 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from reconciler.codec import CodecError, decode_packed, encode_packed
 from reconciler.errors import RecordError
-from reconciler.files import RepositoryPaths, hash_bytes, read_checked, read_version, stamp_sources, write_cache
-from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.record.codec import compose_record_id, decode, summarize
+from reconciler.resource.codec import CodecError, decode_packed, encode_packed
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import IMPORTED, TRIAL, UNKNOWN, Record, Recorded, Summary
-from reconciler.storage_errors import refuse_storage_error
-from reconciler.trial_paths import TrialPaths
+from reconciler.storage.files import RepositoryPaths, hash_bytes, read_checked, read_version, stamp_sources, write_cache
+from reconciler.storage.foreign import LARGEST_RECORD, read_regular
+from reconciler.storage.storage_errors import refuse_storage_error
+from reconciler.storage.trial_paths import TrialPaths
 
 Stamp = tuple[int, int]
 _PACKAGE = Path(__file__).parents[1]

@@ -9,12 +9,11 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from harness.catalog import CLOCK_SET
-from reconciler.codec import CodecError, decode_packed, encode_packed
 from reconciler.errors import LogError, RecordError
-from reconciler.files import RepositoryPaths, hash_file, read_checked, write_cache
-from reconciler.mlperf.log_files import DETAIL
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.index import Stamp, load_record
 from reconciler.record.store import find_readable
+from reconciler.resource.codec import CodecError, decode_packed, encode_packed
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import (
     IMPORTED,
@@ -27,7 +26,8 @@ from reconciler.resource.records import (
     Recorded,
     Summary,
 )
-from reconciler.storage_errors import refuse_storage_error
+from reconciler.storage.files import RepositoryPaths, hash_file, read_checked, write_cache
+from reconciler.storage.storage_errors import refuse_storage_error
 
 JUDGED_BY = 2  # version of the rules: one more after an edit by which they find more or less
 _JUDGED = (Kind.RUN, Kind.COMPLIANCE_TEST, Kind.SCORE)
@@ -105,8 +105,8 @@ def _is_judged(summary: Summary) -> bool:
 
 def judge_record(paths: RepositoryPaths, identity: str, metrics: Metrics = None) -> Judgement:
     """From the files that are here as recorded. Pure but for reading: seconds for a repository of hundreds of runs."""
-    from reconciler.result_formats.format import Kept
-    from reconciler.result_formats.table import find_recorded_format
+    from reconciler.rules.results.format import Kept
+    from reconciler.rules.results.table import find_recorded_format
 
     try:
         record = load_record(paths, identity)

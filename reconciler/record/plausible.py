@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from reconciler.quantities import parse_decimal
+from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.records import Record
 
 _LONGEST = 1e9  # seconds, thirty years

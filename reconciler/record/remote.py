@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.resource.embargo import show_embargo
-from reconciler.storage_errors import PARTIAL, can_explain, explain_storage_error
+from reconciler.storage.storage_errors import PARTIAL, can_explain, explain_storage_error
 
 _CHUNK = 4 << 20
 _BLOCK = 16 << 20  # bytes of one request when reading

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from reconciler.files import RepositoryPaths, copy, hash_bytes, hash_file, replace
 from reconciler.record.store import discard, find_artifact, quarantine, restore
+from reconciler.storage.files import RepositoryPaths, copy, hash_bytes, hash_file, replace
 
 HeadFile = Callable[[str], bytes | None]
 Copies = Callable[[str], Iterable[Path]]

@@ -16,11 +16,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.errors import RecordError, RepositoryError
-from reconciler.files import RepositoryPaths, hash_bytes, replace
-from reconciler.git_process import ask
-from reconciler.leftovers import open_temporary
-from reconciler.process import ChildEnd, describe_end
 from reconciler.record.index import record_path
+from reconciler.storage.files import RepositoryPaths, hash_bytes, replace
+from reconciler.storage.git_process import ask
+from reconciler.storage.leftovers import open_temporary
+from reconciler.storage.process import ChildEnd, describe_end
 
 NAMESPACE = "mlperf-reconciler-record"
 SUFFIX = ".sig"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reconciler.files import RepositoryPaths, copy, hash_file, link, remove, replace
 from reconciler.record.codec import encode, record_id
 from reconciler.record.index import record_path
 from reconciler.resource.records import LOG_LIMIT, Artifact, Record
+from reconciler.storage.files import RepositoryPaths, copy, hash_file, link, remove, replace
 
 
 def find_object(paths: RepositoryPaths, sha256: str) -> Path:

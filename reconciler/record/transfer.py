@@ -22,13 +22,13 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from reconciler.errors import StorageError, StoreError
-from reconciler.files import RepositoryPaths, hash_file, remove
 from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
 from reconciler.record.remote import Remote, TransferStoppedError
 from reconciler.record.store import find_object, put_object
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
-from reconciler.storage_errors import PARTIAL, convert_storage_errors
+from reconciler.storage.files import RepositoryPaths, hash_file, remove
+from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
 
 _Item = TypeVar("_Item")
 _Ended = TypeVar("_Ended")

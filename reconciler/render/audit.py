@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from reconciler.diff.claims import AuditReport, Claim, Proof
-from reconciler.quantities import show_count
 from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.resource.quantities import show_count
 
 VERSION = 1
 _ALWAYS = frozenset(Proof) - {Proof.ACCEPTED}  # counted even where there are none

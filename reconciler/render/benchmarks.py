@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reconciler.fetching.scratch import Found
-from reconciler.mlperf.benchmark_facts import BenchmarkFacts, SourceFacts
-from reconciler.mlperf.benchmark_files import SourceFile
-from reconciler.quantities import show_size
+from reconciler.fetch.scratch import Found
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.explanation import render_table
+from reconciler.resource.quantities import show_size
+from reconciler.rules.benchmark_facts import BenchmarkFacts, SourceFacts
+from reconciler.rules.benchmark_files import SourceFile
 
 Rounds = Mapping[str, Mapping[str, Sequence[str]]]
 _PLAIN = re.compile(r"[A-Za-z/.-][\w/.-]*")  # a word that YAML reads as it stands

@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from reconciler.diff.change import REASON_WORDS, Action, InputChange, Reason, Work
 from reconciler.plan.plan import Step
-from reconciler.quantities import join_listing, show_count
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.quantities import join_listing, show_count
 from reconciler.resource.wording import show_change
 
 _FILES = 4  # of a code that changed, by name

@@ -8,13 +8,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from reconciler.quantities import show_count, show_size
 from reconciler.render.causes import label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value
 from reconciler.render.explanation import render_table
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.wording import show_value
 
 

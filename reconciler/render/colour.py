@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from reconciler.escaping import seal_style
+from reconciler.storage.escaping import seal_style
 
 
 class Tone(Enum):

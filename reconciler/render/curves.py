@@ -7,8 +7,8 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from reconciler.mlperf.endpoints_program.pareto import CurvePoint
-from reconciler.quantities import join_listing, show_count, show_duration, show_rate
+from reconciler.resource.quantities import join_listing, show_count, show_duration, show_rate
+from reconciler.rules.endpoints_program.pareto import CurvePoint
 
 _BENDING = 3  # points that make a bend
 

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from reconciler.plan.plan import DeadlineEntry, MachineSchedule
-from reconciler.quantities import show_count, show_duration
 from reconciler.render.explanation import render_table
 from reconciler.render.plan import show_least_time
+from reconciler.resource.quantities import show_count, show_duration
 
 _SHOWN = "%Y-%m-%d %H:%M"
 

@@ -7,16 +7,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from reconciler.codec import make_versioned
 from reconciler.diff.change import Finding, InputChange, MovedSource
 from reconciler.plan.plan import Step
-from reconciler.quantities import show_count
 from reconciler.render.causes import choose_action_word, describe_cause, label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value
+from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT, Acceptance, AcceptanceStatus
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.quantities import show_count
 from reconciler.resource.resources import Resource
 from reconciler.resource.wording import shorten_value, show_acceptance, show_accepted_input, show_change, show_value
 

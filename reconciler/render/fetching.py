@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from reconciler.fetching.fetch import Fate, FetchResult
-from reconciler.fetching.scratch import Scratch
-from reconciler.quantities import show_count, show_size
+from reconciler.fetch.fetch import Fate, FetchResult
+from reconciler.fetch.scratch import Scratch
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import render_document
 from reconciler.render.explanation import render_table
+from reconciler.resource.quantities import show_count, show_size
 
 _TONES = {Fate.HERE: Tone.GOOD, Fate.FETCHED: Tone.GOOD, Fate.DUE: Tone.DOUBT, Fate.BY_HAND: Tone.DOUBT}
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from reconciler.quantities import show_count
 from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.resource.quantities import show_count
 from reconciler.tree.findings import Gap, Severity, TreeReport
 from reconciler.tree.grouping import CauseGroup, FoldedCell, group_by_cause
 

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from reconciler.escaping import escape_line
-from reconciler.quantities import show_count
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.finding_causes import (
     TONES,
@@ -16,6 +14,8 @@ from reconciler.render.finding_causes import (
     render_gaps_part,
     render_gaps_text,
 )
+from reconciler.resource.quantities import show_count
+from reconciler.storage.escaping import escape_line
 from reconciler.tree.causes import find_cause
 from reconciler.tree.findings import OfficialRun, Severity, TreeFinding, TreeReport
 

@@ -10,7 +10,6 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from reconciler.escaping import escape_line, escape_output
 from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
 from reconciler.render.colour import Paint, show_coloured, show_plain
 from reconciler.render.progress import (
@@ -22,6 +21,7 @@ from reconciler.render.progress import (
     render_started_text,
 )
 from reconciler.resource.kinds import Address
+from reconciler.storage.escaping import escape_line, escape_output
 
 _WIDE, _WIDE_BAR, _NARROW_BAR = 100, 24, 10  # columns
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from reconciler.desired.state import Desired
 from reconciler.diff.change import DIFFERS, FAILED, INVALID, SYMBOL, Action, Drift
 from reconciler.plan.plan import Plan, Step
-from reconciler.quantities import join_listing, show_count, show_duration
 from reconciler.render.causes import choose_action_word, describe_cause, describe_origin, describe_sharing, label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.resource.decisions import AcceptanceStatus
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.quantities import join_listing, show_count, show_duration
 from reconciler.resource.wording import shorten_value, show_acceptance
 
 LIMIT = 40  # headings shown before the rest is only counted

@@ -8,10 +8,10 @@ from harness.contract import Progress
 from reconciler.diff.change import Work
 from reconciler.execute.outcome import Outcome, Status, StepProgress
 from reconciler.plan.plan import Step
-from reconciler.quantities import show_count, show_duration, show_rate
 from reconciler.render.causes import choose_action_word, label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.plan import render_heading
+from reconciler.resource.quantities import show_count, show_duration, show_rate
 
 _LEFT_OUT = ("text", "pace", "done", "stage")  # on a narrow terminal, in this order
 _LEAST_NAME = 24  # characters

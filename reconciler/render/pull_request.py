@@ -7,10 +7,10 @@ from typing import Any
 
 from reconciler.diff.change import InputChange
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
-from reconciler.escaping import escape_markdown, quote_code
-from reconciler.quantities import join_listing, show_count, show_duration
 from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.resource.quantities import join_listing, show_count, show_duration
 from reconciler.resource.wording import shorten_value, show_value
+from reconciler.storage.escaping import escape_markdown, quote_code
 
 VERSION = 1
 LIMIT = 40

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from reconciler.diff.claims import Claim, Proof
-from reconciler.escaping import escape_markdown, quote_code
 from reconciler.history.response import Evidence, EvidencedRun
-from reconciler.quantities import show_count
+from reconciler.resource.quantities import show_count
+from reconciler.storage.escaping import escape_markdown, quote_code
 
 _SHORT = 12  # characters of a commit or an id
 

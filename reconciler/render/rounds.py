@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reconciler.mlperf.rules.comparison import CATEGORIES, Conflict, RoundsDiff, RulePlace
-from reconciler.mlperf.rules.ruled_value import RuledValue
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
-from reconciler.mlperf.rules.values import ScenarioTable
-from reconciler.quantities import join_listing, show_count
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value
 from reconciler.render.explanation import render_table
+from reconciler.resource.quantities import join_listing, show_count
+from reconciler.resource.ruled_values import ScenarioTable
 from reconciler.resource.wording import show_value
+from reconciler.rules.comparison import CATEGORIES, Conflict, RoundsDiff, RulePlace
+from reconciler.rules.ruled_value import RuledValue
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
 _PREFIXES = ("least_", "most_", "exact_", "short_single_stream_", "short_multi_stream_")
 _LATENCIES = ("target_latency", "ttft_latency", "tpot_latency", "latency")

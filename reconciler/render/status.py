@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from reconciler.execute.outcome import UnderWay
-from reconciler.quantities import show_count, show_rate
 from reconciler.render.causes import label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.plan import LIMIT
 from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED, CellStatus, Condition, ConditionStatus
+from reconciler.resource.quantities import show_count, show_rate
 
 _MARKS = {
     ConditionStatus.TRUE: ("ok", Tone.GOOD),

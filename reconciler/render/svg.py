@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from reconciler.escaping import escape_html
+from reconciler.storage.escaping import escape_html
 
 WIDTH = 720
 _OF_FILE = ' xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="12"'

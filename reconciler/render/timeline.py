@@ -15,9 +15,9 @@ from reconciler.diff.timeline import (
     TimelineStep,
     Written,
 )
-from reconciler.quantities import join_listing, show_count, show_rate
 from reconciler.render.svg import Point
 from reconciler.resource.kinds import Cell
+from reconciler.resource.quantities import join_listing, show_count, show_rate
 
 _HEIGHT, _MOST = 8, 60  # lines of a plot, and points in it
 

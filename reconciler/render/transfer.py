@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from reconciler.quantities import show_count, show_size
 from reconciler.record.objects import TransferResult, TransferStatus
+from reconciler.resource.quantities import show_count, show_size
 
 VERSION = 1
 _DONE = {"push": "pushed", "pull": "pulled"}

@@ -12,8 +12,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-from reconciler.quantities import show_duration, show_size
 from reconciler.render.lines import EVERY
+from reconciler.resource.quantities import show_duration, show_size
 
 
 @contextlib.contextmanager

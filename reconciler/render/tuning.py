@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reconciler.quantities import show_count, show_duration
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.explanation import render_table
+from reconciler.resource.quantities import show_count, show_duration
 from reconciler.resource.records import QUICK
-from reconciler.tuning.choice import BestMetric, BestRate
-from reconciler.tuning.records import TrialRun
-from reconciler.tuning.search import NotFound
-from reconciler.tuning.session import AskedTrial, Settings, Tuned
+from reconciler.tune.choice import BestMetric, BestRate
+from reconciler.tune.records import TrialRun
+from reconciler.tune.search import NotFound
+from reconciler.tune.session import AskedTrial, Settings, Tuned
 
 _SHORT = 10.0  # seconds: a server can fall behind for so long, and still answer in time
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from reconciler.quantities import read_count
 from reconciler.resource.pipeline import ORDER as ORDER
 from reconciler.resource.pipeline import Kind as Kind
+from reconciler.resource.quantities import read_count
 
 _BY_NAME = {kind.value: kind for kind in Kind}  # three times as fast as Kind(name)
 

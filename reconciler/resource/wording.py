@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from reconciler.quantities import join_listing
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, AcceptedInput
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.quantities import join_listing
 
 _NANOSECONDS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 _MILLIWATTS = {"mW": 1, "W": 10**3, "kW": 10**6}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.resource.inputs import Value
 from reconciler.resource.settings import NO_HARDWARE
+from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.spec.layers import Block, LayeredSetting
 
 _INPUTS, _PRECISION, _QUANTIZED = "dataset.settings.dtype", "engine.precision", "model.settings.precision"

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reconciler.errors import Problem
-from reconciler.mlperf.benchmark_facts import SourceFacts, find_benchmark_facts
-from reconciler.quantities import is_whole
+from reconciler.resource.quantities import is_whole
+from reconciler.rules.benchmark_facts import SourceFacts, find_benchmark_facts
 from reconciler.spec.checks import make_problem
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import give_advice

@@ -7,9 +7,9 @@ from typing import Any
 
 from harness.catalog import BACKENDS, BackendFacts, Option
 from reconciler.errors import Problem
-from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
-from reconciler.quantities import is_whole
+from reconciler.resource.quantities import is_whole
 from reconciler.resource.settings import COMMAND
+from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.quantities import show_quantity

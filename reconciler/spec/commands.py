@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from harness.catalog import BACKENDS
 from reconciler.errors import Problem
-from reconciler.mlperf.loadgen.settings import RESULTS
+from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, SCENARIOS
 from reconciler.resource.placeholders import (
     Conditional,
@@ -17,8 +17,8 @@ from reconciler.resource.placeholders import (
     parse_template,
 )
 from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE, SERVICE_COMMAND
-from reconciler.result_formats.format import ResultFormat
-from reconciler.result_formats.table import find_declared_format
+from reconciler.rules.results.format import ResultFormat
+from reconciler.rules.results.table import find_declared_format
 from reconciler.spec.checks import make_problem
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import give_advice

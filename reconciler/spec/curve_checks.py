@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.resource.inputs import Value
 from reconciler.resource.settings import CLIENT_CODE, DISCLOSING, group_node_types
+from reconciler.rules.endpoints_program.rules import CurveRules
 from reconciler.spec.curves import is_elsewhere
 from reconciler.spec.layers import Block
 

@@ -11,7 +11,10 @@ from collections.abc import Collection, Iterator, Mapping
 from msgspec import Struct, field
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.endpoints_program.regions import (
+from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.kinds import name_point
+from reconciler.resource.settings import ACCURACY_FROM, CLIENT_CODE, COMMAND, DEDICATED_OFFLINE, MAXIMUM
+from reconciler.rules.endpoints_program.regions import (
     BANDS,
     CHOICE,
     Regions,
@@ -20,10 +23,7 @@ from reconciler.mlperf.endpoints_program.regions import (
     find_gaps,
     place_points,
 )
-from reconciler.mlperf.endpoints_program.rules import CurveRules
-from reconciler.resource.inputs import Origin, Value
-from reconciler.resource.kinds import name_point
-from reconciler.resource.settings import ACCURACY_FROM, CLIENT_CODE, COMMAND, DEDICATED_OFFLINE, MAXIMUM
+from reconciler.rules.endpoints_program.rules import CurveRules
 from reconciler.spec.endpoints_models import AUTO, OFFLINE
 from reconciler.spec.layers import Block, LayeredSetting
 

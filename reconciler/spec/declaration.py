@@ -8,14 +8,13 @@ from typing import Any
 
 from harness.benchmark_catalog import BENCHMARKS
 from reconciler.errors import Problem, ReconcilerError
-from reconciler.escaping import find_variable
-from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
-from reconciler.mlperf.benchmark_files import BenchmarkFiles, find_benchmark_files
-from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
-from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cell, name_point, read_point
 from reconciler.resource.settings import COMMAND, MAXIMUM, NO_HARDWARE
+from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
+from reconciler.rules.benchmark_files import BenchmarkFiles, find_benchmark_files
+from reconciler.rules.endpoints_program.rules import CurveRules, load_endpoints_rules
+from reconciler.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.spec.background import expand_backgrounds
 from reconciler.spec.benchmark_defaults import add_backend, add_facts, add_types
 from reconciler.spec.benchmark_settings import check_benchmark_settings
@@ -51,6 +50,7 @@ from reconciler.spec.quantities import UnfitError, show_quantity
 from reconciler.spec.scratch import add_scratch_places
 from reconciler.spec.trees import find_misplaced_tree
 from reconciler.spec.validation import find_node, find_position
+from reconciler.storage.escaping import find_variable
 
 _SCORE = "score"  # of a harness
 _SCENARIO_ORDER = {name: index for index, name in enumerate(SCENARIOS)}

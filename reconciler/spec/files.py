@@ -12,8 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.errors import Problem
-from reconciler.foreign import StrangeFileError, read_regular, walk_files
 from reconciler.spec.names import find_nearest
+from reconciler.storage.foreign import StrangeFileError, read_regular, walk_files
 
 LARGEST_FILE = 8 * 2**20
 _SPEC_LINE = re.compile(r"""^[\s{]*["']?(apiVersion|kind|metadata|spec)["']?\s*:""", re.MULTILINE | re.IGNORECASE)

@@ -9,10 +9,10 @@ from typing import Any
 from msgspec import Struct, field
 
 from reconciler.errors import Problem
-from reconciler.escaping import expand_variables, hide_location, hide_value
 from reconciler.resource.inputs import Origin
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
 from reconciler.spec.quantities import UnfitError, show_quantity
+from reconciler.storage.escaping import expand_variables, hide_location, hide_value
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ANY_VARIABLE = re.compile(r"\$\{|\$\(|\$[A-Za-z_]")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.catalog import BACKENDS, Option
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.resource.kinds import SCENARIOS
+from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.models import Document
 from reconciler.spec.scalars import NAME

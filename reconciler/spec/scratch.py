@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from reconciler.mlperf.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, BenchmarkFiles
 from reconciler.resource.inputs import Origin, Value
+from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, BenchmarkFiles
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.locations import Variables
 from reconciler.spec.quantities import UnfitError, show_quantity

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from harness.catalog import BACKENDS
-from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
+from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
 from reconciler.spec.checks import can_compute
 from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import Proposal

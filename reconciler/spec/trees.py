@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reconciler.files import RepositoryPaths
+from reconciler.storage.files import RepositoryPaths
 
 _FIX = "name a folder of its own, such as `tree: submission`, or leave it out for .reconcile/tree"
 

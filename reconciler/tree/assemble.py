@@ -8,12 +8,10 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from reconciler.code_archive import unpack_code
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.endpoints_program.results import parse_point
-from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, REHEARSAL, REQUIREMENTS, SESSION, Record
@@ -31,7 +29,9 @@ from reconciler.resource.settings import (
     SystemSettings,
     group_node_types,
 )
-from reconciler.result_formats.table import find_recorded_format
+from reconciler.rules.endpoints_program.results import parse_point
+from reconciler.rules.results.table import find_recorded_format
+from reconciler.storage.code_archive import unpack_code
 from reconciler.tree.calibration import Calibration, render_calibration
 from reconciler.tree.compliance_files import audit_files
 from reconciler.tree.content import (

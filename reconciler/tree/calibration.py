@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from reconciler.quantities import join_listing
+from reconciler.resource.quantities import join_listing
 
 _AS_IS = "The published weights are used as they are: nothing is quantized or calibrated."
 _TOLD = ("document", "comparison", "scores")  # of what was made: told in full, or of no concern here

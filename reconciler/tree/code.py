@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
-from reconciler.quantities import join_listing, show_count
+from reconciler.resource.quantities import join_listing, show_count
 from reconciler.tree.content import CellCode, Content, Files, SubmissionContent, hash_content
 
 REPRODUCE = "REPRODUCE.md"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reconciler.mlperf.accuracy import add_hash
-from reconciler.mlperf.compliance.judging import find_test
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
 from reconciler.resource.records import LOG_LIMIT
+from reconciler.rules.accuracy import add_hash
+from reconciler.rules.compliance.judging import find_test
 from reconciler.tree.content import Content, Files, LogRef
 
 # Reports of TEST01's fallback, which are beside the answers.

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 from reconciler.resource.kinds import Cell
+from reconciler.rules.endpoints_program.point import MeasuredPoint
 
 
 class LogRef(Struct, frozen=True, order=True):
@@ -26,7 +26,7 @@ Rendered = tuple[str, Content]  # a path in the tree with "/", and what is there
 
 class AccuracyLog(Struct, frozen=True):
     """mlperf_log_accuracy.json: ``original`` stays in storage and gives the hash line; ``kept`` is its truncated form
-    (``reconciler.mlperf.log_files.truncate_text``), which goes into the tree."""
+    (``reconciler.loadgen.log_files.truncate_text``), which goes into the tree."""
 
     original: LogRef
     kept: Content

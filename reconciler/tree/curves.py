@@ -8,10 +8,10 @@ from typing import Any
 from msgspec.structs import asdict
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.documents import parse_json_object
-from reconciler.mlperf.endpoints_program.rules import CurveRules
-from reconciler.mlperf.log_files import ACCURACY_RESULTS, RESULT_SUMMARY
-from reconciler.quantities import read_count
+from reconciler.loadgen.log_files import ACCURACY_RESULTS, RESULT_SUMMARY
+from reconciler.resource.quantities import read_count
+from reconciler.rules.endpoints_program.rules import CurveRules
+from reconciler.storage.documents import parse_json_object
 from reconciler.tree.content import CellContent, Content, PointFacts, SubmissionContent, SystemContent
 from reconciler.tree.curve.content import (
     DEDICATED,

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from reconciler.mlperf.loadgen.settings import find_settings
-from reconciler.mlperf.loadgen.user_conf import select_settings, write_user_conf
-from reconciler.mlperf.log_files import BUILT_IN_CONF
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
+from reconciler.loadgen.log_files import BUILT_IN_CONF
+from reconciler.loadgen.settings import find_settings
+from reconciler.loadgen.user_conf import select_settings, write_user_conf
 from reconciler.resource.canonical import canonicalise
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.tree.content import CellContent, SystemContent
 
 

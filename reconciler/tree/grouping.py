@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from reconciler.mlperf.benchmark_facts import strip_variant
+from reconciler.rules.benchmark_facts import strip_variant
 from reconciler.tree.causes import Cause, find_cause, rank_cause
 from reconciler.tree.findings import Facts, Severity, TreeFinding
 

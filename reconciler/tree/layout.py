@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
+from reconciler.rules.ruleset import Ruleset
 
 # What may name a folder: no separators, no blanks, no leading dot (the submission rules forbid both).
 _NAME = re.compile(r"[A-Za-z0-9_+=,@#%~-][A-Za-z0-9_.+=,@#%~-]*")

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
-from reconciler.mlperf.nameplate import CAPACITY
-from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
-from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
-from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.records import REHEARSAL
+from reconciler.rules.endpoints_program.rules import load_endpoints_rules
+from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
+from reconciler.rules.endpoints_ruleset import ROUND_PREFIX
+from reconciler.rules.nameplate import CAPACITY
+from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.code import join_declared_code, place_kept_code
 from reconciler.tree.content import CellCode, CellContent, Content, Rendered, SubmissionContent
 from reconciler.tree.curve.render import render_endpoints

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from harness.alphabet import answer, write_rehearsal
-from reconciler.mlperf.endpoints_client import ClientPlaces, build_client_config
-from reconciler.mlperf.rules.context import RuleContext
-from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
-from reconciler.result_formats import points
-from reconciler.result_formats.format import RunFiles, Verdict
+from harness.run.alphabet import answer, write_rehearsal
+from reconciler.resource.ruled_values import AccuracyLogRule, Metric
+from reconciler.rules.context import RuleContext
+from reconciler.rules.endpoints_client import ClientPlaces, build_client_config
+from reconciler.rules.results import points
+from reconciler.rules.results.format import RunFiles, Verdict
 
 CHECKOUT = Path(os.environ.get("MLPERF_ENDPOINTS_CLIENT", "/nowhere"))
 PYTHON = CHECKOUT / ".venv/bin/python"

@@ -17,16 +17,16 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.files import RepositoryPaths
-from reconciler.mlperf.log_files import ACCURACY_LOG, DETAIL, SUMMARY
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.planning import Options, PlanResult, compute_plan
+from reconciler.check.engine import check_tree
+from reconciler.check.official import run_official
+from reconciler.loadgen.log_files import ACCURACY_LOG, DETAIL, SUMMARY
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import REHEARSAL, Ended, Record
-from reconciler.tree.check.engine import check_tree
-from reconciler.tree.check.official import run_official
+from reconciler.rules.rounds import load_ruleset
+from reconciler.storage.files import RepositoryPaths
 from tests.acceptance.conftest import console_process
 from tests.shared import make_once, need
 
@@ -121,7 +121,7 @@ def test_every_required_scenario_and_the_code_of_each_benchmark_are_in_the_tree(
     rules = {finding.rule.id for finding in report.findings}
     assert rules.isdisjoint({"benchmark.scenarios", "submitter.source", "submitter.code", "submitter.calibration"})
     for source in rehearsal.tree.glob("*/*/src/*"):
-        assert list(source.rglob("harness/run.py")), source
+        assert list(source.rglob("harness/verbs/run.py")), source
         assert (source / "REPRODUCE.md").is_file(), source
 
 

@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.check.engine import check_tree
+from reconciler.check.official import run_official
 from reconciler.cli.shared.loadgen_environment import install_loadgen
-from reconciler.files import RepositoryPaths
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.loadgen_library import RELEASES
-from reconciler.planning import Options, PlanResult, compute_plan
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.record.index import load_record
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Ended
-from reconciler.tree.check.engine import check_tree
-from reconciler.tree.check.official import run_official
+from reconciler.rules.rounds import load_ruleset
+from reconciler.storage.files import RepositoryPaths
 from tests.acceptance.test_official import SHORT, UNCOUNTED, unmark
 from tests.shared import need
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import harness.benchmarks
-from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.rules.benchmark_facts import load_benchmark_facts
 
 _FOLDER = Path(harness.benchmarks.__file__).parent
 _PACKAGE = "harness.benchmarks."

@@ -13,7 +13,7 @@ import pytest
 from reconciler.cli.main import reconcile
 from reconciler.desired.checks import check, load_ruleset_of
 from reconciler.diff.change import Action, Reason
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.loading import load
 from tests.architecture.documents import (
     DOCS,

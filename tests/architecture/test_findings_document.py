@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from reconciler.tree.verify.engine import ALL_RULES
+from reconciler.verify.engine import ALL_RULES
 from tests.architecture.documents import DOCS, read
 
 

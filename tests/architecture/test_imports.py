@@ -68,8 +68,8 @@ def test_every_package_says_what_it_takes_and_gives() -> None:
         pytest.param("reconciler.render.x", "from reconciler.plan.make import f", "only the types", id="views"),
         pytest.param("reconciler.plan.x", "from ..record import store", "side by side", id="relative"),
         pytest.param("reconciler.plan.x", "if TYPE_CHECKING:\n    import reconciler.record", "side", id="typing"),
-        pytest.param("harness.sut", "def f():\n    import json", "neither is this slow", id="late"),
-        pytest.param("harness.sut", "import_module('onnxruntime')", "by name", id="by-name"),
+        pytest.param("harness.run.sut", "def f():\n    import json", "neither is this slow", id="late"),
+        pytest.param("harness.run.sut", "import_module('onnxruntime')", "by name", id="by-name"),
         pytest.param("reconciler.cli.x", "importlib.import_module(name)", "by name", id="computed"),
     ],
 )

@@ -13,11 +13,14 @@ _LINT = "from importlinter.cli import lint_imports_command; lint_imports_command
 # One line for each contract, in a module that it is about.
 _OFFENCES = {
     "Imports point down": ("reconciler/plan/make.py", "from reconciler.cli import main"),
-    "Harness knows nothing of reconciler": ("harness/qsl.py", "from reconciler import errors"),
-    "Of harness only the contract and the catalogs may be imported": ("reconciler/spec/names.py", "import harness.sut"),
+    "Harness knows nothing of reconciler": ("harness/run/qsl.py", "from reconciler import errors"),
+    "Of harness only the contract and the catalogs may be imported": (
+        "reconciler/spec/names.py",
+        "import harness.run.sut",
+    ),
     "Pure code touches neither disk nor clock nor chance": ("reconciler/diff/explain.py", "import time"),
     "A library has one door in reconciler": ("reconciler/desired/cells.py", "import pydantic.fields"),
-    "A heavy library has one door in harness, and none in reconciler": ("harness/sut.py", "import mlperf_loadgen"),
+    "A heavy library has one door in harness, and none in reconciler": ("harness/run/sut.py", "import mlperf_loadgen"),
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 from jsonschema.validators import validator_for
 
 from harness.errors import EXTRAS
-from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.rules.benchmark_facts import load_benchmark_facts
 from reconciler.spec.shipped import read_shipped
 from tests.architecture.source import ROOT
 
@@ -55,7 +55,7 @@ def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
     assert all(Path(path).is_relative_to(tmp_path / "installed") for path in found)
     rounds = {path.name for path in (ROOT / "reconciler" / "mlperf" / "rounds").glob("*.yaml")}
     assert rounds <= {path.name for path in (tmp_path / "installed" / "reconciler" / "mlperf" / "rounds").iterdir()}
-    page = Path("reconciler/render/page")
+    page = Path("reconciler/page")
     shown = {path.relative_to(ROOT) for part in ("templates", "static") for path in (ROOT / page / part).iterdir()}
     assert shown
     assert [path for path in shown if not (tmp_path / "installed" / path).is_file()] == []

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY
 from reconciler.tree.reading.cell import README, USER_CONF, CellFiles
 from reconciler.tree.reading.places import find_roots
 

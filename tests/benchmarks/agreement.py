@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler.tree.check.engine import check_tree
+from reconciler.check.engine import check_tree
 from reconciler.tree.findings import Severity, TreeReport
 
 # The folder of a result; the newer checker names the performance log in it, from the root of the file system.

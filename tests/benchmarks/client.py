@@ -30,7 +30,7 @@ import numpy as np
 import psutil
 
 from harness.backends import openai
-from harness.tokens import GenerationPlan, Sampling
+from harness.run.tokens import GenerationPlan, Sampling
 from tests.benchmarks.rounds import Measure, arguments, report
 
 STREAMS, TOKENS = 1000, 128

@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from reconciler.git import list_files_at
 from reconciler.record.codec import decode
+from reconciler.storage.git import list_files_at
 from tests.benchmarks.made_up import change_target
 from tests.benchmarks.rounds import Measure, report
 

@@ -21,16 +21,16 @@ from unittest import mock
 
 from reconciler.desired.detail import Detail
 from reconciler.diff.change import Work
-from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Step
-from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.reconcile import TOOL, run_pass
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.record.codec import summarize
 from reconciler.record.store import keep, write_record
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS, Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Record, RecordedFact, RecordedInput, Summary
+from reconciler.storage.files import RepositoryPaths
 
 SPEC = Path("specs") / "made-up.yaml"
 _TARGET = 10_000  # of the first Offline cell; each further one has one more, so the text stands once in the spec

@@ -25,10 +25,10 @@ from reconciler.execute.attempt import Intent, create
 from reconciler.execute.child import Watch, run_child
 from reconciler.execute.dispatch import Dispatch, Machine
 from reconciler.execute.executors.table import Executors
-from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Step
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
 from tests.cluster import Slurm
 
 # In the place of an interpreter: -P -m harness VERB REQUEST RESULT.

@@ -25,7 +25,7 @@ import numpy as np
 from harness.benchmarks.accuracy import AnswerLog, read_accuracy_log
 from harness.benchmarks.unet3d_brats import brats19, scoring
 from harness.contract import RunRequest
-from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.rules.benchmark_facts import load_benchmark_facts
 from tests.benchmarks.children import child, write_conf
 from tests.benchmarks.rehearsed import Rehearsed
 

@@ -32,7 +32,7 @@ from harness.benchmarks.language.made_decoder import OwnAnswers
 from harness.benchmarks.language.rehearsing import answer_prompt
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
-from harness.tokens import PROMPTS
+from harness.run.tokens import PROMPTS
 
 COUNT = 40
 TOLERANCE = 1e-6  # of sums in another order

@@ -26,7 +26,7 @@ from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.qwen3_vl.rehearsal import write_rehearsal
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
-from harness.tokens import MESSAGES
+from harness.run.tokens import MESSAGES
 from tests.benchmarks.comparing import tell
 
 COUNT = 40

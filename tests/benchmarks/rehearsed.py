@@ -20,9 +20,9 @@ import numpy as np
 
 from harness.benchmarks import load_benchmark
 from harness.contract import BENCHMARKS, Benchmark
-from reconciler.mlperf.benchmark_facts import BenchmarkFacts, load_benchmark_facts
 from reconciler.observed.installed import find_missing_libraries, list_installed
-from reconciler.rehearsals.generated_data import generate
+from reconciler.rehearse.generated_data import generate
+from reconciler.rules.benchmark_facts import BenchmarkFacts, load_benchmark_facts
 from tests.benchmarks.children import build, run, start
 from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
 

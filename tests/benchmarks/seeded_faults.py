@@ -23,14 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, VERIFY_ACCURACY
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, VERIFY_ACCURACY
 from tests.unit.mlperf.loadgen.lies import LIES, Lie
 
 _ASK = """
 import json, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 for line in sys.stdin:
     found = verify_tree(Path(json.loads(line))).findings
     rows = [[f.severity, f.rule.id, f.cell, f.complaint.found, f.complaint.wanted] for f in found]

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from harness.backends.triton.programs import find_program
 from harness.contract import Benchmark
-from reconciler.mlperf.benchmark_facts import load_benchmark_facts
-from reconciler.rehearsals.generated_data import generate
+from reconciler.rehearse.generated_data import generate
+from reconciler.rules.benchmark_facts import load_benchmark_facts
 from tests.benchmarks.children import build, offline_rate
 from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
 

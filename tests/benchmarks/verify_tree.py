@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from reconciler.tree.check.engine import check_tree
+from reconciler.check.engine import check_tree
 from reconciler.tree.findings import TreeReport
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.made import SCENARIOS, make_logs, make_tree
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.render.page.guard import LOOPBACK
-from reconciler.render.page.server import make_application, open_socket
-from reconciler.render.page.site import PageSource, Site
+from reconciler.page.guard import LOOPBACK
+from reconciler.page.server import make_application, open_socket
+from reconciler.page.site import PageSource, Site
 from tests.shared import need
 from tests.unit.cli.conftest import recorded, recorded_once
 
@@ -125,7 +125,7 @@ def serve() -> Iterator[Callable[..., str]]:
     need("starlette", "uvicorn")
     import uvicorn
 
-    from reconciler.render.page.guard import RequestGuard
+    from reconciler.page.guard import RequestGuard
 
     running: list[tuple[uvicorn.Server, threading.Thread]] = []
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.shared.page_source import RepositoryPage
-from reconciler.files import RepositoryPaths
-from reconciler.planning import Options
-from reconciler.render.page.export import export_site
-from reconciler.render.page.site import Site
+from reconciler.page.export import export_site
+from reconciler.page.site import Site
+from reconciler.reconcile.planning import Options
+from reconciler.storage.files import RepositoryPaths
 from tests.browser.conftest import Seen, check_view
 from tests.unit.cli.adopted import adopt_curve
 

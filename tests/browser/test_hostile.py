@@ -13,8 +13,8 @@ from urllib.parse import quote
 import pytest
 
 from reconciler.cli.shared.page_source import RepositoryPage
-from reconciler.files import RepositoryPaths
-from reconciler.planning import Options
+from reconciler.reconcile.planning import Options
+from reconciler.storage.files import RepositoryPaths
 from tests.browser.conftest import Seen
 from tests.unit.cli.conftest import CELL
 

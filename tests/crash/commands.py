@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import main
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.loadgen_library import RELEASES
-from reconciler.rehearsals import rehearsal_spec
+from reconciler.rehearse import rehearsal_spec
+from reconciler.rules.rounds import load_ruleset
 from tests.passes.repository import Repository, make_repository
 from tests.unit.cli.adopted import adopt_curve
 from tests.unit.cli.conftest import CELL, SPEC, edit, git

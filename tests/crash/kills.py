@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from reconciler.cli.main import main as reconcile
-from reconciler.leftovers import sweep
+from reconciler.storage.leftovers import sweep
 from tests.crash.commands import COMMANDS, Written, find_uncommitted, find_wrong, make_starts, place, seen_by_git
 from tests.passes.crashing import wait_for_end_of
 from tests.passes.repository import Repository

@@ -21,7 +21,7 @@ from harness.backends import BackendEngine
 from harness.backends.pytorch.packed import CapturedProgram, PackedProgram
 from harness.benchmarks import load_benchmark
 from harness.contract import Benchmark
-from harness.packing import PackedSamples
+from harness.run.packing import PackedSamples
 
 
 def rate(settings: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from harness.machine import list_accelerators
+from harness.machine.facts import list_accelerators
 from tests.gpu.cases import SHAPES, Case
 from tests.gpu.parts import Figures, add_options, measure_parts
 from tests.gpu.searching import find_highest

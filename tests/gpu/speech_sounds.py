@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.benchmarks.speech import load_waveforms
 from harness.benchmarks.whisper.letters import write_text as write_text
-from harness.tokens import SOUND_RATE, SOUNDS
+from harness.run.tokens import SOUND_RATE, SOUNDS
 
 TOKENS = True
 RESPONSE_DTYPE = "int64"

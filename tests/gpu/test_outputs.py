@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness.backends import LoadPlan, load_backend
-from harness.qsl import Rows
+from harness.run.qsl import Rows
 from tests.gpu.cases import Case
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.machine import list_accelerators
+from harness.machine.facts import list_accelerators
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
 

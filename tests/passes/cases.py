@@ -15,7 +15,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from reconciler.files import remove
+from reconciler.storage.files import remove
 from tests.passes.repository import HERE, SPEC, Repository, make_repository
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from reconciler.mlperf.compliance.scores import Slack
+from reconciler.rules.compliance.scores import Slack
 
 
 def allow_any_speed(patch: pytest.MonkeyPatch, percent: float = 1e6) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from reconciler.mlperf.loadgen.user_conf import write_audit_settings
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.loadgen.user_conf import write_audit_settings
+from reconciler.rules.rounds import load_ruleset
 from tests.passes.repository import Repository, make_repository
 
 SCRIPT = """\

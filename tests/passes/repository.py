@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from reconciler.execute.outcome import Status
-from reconciler.files import RepositoryPaths, hash_bytes, hash_file
-from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.reconcile import PassReport, run_pass
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.record.codec import decode
 from reconciler.resource.records import SPARE_LOGS, Ended, Record
+from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file
 from tests.shared import make_once
 
 HERE = Path(__file__).parent

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler import git
 from reconciler.diff.claims import Proof
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
-from reconciler.mlperf.log_files import ACCURACY_LOG, RESULT_SUMMARY, SUMMARY, TRUNCATED, VERIFY_PERFORMANCE
+from reconciler.loadgen.log_files import ACCURACY_LOG, RESULT_SUMMARY, SUMMARY, TRUNCATED, VERIFY_PERFORMANCE
 from reconciler.record.codec import decode
 from reconciler.record.store import keep, write_record
 from reconciler.resource.records import Record
+from reconciler.storage import git
 from tests.passes.endpoints import with_endpoints
 from tests.passes.repository import SPEC, Repository, make_whole
 from tests.passes.test_compliance import CELL, VARYING, make

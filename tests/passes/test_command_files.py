@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.execute.outcome import Outcome, Status
-from reconciler.files import Lock
-from reconciler.mlperf.log_files import BASELINE, COMPLIANCE
+from reconciler.loadgen.log_files import BASELINE, COMPLIANCE
 from reconciler.resource.records import Ended, Record
+from reconciler.storage.files import Lock
 from tests.passes.crashing import processes_in
 from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import Repository

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.execute.outcome import Status
-from reconciler.files import hash_file
 from reconciler.resource.records import Ended
+from reconciler.storage.files import hash_file
 from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import Repository, make_passed
 from tests.passes.standin import with_command

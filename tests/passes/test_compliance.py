@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from reconciler.cli.main import main
 from reconciler.desired import cells
 from reconciler.diff.change import Reason
-from reconciler.files import remove
-from reconciler.mlperf.compliance.judging import find_test
-from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.loadgen.log import parse_detail
 from reconciler.reconcile import PassReport
 from reconciler.record.store import write_record
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended, Record
-from reconciler.result_formats import loadgen_logs
+from reconciler.rules.compliance.judging import find_test
+from reconciler.rules.results import loadgen_logs
+from reconciler.storage.files import remove
 from tests.passes.conftest import allow_any_speed
 from tests.passes.repository import SPEC, Repository, make_repository, make_whole, unfinished
 from tests.processes import wait_for

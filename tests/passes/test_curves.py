@@ -17,10 +17,10 @@ from reconciler.diff.conditions import summarise_cells
 from reconciler.execute.outcome import Status
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
-from reconciler.mlperf.endpoints_program.regions import CHOICE
-from reconciler.planning import PlanResult
+from reconciler.reconcile.planning import PlanResult
 from reconciler.resource.conditions import ConditionStatus
 from reconciler.resource.kinds import Address
+from reconciler.rules.endpoints_program.regions import CHOICE
 from tests.passes.curve import make_curve
 from tests.passes.repository import SPEC, Repository
 from tests.shared import make_once

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.check.engine import check_tree
 from reconciler.cli.main import main
 from reconciler.diff.claims import Proof
 from reconciler.errors import SpecError
@@ -17,8 +18,7 @@ from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended, Record
-from reconciler.tree.check.engine import check_tree
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.passes.endpoints import with_endpoints
 from tests.passes.repository import SPEC, Repository
 from tests.shared import make_once

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from reconciler.diff.conditions import summarise_cells
 from reconciler.execute.outcome import Status
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.log_files import DETAIL
-from reconciler.planning import PlanResult
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log_files import DETAIL
+from reconciler.reconcile.planning import PlanResult
 from reconciler.reconcile.refused_runs import take_up_refused
 from reconciler.record import judgements
 from reconciler.record.codec import decode

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from reconciler.execute.outcome import Status
-from reconciler.mlperf.loadgen.user_conf import write_audit_settings
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.loadgen.user_conf import write_audit_settings
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Ended, Record
+from reconciler.rules.rounds import load_ruleset
 from tests.passes.endpoints import SCRIPT
 from tests.passes.repository import Repository, make_repository
 from tests.shared import need

@@ -15,18 +15,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler import git
-from reconciler.code_archive import LEFT_OUT, pack_code, unpack_code
 from reconciler.diff.claims import Claim, Proof
 from reconciler.history import records
 from reconciler.history.audit import audit
 from reconciler.history.forgeries import find_forgeries
 from reconciler.history.snapshot import read_snapshot
-from reconciler.mlperf.log_files import DETAIL
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.codec import decode
 from reconciler.record.store import keep, write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.records import CODE_ARCHIVE, Artifact, Ended, Record, RecordedFact, RecordedInput
+from reconciler.storage import git
+from reconciler.storage.code_archive import LEFT_OUT, pack_code, unpack_code
 from tests.passes.repository import Repository
 from tests.passes.test_audited import forged
 from tests.shared import make_once, need
@@ -222,7 +222,7 @@ def test_other_code_than_ran_is_contradicted(clone: Repository, kind: str) -> No
         if kind == "another program":
             files = {"run.py": b"print(1)\n"}
         else:
-            files["harness/run.py"] += b"# faster\n"
+            files["harness/verbs/run.py"] += b"# faster\n"
         if kind.endswith("nothing left out"):
             del files[f"harness/{LEFT_OUT}"]
         data = b"no archive" if kind == "none" else pack_code(files)
@@ -254,7 +254,7 @@ def test_code_of_another_version_is_that_which_another_run_kept_whole(
     def shorten(files: dict[str, bytes]) -> None:
         del files[f"harness/{LEFT_OUT}"]
         if edited:
-            files["harness/run.py"] += b"# faster\n"
+            files["harness/verbs/run.py"] += b"# faster\n"
 
     (path,) = clone.record_paths(PERFORMANCE)
     honest = decode(path.read_bytes(), str(path))

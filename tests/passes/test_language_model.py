@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.planning import PlanResult
+from reconciler.reconcile.planning import PlanResult
 from reconciler.resource.kinds import Kind
 from reconciler.spec.shipped import find_shipped
 from tests.passes.repository import Repository, unfinished

@@ -20,11 +20,11 @@ from harness.contract import LaunchRequest
 from reconciler.diff.change import Reason
 from reconciler.execute import plan_executor
 from reconciler.execute.outcome import Status
-from reconciler.files import Lock
-from reconciler.process import build_harness_command
 from reconciler.reconcile import PassReport
 from reconciler.render.plan import render_plan_text
 from reconciler.resource.records import Record
+from reconciler.storage.files import Lock
+from reconciler.storage.process import build_harness_command
 from tests import processes
 from tests.launchers import Cluster, installed
 from tests.passes.doomed import start_doomed_pass

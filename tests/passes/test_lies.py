@@ -18,18 +18,18 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler import git
 from reconciler.desired.detail import Detail
 from reconciler.diff.claims import Proof
 from reconciler.history.runs import verify_runs
 from reconciler.history.snapshot import Snapshot, read_snapshot
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import Artifact, Record
-from reconciler.result_formats import loadgen_logs
-from reconciler.result_formats.format import Kept, RunFiles
+from reconciler.rules.results import loadgen_logs
+from reconciler.rules.results.format import Kept, RunFiles
+from reconciler.storage import git
 from reconciler.tree.findings import TreeFinding
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.passes.repository import Repository, make_repository
 from tests.unit.mlperf.conftest import Run, loadgen_run
 from tests.unit.mlperf.loadgen.lies import LIES, Lie

@@ -10,8 +10,8 @@ import pytest
 
 from reconciler.diff.conditions import summarise_cells
 from reconciler.execute.outcome import Outcome, Status
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.planning import PlanResult
+from reconciler.loadgen.log import parse_detail
+from reconciler.reconcile.planning import PlanResult
 from reconciler.resource.conditions import CellStatus, ConditionStatus
 from reconciler.resource.records import Ended
 from tests.passes.repository import SPEC, Repository

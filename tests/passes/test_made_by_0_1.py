@@ -17,9 +17,7 @@ from typing import Any
 
 import pytest
 
-from reconciler import git
 from reconciler.diff.claims import Proof
-from reconciler.files import hash_tree
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
 from reconciler.plan.plan import Plan
@@ -28,6 +26,8 @@ from reconciler.record.codec import decode, encode, record_id
 from reconciler.record.decisions import read, write
 from reconciler.resource.decisions import AcceptanceStatus
 from reconciler.resource.records import Ended
+from reconciler.storage import git
+from reconciler.storage.files import hash_tree
 from tests.passes.conftest import allow_any_speed
 from tests.passes.repository import HERE, Repository
 

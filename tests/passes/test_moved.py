@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.files import read_checked, write_checked
 from reconciler.observed.rendered import Rendered, spell_entry
+from reconciler.storage.files import read_checked, write_checked
 from tests.passes.repository import HERE, SPEC, Repository, make_passed
 from tests.shared import need
 

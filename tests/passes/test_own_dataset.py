@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import git
 from reconciler.diff.claims import Proof
 from reconciler.errors import SpecError
 from reconciler.execute.outcome import Status
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
-from reconciler.mlperf.log_files import ACCURACY_LOG, VERIFY_ACCURACY
+from reconciler.loadgen.log_files import ACCURACY_LOG, VERIFY_ACCURACY
 from reconciler.resource.records import Record
+from reconciler.storage import git
 from tests.passes.repository import SPEC, Repository, make_repository, make_whole
 from tests.shared import make_once, need
 

@@ -9,12 +9,11 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from reconciler import git
 from reconciler.diff.claims import Proof
 from reconciler.history.described import verify_described
 from reconciler.history.rendered import WHERE
 from reconciler.history.snapshot import read_snapshot
-from reconciler.mlperf.log_files import DETAIL
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.codec import decode
 from reconciler.record.decisions import write as write_decision
 from reconciler.record.store import write_record
@@ -22,6 +21,7 @@ from reconciler.resource.decisions import Freeze
 from reconciler.resource.inputs import Role, digest_inputs
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.records import Record, RecordedFact, RecordedInput
+from reconciler.storage import git
 from tests.passes.repository import SPEC, Repository
 from tests.passes.test_audited import PERFORMANCE, claims, clone, edited, forged, of, recorded
 from tests.passes.test_compliance import CELL

@@ -13,11 +13,11 @@ import pytest
 
 from reconciler.errors import LockedError
 from reconciler.execute.outcome import Event, Outcome, Status, StepStarted
-from reconciler.machine_locks import make_machine_lock
-from reconciler.planning import Options
 from reconciler.reconcile import run_pass
+from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Ended, Record
+from reconciler.storage.machine_locks import make_machine_lock
 from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import Repository
 from tests.passes.server import started, with_service

@@ -24,7 +24,7 @@ BENCHMARK = '''\
 """Forty prompts; the right answer to one that begins with token t is t, t + 1, …"""
 import numpy as np
 
-from harness.qsl import Ragged
+from harness.run.qsl import Ragged
 
 TOKENS = True
 GENERATION = {"min_new_tokens": 2}

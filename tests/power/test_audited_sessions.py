@@ -12,12 +12,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from reconciler import git
 from reconciler.diff.claims import Proof
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
 from reconciler.record.store import keep
 from reconciler.resource.records import Record
+from reconciler.storage import git
 from tests.passes.repository import Repository
 from tests.passes.test_audited import forged
 from tests.power.test_measured_passes import RUN, director, make_metered

@@ -17,8 +17,8 @@ from reconciler.errors import SpecError
 from reconciler.execute import attempt_record
 from reconciler.execute.outcome import Status
 from reconciler.execute.perform import Finished
-from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions
-from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.loadgen.compare import Asked, Contradiction, find_contradictions
+from reconciler.loadgen.log import DetailLog
 from reconciler.reconcile.refused_runs import take_up_refused
 from reconciler.resource.records import POWER_CHECK, SESSION, Ended, Record
 from tests.passes.repository import SPEC, Repository, make_repository
@@ -162,7 +162,7 @@ def test_a_measured_run_that_was_refused_is_taken_up_with_its_session(
             found = (Contradiction("mode", "another", "this", 1),) if asked.mode == "performance" else ()
             return (*find_contradictions(log, asked), *found)
 
-        stricter.setattr("reconciler.result_formats.loadgen_logs.find_contradictions", refuse)
+        stricter.setattr("reconciler.rules.results.loadgen_logs.find_contradictions", refuse)
         if not kept:
             stricter.setattr(attempt_record, "_list_session", lambda _, *, in_git: iter(()))
         repository.reconcile()

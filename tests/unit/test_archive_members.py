@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.code_archive import unpack_code
 from reconciler.errors import ReconcilerError, StorageError
-from reconciler.fetching.unpacking import unpack_folder
-from reconciler.publishing.unpacking import unpack
+from reconciler.fetch.unpacking import unpack_folder
+from reconciler.publish.unpacking import unpack
+from reconciler.storage.code_archive import unpack_code
 
 _SIZE = slice(124, 136)  # of a head (POSIX, ustar)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 from msgspec import Struct, field
 
-from reconciler.codec import (
+from reconciler.resource.codec import (
     CodecError,
     decode_json,
     decode_packed,
@@ -21,8 +21,8 @@ from reconciler.codec import (
     make_document,
     read_document,
 )
-from reconciler.json_files import parse_json
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.storage.json_files import parse_json
 
 
 class Colour(StrEnum):

@@ -9,11 +9,11 @@ import pytest
 from msgspec import structs
 
 from reconciler.desired.cache_file import Compiled, digest_variables, read, write
-from reconciler.desired_cache import DesiredCache, load_desired
 from reconciler.errors import SpecError
-from reconciler.files import RepositoryPaths
 from reconciler.observed.digest_cache import DigestCache
+from reconciler.reconcile.desired_cache import DesiredCache, load_desired
 from reconciler.resource.records import Recorded
+from reconciler.storage.files import RepositoryPaths
 from tests.passes.repository import SPEC, Repository, make_repository
 
 

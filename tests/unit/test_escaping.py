@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler import escaping
-from reconciler.escaping import (
+from reconciler.storage import escaping
+from reconciler.storage.escaping import (
     encode_json,
     escape_html,
     escape_line,

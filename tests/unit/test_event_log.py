@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.event_log import KEPT, RECONCILING, add_context, context, facts, open_log, write_file
+from reconciler.storage.event_log import KEPT, RECONCILING, add_context, context, facts, open_log, write_file
 
 log = logging.getLogger("reconciler.of.a.test")
 

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reconciler import files, leftovers
 from reconciler.errors import LockedError, StorageError
-from reconciler.files import Lock, copy, hash_tree, link, offer, read_checked, remove, replace, write_cache
-from reconciler.leftovers import sweep
-from reconciler.machine_locks import make_machine_lock
+from reconciler.storage import files, leftovers
+from reconciler.storage.files import Lock, copy, hash_tree, link, offer, read_checked, remove, replace, write_cache
+from reconciler.storage.leftovers import sweep
+from reconciler.storage.machine_locks import make_machine_lock
 from tests.unit.test_foreign import make_hole
 
 shared = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -96,7 +96,9 @@ def test_output_goes_into_a_pipe_and_does_not_replace_it(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1"])
 def test_output_to_standard_output_by_its_name(tmp_path: Path, name: str) -> None:
     was = Path("/dev/stdout").readlink()
-    code = f"from pathlib import Path; from reconciler.leftovers import *; write_output(Path({name!r}), b'text')"
+    code = (
+        f"from pathlib import Path; from reconciler.storage.leftovers import *; write_output(Path({name!r}), b'text')"
+    )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert ended.stdout == b"text"
     kept = tmp_path / "kept"
@@ -246,7 +248,7 @@ def test_lock_that_is_waited_for_comes_free(tmp_path: Path) -> None:
 HOLD = """
 import os, subprocess, sys
 from pathlib import Path
-from reconciler.files import Lock
+from reconciler.storage.files import Lock
 lock = Lock(Path(sys.argv[1]), purpose="a pass").acquire()
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"], pass_fds=[lock.descriptor])
 os.write(1, b"held")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.files import copy, hash_file
-from reconciler.foreign import DEEPEST, StrangeFileError, read_regular, strange_entries, walk_files
+from reconciler.storage.files import copy, hash_file
+from reconciler.storage.foreign import DEEPEST, StrangeFileError, read_regular, strange_entries, walk_files
 
 
 @pytest.fixture(autouse=True)

@@ -18,36 +18,36 @@ from pathlib import Path
 import pytest
 
 from harness.contract import Result
-from reconciler.code_archive import pack_code, unpack_code
 from reconciler.errors import LogError, ReconcilerError, RecordError, SpecError
 from reconciler.execute.attempt import read as read_attempt
-from reconciler.files import hash_bytes
-from reconciler.foreign import find_in_index
-from reconciler.mlperf.accuracy import find_impossible, parse_accuracy
-from reconciler.mlperf.documents import parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.endpoints_program.event_log import _parse as parse_event
-from reconciler.mlperf.endpoints_program.judge import judge_point
-from reconciler.mlperf.endpoints_program.pareto import make_curve
-from reconciler.mlperf.endpoints_program.power import compute_power
-from reconciler.mlperf.endpoints_program.regions import derive_regions
-from reconciler.mlperf.endpoints_program.results import UnreadablePointError, parse_point, parse_scores
-from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
-from reconciler.mlperf.loadgen.answers import find_wrong_answers
-from reconciler.mlperf.loadgen.compare import Asked, find_contradictions
-from reconciler.mlperf.loadgen.consistency import find_inconsistencies
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.loadgen.summary import parse_summary
-from reconciler.mlperf.loadgen.user_conf import parse_user_conf
-from reconciler.mlperf.log_files import CONFIG, RESULT_SUMMARY, split_answers
-from reconciler.mlperf.nameplate import compute_capacity
+from reconciler.loadgen.answers import find_wrong_answers
+from reconciler.loadgen.compare import Asked, find_contradictions
+from reconciler.loadgen.consistency import find_inconsistencies
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log_files import CONFIG, RESULT_SUMMARY, split_answers
+from reconciler.loadgen.summary import parse_summary
+from reconciler.loadgen.user_conf import parse_user_conf
 from reconciler.plan.saved import load as load_plan
-from reconciler.publishing.unpacking import unpack
+from reconciler.publish.unpacking import unpack
 from reconciler.record.codec import decode, summarize
 from reconciler.record.decisions import parse_decisions
 from reconciler.resource.canonical import show_decimal
+from reconciler.rules.accuracy import find_impossible, parse_accuracy
+from reconciler.rules.endpoints_program.event_log import _parse as parse_event
+from reconciler.rules.endpoints_program.judge import judge_point
+from reconciler.rules.endpoints_program.pareto import make_curve
+from reconciler.rules.endpoints_program.power import compute_power
+from reconciler.rules.endpoints_program.regions import derive_regions
+from reconciler.rules.endpoints_program.results import UnreadablePointError, parse_point, parse_scores
+from reconciler.rules.endpoints_program.rules import load_endpoints_rules
+from reconciler.rules.nameplate import compute_capacity
 from reconciler.spec.files import Source
 from reconciler.spec.files import decode as decode_spec
 from reconciler.spec.loading import load_sources
+from reconciler.storage.code_archive import pack_code, unpack_code
+from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
+from reconciler.storage.files import hash_bytes
+from reconciler.storage.foreign import find_in_index
 from tests.unit.tree.check.damage import NUMBERS
 
 ROOT = Path(__file__).parents[2]

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import git, git_history
 from reconciler.errors import RepositoryError
-from reconciler.git_process import GitAnswer
+from reconciler.storage import git, git_history
+from reconciler.storage.git_process import GitAnswer
 
 
 def run(root: Path, *arguments: str) -> str:

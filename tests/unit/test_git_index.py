@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import git, git_index
 from reconciler.errors import RepositoryError
+from reconciler.storage import git, git_index
 from tests.unit.test_git import committed, identity, root, run
 
 __all__ = ["committed", "identity", "root"]

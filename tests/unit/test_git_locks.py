@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import git, git_locks
 from reconciler.errors import RepositoryError
+from reconciler.storage import git, git_locks
 from tests.unit.test_git import committed, identity, root, run
 from tests.unit.test_git_index import ours, start_commit, write
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from reconciler import git, git_history, git_remotes
 from reconciler.errors import RepositoryError, StorageError
-from reconciler.git_process import GitAnswer, ask
+from reconciler.storage import git, git_history, git_remotes
+from reconciler.storage.git_process import GitAnswer, ask
 
 SPEC = "specs/a.yaml"
 

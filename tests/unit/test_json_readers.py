@@ -13,14 +13,14 @@ from reconciler.errors import ReconcilerError, StorageError
 from reconciler.execute import attempt
 from reconciler.execute.executors.executor import read_handle
 from reconciler.execute.executors.slurm_arrays import read_member
-from reconciler.fetching.fetch import read_listed
-from reconciler.fetching.scratch import Scratch, read_note
-from reconciler.files import Lock, RepositoryPaths, hash_bytes, write_checked
+from reconciler.fetch.fetch import read_listed
+from reconciler.fetch.scratch import Scratch, read_note
 from reconciler.launch.audit_config_files import find_placed_by
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.plan.saved import load
 from reconciler.render.baseline import read_baseline
+from reconciler.storage.files import Lock, RepositoryPaths, hash_bytes, write_checked
 
 DEEP = b"[" * 200_000
 STRANGE: dict[str, Callable[[Path], object]] = {

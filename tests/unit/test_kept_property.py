@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from reconciler.kept_property import kept_property
+from reconciler.resource.kept_property import kept_property
 
 
 class Made(Struct, frozen=True, dict=True):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.files import RepositoryPaths, try_flock
-from reconciler.leftovers import open_temporary, sweep_beside, sweep_repository
+from reconciler.storage.files import RepositoryPaths, try_flock
+from reconciler.storage.leftovers import open_temporary, sweep_beside, sweep_repository
 
 
 def test_only_what_writes_of_this_file_left_goes(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import process
-from reconciler.process import (
+from reconciler.storage import process
+from reconciler.storage.process import (
     Child,
     ChildEnd,
     ask,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.quantities import join_listing, show_age, show_count, show_duration, show_rate, show_size
+from reconciler.resource.quantities import join_listing, show_age, show_count, show_duration, show_rate, show_size
 
 
 @pytest.mark.parametrize(

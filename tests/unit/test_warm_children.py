@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.contract import FileMessage, ProbeRequest, Ready, Result, ServiceRequest
-from reconciler.process import Child, build_child_environment, build_harness_command
+from reconciler.storage.process import Child, build_child_environment, build_harness_command
 from tests.shared import need
 from tests.warm.children import Warm
 
@@ -81,7 +81,7 @@ def test_a_warm_child_ends_with_the_process_that_it_was_forked_from(tmp_path: Pa
     own = Warm()
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr("reconciler.process.subprocess", own.stand_in())
+        patch.setattr("reconciler.storage.process.subprocess", own.stand_in())
         folder = tmp_path / "served"
         child = stack.enter_context(serve(folder))
         wait_for(folder / "ready.json", child)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reconciler.mlperf.log_files import truncate_text
-from reconciler.mlperf.rules.values import AccuracyLogRule
+from reconciler.loadgen.log_files import truncate_text
+from reconciler.resource.ruled_values import AccuracyLogRule
 
 
 def truncate_log(log: bytes, rule: AccuracyLogRule) -> bytes:

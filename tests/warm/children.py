@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import pytest
 
-from reconciler import process
+from reconciler.storage import process
 from tests.warm.forks import Fork, Forks
 from tests.warm.server import CHILD, LOADED
 
@@ -35,7 +35,7 @@ class Warm(Forks):
             self.on = before
 
     def stand_in(self) -> SimpleNamespace:
-        """What ``reconciler.process`` is to find as ``subprocess``."""
+        """What ``reconciler.storage.process`` is to find as ``subprocess``."""
 
         def start(command: Sequence[str], **named: Any) -> Any:
             if self.on and command[: len(_CHILD)] == _CHILD:
@@ -46,7 +46,7 @@ class Warm(Forks):
 
 
 class WarmChild:
-    """What ``reconciler.process.Child`` uses of a ``Popen``."""
+    """What ``reconciler.storage.process.Child`` uses of a ``Popen``."""
 
     def __init__(
         self,

@@ -10,10 +10,10 @@ import os
 import signal
 import sys
 
-from reconciler import process
 from reconciler.cli import main as cli
-from reconciler.mlperf.benchmark_facts import load_benchmark_facts
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.rules.benchmark_facts import load_benchmark_facts
+from reconciler.rules.rounds import load_ruleset
+from reconciler.storage import process
 from tests.warm.children import Warm
 from tests.warm.server import CHILD, fork_server
 
@@ -23,9 +23,9 @@ LOADED = (
     "reconciler.cli.shared.plan_options",
     "reconciler.cli.watch",
     "reconciler.desired.compile",
-    "reconciler.git_index",
-    "reconciler.publishing.rendered_tree",
-    "reconciler.result_formats.durations",
+    "reconciler.storage.git_index",
+    "reconciler.publish.rendered_tree",
+    "reconciler.rules.results.durations",
     "reconciler.spec.cell_edit",
     "reconciler.spec.loading",
     "reconciler.tree.assemble",

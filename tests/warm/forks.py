@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reconciler import process
+from reconciler.storage import process
 
 _SERVER = Path(__file__).with_name("server.py")
 _ROOT = _SERVER.parents[2]

@@ -23,7 +23,7 @@ from tests.flushes import skip_flushes
 
 MOST = 1 << 20  # bytes of a request
 CHILD = "harness.__main__"
-LOADED = ("harness.build", "harness.run", "harness.score", "harness.probe", "harness.command")  # by children
+LOADED = ("harness.build", "harness.run", "harness.score", "harness.verbs.probe", "harness.command")  # by children
 if all(map(importlib.util.find_spec, ("aiohttp", "tokenizers"))):
     LOADED += ("harness.backends.openai",)
 _DESCRIPTORS = 16
@@ -73,7 +73,7 @@ def fork_server(main: str) -> socket.socket:
 
 
 def _serve_alone(asked: socket.socket, main: str) -> NoReturn:
-    from harness.orphan import die_with_parent
+    from harness.child.orphan import die_with_parent
 
     try:
         die_with_parent()

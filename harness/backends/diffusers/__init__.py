@@ -26,12 +26,12 @@ from harness.backends.diffusers.loading import (
 )
 from harness.backends.diffusers.settings import NOT_COMPILED, PaintingSettings, read_settings
 from harness.backends.painters import Painter, PaintingSession
+from harness.child.digests import hash_files
 from harness.contract import Fact
 from harness.cuda.nvml import device_evidence
-from harness.digests import hash_files
-from harness.machine import find_distribution_version
-from harness.numa import stay_beside
-from harness.placement import WorkerPlace, place_workers
+from harness.machine.facts import find_distribution_version
+from harness.machine.numa import stay_beside
+from harness.machine.placement import WorkerPlace, place_workers
 
 KINDS: Mapping[str, PipelineKind] = {
     "StableDiffusionXLPipeline": stable_diffusion_xl.KIND,

@@ -12,8 +12,8 @@ from harness.backends.openai.client import Client
 from harness.backends.openai.processes import Clients, choose_count
 from harness.backends.openai.serving import find_server
 from harness.contract import Fact
-from harness.machine import count_usable_cores
-from harness.tokens import GenerationPlan, Generator
+from harness.machine.facts import count_usable_cores
+from harness.run.tokens import GenerationPlan, Generator
 
 
 def facts() -> dict[str, Fact]:

@@ -21,7 +21,7 @@ from harness.backends.openai.serving import Server
 from harness.backends.openai.texts import Texts, load_texts
 from harness.backends.openai.wire import Limits, SilentError, StatusError, UnreachableError, Wires
 from harness.errors import HarnessError
-from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence, Tokenized
+from harness.run.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence, Tokenized
 
 _CONNECT = 30.0  # seconds
 _LOOKING = 30.0  # seconds in which a server names its models

@@ -12,9 +12,9 @@ from typing import Any
 
 from harness.backends.openai.client import Client
 from harness.backends.openai.serving import find_server
+from harness.child.piped_process import serve_pipe
 from harness.errors import HarnessError, explain
-from harness.piped_process import serve_pipe
-from harness.tokens import GenerationPlan
+from harness.run.tokens import GenerationPlan
 
 
 class ClientServer:

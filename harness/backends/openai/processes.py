@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from harness.backends.openai.serving import Server
+from harness.child.piped_process import end_process, start_process
 from harness.errors import HarnessError
-from harness.piped_process import end_process, start_process
-from harness.tokens import Answer, GenerationPlan
+from harness.run.tokens import Answer, GenerationPlan
 
 _STREAMS = 1024  # that one core reads with time to spare
 _ENDS = 60.0  # seconds that a process may take to close its connections

@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.contract import LOG_PARTS
 from harness.errors import HarnessError, ProblemClass
-from harness.tokens import MESSAGES, GenerationPlan
+from harness.run.tokens import MESSAGES, GenerationPlan
 
 _LINES, _END = 8, 4096  # of a server's output that a failure shows; bytes that are read for it
 _LAST_WORDS = 2.0  # seconds at most, once, until a dying server's last lines have passed its keeper

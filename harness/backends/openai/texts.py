@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.tokens import GenerationPlan
+from harness.run.tokens import GenerationPlan
 
 _FILE = "tokenizer.json"
 

@@ -15,7 +15,7 @@ from harness.backends.pytorch.packages import CompiledModel, name_package
 from harness.backends.streams import StreamSession
 from harness.cuda.driver import Device, copy
 from harness.cuda.pipeline import chosen
-from harness.qsl import Rows, count_rows
+from harness.run.qsl import Rows, count_rows
 
 
 class CollatedCudaSession(StreamSession):

@@ -13,7 +13,7 @@ from harness.backends.pytorch.packages import CompiledModel, describe_library, f
 from harness.backends.pytorch.packed import PackedCpuSession
 from harness.backends.streams import StreamSession
 from harness.errors import HarnessError
-from harness.qsl import Rows, count_rows
+from harness.run.qsl import Rows, count_rows
 
 NAME = "pytorch"
 

@@ -23,7 +23,7 @@ from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream,
 from harness.cuda.nvml import device_evidence
 from harness.cuda.pipeline import CudaSession, chosen
 from harness.errors import HarnessError
-from harness.machine import find_distribution_version
+from harness.machine.facts import find_distribution_version
 
 NAME = "pytorch-cuda"
 Shape = tuple[int, ...]

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from harness.child.digests import hash_files
 from harness.contract import Fact
-from harness.digests import hash_files
 from harness.errors import HarnessError
-from harness.machine import find_distribution_version
+from harness.machine.facts import find_distribution_version
 
 _LIBRARIES = ("libc10.so", "libtorch_cpu.so", "libc10_cuda.so", "libtorch_cuda.so")
 _KINDS = {"cpu": 0, "cuda": 1}

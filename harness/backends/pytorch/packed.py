@@ -1,4 +1,4 @@
-"""Engines for packed samples (harness.packing): programs whose batches are so many tokens of so many samples.
+"""Engines for packed samples (harness.run.packing): programs whose batches are so many tokens of so many samples.
 
 An engine is the program with its weights. What it is on a device is made as it is loaded: operators are joined, and on
 GPUs each of some sizes is captured as a CUDA graph; a batch takes the next larger one.
@@ -21,8 +21,8 @@ from harness.backends.pytorch.packages import find_version
 from harness.backends.pytorch.packed_lowering import holds_fp8, lower_program, open_program
 from harness.backends.streams import StreamSession
 from harness.errors import HarnessError
-from harness.packing import BOUNDS, PackedSamples, make_memory
-from harness.qsl import Arrays, Rows
+from harness.run.packing import BOUNDS, PackedSamples, make_memory
+from harness.run.qsl import Arrays, Rows
 
 FILE = "packed.pt2"
 _LANES = 2  # batches in flight on a device: while one computes, the next is packed and copied

@@ -19,7 +19,7 @@ from harness.backends.pytorch.packed_operators import (
     choose_scale,
     linear_gelu_fp8,
 )
-from harness.packing import BOUNDS
+from harness.run.packing import BOUNDS
 
 _ATEN, _PACKED = torch.ops.aten, torch.ops.packed
 _KEPT = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float16}

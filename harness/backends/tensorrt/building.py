@@ -14,11 +14,11 @@ from harness.backends.tensorrt.normalisation import Rewritten, keep_in_fp32, rew
 from harness.backends.tensorrt.profiles import FREE
 from harness.backends.tensorrt.timing import TimingCache
 from harness.backends.tensorrt.versions import Flavour
+from harness.child.digests import hash_file
 from harness.cuda.driver import CudaError, Device, device_count
 from harness.cuda.faults import explained
-from harness.digests import hash_file
 from harness.errors import HarnessError
-from harness.machine import count_usable_cores
+from harness.machine.facts import count_usable_cores
 from harness.quantization.floats import typed_model
 
 ENGINE_FILE = "model.plan"

@@ -17,9 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from harness.child.digests import hash_files
 from harness.contract import Fact
 from harness.cuda.nvml import device_evidence
-from harness.digests import hash_files
 
 _MODULES = {
     "tensorrt": ("tensorrt", "tensorrt_bindings"),

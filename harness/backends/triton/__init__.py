@@ -11,9 +11,9 @@ from harness.backends import BackendEngine, BuildPlan, LoadPlan
 from harness.backends.triton.building import build_served
 from harness.backends.triton.programs import find_program, list_digested
 from harness.backends.triton.session import TritonSession
+from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Fact
-from harness.digests import hash_files
-from harness.machine import find_distribution_version
+from harness.machine.facts import find_distribution_version
 
 
 def facts() -> dict[str, Fact]:

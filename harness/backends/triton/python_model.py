@@ -14,8 +14,8 @@ import triton_python_backend_utils as triton
 from harness.backends import Tensor
 from harness.backends.triton.repository import SERVED
 from harness.backends.triton.serving import ServedEngine
-from harness.numa import stay_beside
-from harness.placement import place_workers
+from harness.machine.numa import stay_beside
+from harness.machine.placement import place_workers
 
 
 class TritonPythonModel:

@@ -13,7 +13,7 @@ from harness.backends import BackendEngine, LoadPlan, Tensor
 from harness.backends.triton.building import MADE, OWN_BACKENDS, copy_engine
 from harness.backends.triton.protocol import DATATYPES
 from harness.errors import HarnessError
-from harness.placement import WorkerPlace, place_workers
+from harness.machine.placement import WorkerPlace, place_workers
 
 MODEL = "model"
 SERVED = "served"  # the parameter that tells our own code in the Python backend what to load

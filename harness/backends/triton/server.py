@@ -26,11 +26,11 @@ from harness.backends.triton.programs import Program, find_program, make_backend
 from harness.backends.triton.protocol import find_differences
 from harness.backends.triton.repository import MODEL, list_policies, read_settings, write_repository
 from harness.backends.triton.shared_memory import SHARED, SharedInputs
-from harness.command import SERVICE_LOG
 from harness.contract import LOG_PARTS, installing
 from harness.errors import HarnessError, ProblemClass
-from harness.numa import find_ranges
-from harness.placement import WorkerPlace
+from harness.machine.numa import find_ranges
+from harness.machine.placement import WorkerPlace
+from harness.verbs.command import SERVICE_LOG
 
 _LOOK = 0.05  # seconds
 _ASKED = 30.0  # seconds in which a server describes itself
@@ -242,7 +242,7 @@ def _launch(
     environment = {**make_environment(program, dict(os.environ)), "RECONCILE_PARENT": str(os.getpid())}
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.orphan", *command],
+            [sys.executable, "-P", "-m", "harness.child.orphan", *command],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -20,7 +20,7 @@ from harness.backends.triton.metrics import describe_work, read_metrics
 from harness.backends.triton.protocol import find_shape, make_request_head, read_outputs
 from harness.backends.triton.server import TritonServer, find_server
 from harness.backends.triton.shared_memory import SharedInputs, SharedPart
-from harness.qsl import Arrays, Rows, count_rows
+from harness.run.qsl import Arrays, Rows, count_rows
 
 _REFUSED = "see what the server refuses, and its log"
 

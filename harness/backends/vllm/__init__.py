@@ -13,11 +13,11 @@ import vllm
 
 from harness.backends.vllm.arguments import choose_arguments, choose_environment, find_checkpoint
 from harness.backends.vllm.engine import VllmEngine
+from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Fact
-from harness.digests import hash_files
 from harness.errors import HarnessError
-from harness.machine import find_distribution_version
-from harness.tokens import GenerationPlan
+from harness.machine.facts import find_distribution_version
+from harness.run.tokens import GenerationPlan
 
 
 def facts() -> dict[str, Fact]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.tokens import SOUNDS, GenerationPlan
+from harness.run.tokens import SOUNDS, GenerationPlan
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
 _PLAIN = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}

@@ -19,7 +19,7 @@ from harness.backends.vllm.listening import Listeners, count_listeners
 from harness.backends.vllm.speech import read_speech_prompt
 from harness.contract import Scenario
 from harness.errors import HarnessError
-from harness.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken, StopSequence
+from harness.run.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken, StopSequence
 
 _FIX = "see the log of this run: vLLM prints the cause before it ends"
 _ENDED = ("stop", "length")

@@ -19,8 +19,8 @@ from vllm.renderers import renderer_from_config
 
 from harness.backends.vllm.speech import describe_sound
 from harness.backends.vllm.tensors import pack
-from harness.piped_process import serve_pipe
-from harness.tokens import SOUND_RATE
+from harness.child.piped_process import serve_pipe
+from harness.run.tokens import SOUND_RATE
 
 
 def serve(pipe: Connection) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from harness.child.piped_process import end_process, start_process
 from harness.errors import HarnessError
-from harness.piped_process import end_process, start_process
 
 _MOST = 8
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import HarnessError
-from harness.tokens import SOUND_RATE
+from harness.run.tokens import SOUND_RATE
 
 _GENERATION = "generation_config.json"
 _ENGLISH, _TASK = "<|en|>", "transcribe"

@@ -7,7 +7,7 @@ import numpy as np
 from harness.backends import Outputs
 from harness.benchmarks.bert.windows import LENGTH
 from harness.errors import HarnessError
-from harness.packing import Packing
+from harness.run.packing import Packing
 
 OUTPUTS = {"output_start_logits": ((LENGTH,), "float32"), "output_end_logits": ((LENGTH,), "float32")}
 RESPONSE_DTYPE = "float32"

@@ -21,7 +21,7 @@ from harness.backends.pytorch.packed_operators import attend
 from harness.benchmarks.bert.network import EPS, HEAD, Weights
 from harness.benchmarks.bert.windows import LENGTH
 from harness.errors import HarnessError
-from harness.packing import BOUNDS, POSITIONS
+from harness.run.packing import BOUNDS, POSITIONS
 
 _LAYER = "bert.encoder.layer."
 _PARTS = ("query", "key", "value")

@@ -25,7 +25,7 @@ from harness.benchmarks.mapped_arrays import NPY, map_npy
 from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.qsl import Consecutive, Ragged
+from harness.run.qsl import Consecutive, Ragged
 
 DENSE_FILE, LABELS_FILE, SPARSE_FILE = "day_23_dense.npy", "day_23_labels.npy", "day_23_sparse_multi_hot.npz"
 ROWS = 178_274_637  # of the day

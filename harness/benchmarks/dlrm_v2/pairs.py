@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.backends import Outputs
-from harness.one_call import OneCall
-from harness.qsl import Arrays
+from harness.run.one_call import OneCall
+from harness.run.qsl import Arrays
 
 DENSE = 13
 # Of each of the 26 categorical features: how many values a pair has, and rows of its table.

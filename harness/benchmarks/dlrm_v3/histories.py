@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from harness.benchmarks.dlrm_v3.stream_files import TIMESTAMPS, TRAINED, StreamFiles, StreamStep
 from harness.benchmarks.sources import is_rehearsal, require_source
 from harness.contract import Counter
-from harness.qsl import Ragged
+from harness.run.qsl import Ragged
 
 CANDIDATES = 2048  # that a request has, at most
 LONGEST = 16_384 - CANDIDATES - 1  # items of a history: all of a request, with its user, are 16,384 at most

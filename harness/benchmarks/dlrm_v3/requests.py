@@ -17,7 +17,7 @@ from harness.backends import Outputs
 from harness.benchmarks.dlrm_v3.checkpoint import Table, open_table, read_shapes
 from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
 from harness.errors import HarnessError
-from harness.qsl import Arrays
+from harness.run.qsl import Arrays
 
 OUTPUT = "probability"
 OUTPUTS = {OUTPUT: ((2048,), "float32")}

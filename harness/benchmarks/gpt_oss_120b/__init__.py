@@ -27,7 +27,7 @@ from harness.benchmarks.language.reasoning import (
 from harness.benchmarks.language.scoring import RESPONSE_DTYPE, count_mean_tokens, read_texts
 from harness.benchmarks.sources import require_source
 from harness.contract import Counter
-from harness.qsl import Ragged
+from harness.run.qsl import Ragged
 
 TOKENS = True
 # Without a seed: the same question is asked several times, and each answer counts.

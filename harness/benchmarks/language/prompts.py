@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from harness.errors import HarnessError
-from harness.qsl import Arrays, Ragged
-from harness.tokens import PROMPTS, STOP_SEQUENCE
+from harness.run.qsl import Arrays, Ragged
+from harness.run.tokens import PROMPTS, STOP_SEQUENCE
 
 _TOKENS, _ENDS, _STOPS = "prompts.npy", "prompt_ends.npy", "stop_sequences.npy"
 

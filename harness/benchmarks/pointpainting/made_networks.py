@@ -12,7 +12,7 @@ from harness.benchmarks.pointpainting.boxes import COLUMNS, FOUND, THRESHOLD
 from harness.benchmarks.pointpainting.infos import CLASSES
 from harness.benchmarks.pointpainting.painting import PAINTED, SEEN
 from harness.benchmarks.pointpainting.pillars import LOWEST, MOST_POINTS, SIZE
-from harness.qsl import Arrays
+from harness.run.qsl import Arrays
 
 _SIZES = ((0.84, 0.91, 1.74), (0.84, 1.81, 1.77), (2.08, 4.73, 1.77))  # of the published anchors, m
 _PROPOSED = 2 * len(CLASSES)  # boxes of a pillar: each size, along and across

@@ -27,7 +27,7 @@ from harness.benchmarks.pointpainting.published_networks import MODEL
 from harness.benchmarks.pointpainting.waymo import INFOS, LISTED, STORED, build_dataset, load_samples
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
-from harness.qsl import Arrays
+from harness.run.qsl import Arrays
 
 FOLDER = "networks"
 _FIRST = 1_000_000  # number of Waymo's first validation frame

@@ -25,7 +25,7 @@ from harness.benchmarks.pointpainting.pillars import MOST_PILLARS, count_pillars
 from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.qsl import Consecutive, Ragged
+from harness.run.qsl import Consecutive, Ragged
 
 INFOS, LISTED = "waymo_infos_val.pkl", "ImageSets/val.txt"
 FRAMES = 39_987

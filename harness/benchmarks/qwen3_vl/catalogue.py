@@ -26,8 +26,8 @@ from harness.benchmarks.qwen3_vl.scoring import REFERENCES
 from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.qsl import Consecutive, Ragged
-from harness.tokens import MESSAGES
+from harness.run.qsl import Consecutive, Ragged
+from harness.run.tokens import MESSAGES
 
 FOLDER = "data"
 SPLITS = ("train", "test")  # in the order in which the reference joins them

@@ -10,7 +10,7 @@ import numpy as np
 from harness.backends import Outputs
 from harness.benchmarks.rgat.graph import CLASSES, KINDS, RELATIONS, Relation
 from harness.benchmarks.rgat.sampling import Adjacency, Sampler
-from harness.qsl import Arrays
+from harness.run.qsl import Arrays
 
 OUTPUTS = {"classes": ((CLASSES,), "float32")}
 # The official script reads the first number of a response, of the type that its option names: as int32, too, these

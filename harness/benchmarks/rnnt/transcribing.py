@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from harness.backends import Outputs
 from harness.benchmarks.rnnt.features import FEATURES, compute_features
-from harness.qsl import Arrays
-from harness.running_sample import Asked, Steps
+from harness.run.qsl import Arrays
+from harness.run.running_sample import Asked, Steps
 
 LETTERS = " abcdefghijklmnopqrstuvwxyz'"
 BLANK = len(LETTERS)

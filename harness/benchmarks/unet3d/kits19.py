@@ -23,7 +23,7 @@ from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, STRIDE, list_window
 from harness.benchmarks.unet3d.volumes import LARGEST, is_whole, open_volume
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.qsl import Ragged
+from harness.run.qsl import Ragged
 
 SPACING = (1.6, 1.2, 1.2)  # mm
 LOWEST, HIGHEST, MEAN, DEVIATION = -79.0, 304.0, 101.0, 76.9

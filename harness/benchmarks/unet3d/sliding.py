@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.backends import Outputs
-from harness.qsl import Arrays
+from harness.run.qsl import Arrays
 
 SIDE = 128
 STRIDE = 64

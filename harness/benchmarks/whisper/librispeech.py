@@ -15,7 +15,7 @@ from harness.benchmarks.speech import RATE, count_samples, load_waveforms, make_
 from harness.benchmarks.whisper.letters import keep_letters
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.tokens import SOUNDS
+from harness.run.tokens import SOUNDS
 
 MANIFEST, FOLDER = "dev-all-repack.json", "dev-all-repack"
 UTTERANCES = 1633

@@ -16,7 +16,7 @@ from harness.benchmarks.detection.answers import FOUND, WIDTH, Rows
 from harness.benchmarks.detection.suppression import Boxes, suppress
 from harness.benchmarks.yolo.coco_safe import place_image
 from harness.errors import HarnessError
-from harness.qsl import Arrays
+from harness.run.qsl import Arrays
 
 CLASSES, PLACES = 80, 80**2 + 40**2 + 20**2
 MOST = 300  # objects of an image

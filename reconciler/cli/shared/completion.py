@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.repository import find_root
 from reconciler.errors import ReconcilerError
-from reconciler.planning import PlanCache
+from reconciler.reconcile.planning import PlanCache
 from reconciler.resource.kinds import Cell, Kind
 
 _FIELDS = ("division", "system", "benchmark", "scenario")
@@ -46,14 +46,14 @@ def complete_words(beginning: str, before: Sequence[str]) -> list[CompletionItem
 
 
 def complete_rounds(beginning: str) -> list[CompletionItem]:
-    from reconciler.mlperf.rules.rounds import list_rounds
+    from reconciler.rules.rounds import list_rounds
 
     return [CompletionItem(name) for name in reversed(list_rounds()) if name.startswith(beginning)]
 
 
 def complete_refs(beginning: str) -> list[CompletionItem]:
     """Branches and tags, the newest first; behind A.. for the second of two."""
-    from reconciler.git import list_refs
+    from reconciler.storage.git import list_refs
 
     root = find_root(Path.cwd())
     first, dots, second = beginning.rpartition("..")

@@ -7,16 +7,16 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from reconciler.mlperf.endpoints_program.pareto import CurvePoint, find_dominated, read_recorded_point
-from reconciler.mlperf.endpoints_program.regions import BAND_TITLES, BANDS, Regions, derive_regions, place_denser
-from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
-from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX, is_endpoints_round
-from reconciler.planning import PlanResult, make_expectation
+from reconciler.reconcile.planning import PlanResult, make_expectation
 from reconciler.record.index import load_record
 from reconciler.render.curves import BandStanding, CurveStanding
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress, read_point
 from reconciler.resource.settings import DEDICATED_OFFLINE, MAXIMUM
-from reconciler.result_formats.format import RecordValues
+from reconciler.rules.endpoints_program.pareto import CurvePoint, find_dominated, read_recorded_point
+from reconciler.rules.endpoints_program.regions import BAND_TITLES, BANDS, Regions, derive_regions, place_denser
+from reconciler.rules.endpoints_program.rules import CurveRules, load_endpoints_rules
+from reconciler.rules.endpoints_ruleset import ROUND_PREFIX, is_endpoints_round
+from reconciler.rules.results.format import RecordValues
 
 _SUGGESTED = 2
 

@@ -8,13 +8,13 @@ from datetime import UTC, date, datetime, timedelta
 
 import click
 
-from reconciler import git
 from reconciler.cli.shared.output import say
 from reconciler.errors import ReconcilerError, RepositoryError
-from reconciler.files import RepositoryPaths
-from reconciler.git_remotes import read_author
 from reconciler.record.decisions import is_decision, parse_decisions
 from reconciler.resource.decisions import Decisions
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.git_remotes import read_author
 
 LONGEST = 366  # days: no decision outlives a year without somebody saying so again
 _LENGTH = re.compile(r"(\d{1,3})([dw])")

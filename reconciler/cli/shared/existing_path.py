@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from reconciler.storage_errors import explain_storage_error
+from reconciler.storage.storage_errors import explain_storage_error
 
 _FIX = "fix: check its name; it is looked for from the working folder, or from that of -C"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reconciler.tree.findings import Rule, Severity
-from reconciler.tree.verify.engine import ALL_RULES
+from reconciler.verify.engine import ALL_RULES
 
 _HEAD = ("| Kind | What it finds | Severity | Premises, each checked | Argument |", "|---|---|---|---|---|")
 

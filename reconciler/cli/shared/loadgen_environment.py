@@ -13,14 +13,14 @@ import venv
 from pathlib import Path
 
 from reconciler.errors import ReconcilerError
-from reconciler.files import RepositoryPaths
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.loadgen_library import (
     RELEASES,
     find_loadgen_library,
     read_seeds,
 )
-from reconciler.process import run_pip
+from reconciler.rules.rounds import load_ruleset
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.process import run_pip
 
 _LIMIT = 600  # seconds for a package of a few megabytes
 _BENEATH = "beneath.pth"  # site reads it when an interpreter starts

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from reconciler.cli.shared.output import say, say_at_once
 from reconciler.execute.following import LogFollower, Printed
-from reconciler.files import RepositoryPaths
 from reconciler.observed.pass_in_progress import find_pass_in_progress
-from reconciler.parcels.carrier import watch_jobs
+from reconciler.reconcile.remote_attempts.carrier import watch_jobs
 from reconciler.render.causes import label
 from reconciler.render.lines import EVERY
 from reconciler.render.progress import render_progress_of
 from reconciler.resource.kinds import Address, Cell
-from reconciler.trial_paths import TrialPaths
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.trial_paths import TrialPaths
 
 _PAUSE = 0.5  # seconds between two looks
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from reconciler.diff.change import MovedSource
 from reconciler.errors import RecordError
-from reconciler.escaping import escape_hidden
-from reconciler.planning import PlanResult
+from reconciler.reconcile.planning import PlanResult
 from reconciler.record.index import load_record
 from reconciler.resource.kinds import Address
 from reconciler.resource.pins import MADE_OF_SOURCES
 from reconciler.resource.records import Ended
+from reconciler.storage.escaping import escape_hidden
 
 _LINE = re.compile(r".*\.ya?ml:\d+")  # of a spec, where the digest was declared: nothing says what was read
 

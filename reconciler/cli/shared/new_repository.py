@@ -9,14 +9,14 @@ from string import Template
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, StorageError
-from reconciler.files import RepositoryPaths, replace
-from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import probe_nodes
-from reconciler.leftovers import open_temporary, sweep_folders, sweep_repository
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.shipped import read_shipped
 from reconciler.spec.starter import NOTHING_READ
+from reconciler.storage.files import RepositoryPaths, replace
+from reconciler.storage.foreign import LARGEST_RECORD, read_regular
+from reconciler.storage.leftovers import open_temporary, sweep_folders, sweep_repository
 
 SCHEMA = "schemas/submission.schema.json"
 

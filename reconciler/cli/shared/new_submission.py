@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from reconciler.cli.shared.new_repository import propose_this_machine
 from reconciler.errors import ReconcilerError, suggest_nearest
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
-from reconciler.quantities import join_listing, show_count
+from reconciler.resource.quantities import join_listing, show_count
+from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
 from reconciler.spec.proposal import Proposal
 from reconciler.spec.starter import NOTHING_READ
 from reconciler.spec.starting_values import find_family

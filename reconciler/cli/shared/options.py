@@ -36,7 +36,7 @@ def verbose_option() -> click.Option:
 
     def show(context: click.Context, _: click.Parameter, asked: bool) -> None:
         if asked and not context.meta.get(VERBOSE):
-            from reconciler.event_log import show_on_terminal
+            from reconciler.storage.event_log import show_on_terminal
 
             context.meta[VERBOSE] = True
             show_on_terminal()

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from reconciler.escaping import encode_json, escape_hidden, escape_output
 from reconciler.render.colour import Paint, Tone, show_coloured, show_plain
+from reconciler.storage.escaping import encode_json, escape_hidden, escape_output
 
 NO_COLOUR = "reconciler.no_colour"  # in the meta of click's context, which sub-commands share
 VERBOSE = "reconciler.verbose"  # likewise: the log goes to the terminal already

@@ -8,18 +8,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from reconciler import git
+from reconciler.check.engine import check_tree
 from reconciler.cli.shared.plan_options import list_cells
 from reconciler.diff.amendment import Standing, find_unamended
 from reconciler.errors import ReconcilerError
 from reconciler.history.snapshot import read_snapshot
-from reconciler.leftovers import open_temporary
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.log_files import DETAIL
-from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
-from reconciler.mlperf.rules.ruleset import Ruleset
-from reconciler.planning import PlanResult
-from reconciler.publishing.preconditions import (
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.log_files import DETAIL
+from reconciler.publish.preconditions import (
     Refusal,
     collect_chosen_ids,
     find_refused_acceptances,
@@ -29,16 +25,20 @@ from reconciler.publishing.preconditions import (
     find_refused_records,
     find_refused_remotes,
 )
-from reconciler.publishing.rendered_tree import assemble_content, is_publishable
-from reconciler.publishing.tree_files import write_tree
+from reconciler.publish.rendered_tree import assemble_content, is_publishable
+from reconciler.publish.tree_files import write_tree
+from reconciler.reconcile.planning import PlanResult
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import Artifact, Record
 from reconciler.resource.settings import SubmissionSettings
+from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
+from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.files import compute_blob_id
-from reconciler.storage_errors import refuse_storage_error
-from reconciler.tree.check.engine import check_tree
+from reconciler.storage import git
+from reconciler.storage.leftovers import open_temporary
+from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.tree.content import Content, LogRef, SubmissionContent
 from reconciler.tree.curve.check import check_endpoints
 from reconciler.tree.findings import Severity

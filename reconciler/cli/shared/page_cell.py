@@ -12,11 +12,8 @@ from reconciler.cli.shared.page_look import Look
 from reconciler.cli.show import show_cell
 from reconciler.cli.why import explain, show_line_commit
 from reconciler.errors import ReconcilerError
-from reconciler.files import RepositoryPaths
-from reconciler.foreign import read_regular
-from reconciler.json_files import parse_json_lines
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.log_files import DETAIL
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.render.causes import label
@@ -25,6 +22,9 @@ from reconciler.render.documents import convert_plain_value, render_cells_part, 
 from reconciler.render.explanation import collect_origins, render_explanation_part
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import TELEMETRY_LOG, Record, Summary
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.foreign import read_regular
+from reconciler.storage.json_files import parse_json_lines
 
 _MEASURING = (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
 _MADE = (Kind.MODEL, Kind.ENGINE)

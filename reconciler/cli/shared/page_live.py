@@ -17,13 +17,13 @@ from harness.contract import Progress, read_progress
 from reconciler.cli.shared.page_cell import parse_series
 from reconciler.execute.attempt import Attempt, read
 from reconciler.execute.outcome import UnderWay
-from reconciler.files import RepositoryPaths
-from reconciler.foreign import open_regular
-from reconciler.json_files import parse_json_lines
 from reconciler.render.causes import label
 from reconciler.render.documents import render_document
 from reconciler.render.progress import measure_pace
 from reconciler.resource.kinds import PERFORMANCE, Kind
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.foreign import open_regular
+from reconciler.storage.json_files import parse_json_lines
 
 _TAIL = 16 << 10  # bytes at the end of a log
 _LINES = 12  # of it that are shown

@@ -13,18 +13,18 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from reconciler.cli.shared.plan_options import LineCommitText, find_commits, list_cells
-from reconciler.desired_cache import list_spec_paths
 from reconciler.diff.conditions import trace_lineages
-from reconciler.files import RepositoryPaths
-from reconciler.foreign import walk_files
 from reconciler.observed.rendered import Rendered, read_rendered
-from reconciler.planning import Options, PlanCache, PlanResult, compute_plan
+from reconciler.reconcile.desired_cache import list_spec_paths
+from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan
 from reconciler.resource.conditions import CellStatus
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource
 from reconciler.spec.declared import Declared
 from reconciler.spec.loading import load
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.foreign import walk_files
 
 _BELIEVED = 60.0  # seconds for which a look counts although no file that is compared has changed
 _MOST_FILES = 1000  # of specs, that are compared

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from reconciler import git
+from reconciler.check.engine import check_tree
 from reconciler.cli.check import check_rendered
 from reconciler.cli.compare import read_own_sides, report_comparison
 from reconciler.cli.logs import find_log, list_logs
@@ -26,20 +26,20 @@ from reconciler.cli.shared.page_spec import report_spec
 from reconciler.cli.status import report_status
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import UnderWay
-from reconciler.files import RepositoryPaths
-from reconciler.foreign import read_regular
 from reconciler.history.compare import compare
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.trees import read_tree_sides
-from reconciler.parcels.carrier import list_jobs_under_way
-from reconciler.planning import Options
+from reconciler.reconcile.planning import Options
+from reconciler.reconcile.remote_attempts.carrier import list_jobs_under_way
 from reconciler.record.store import find_readable
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.findings import render_findings_part
 from reconciler.render.pull_request import render_document as render_impact
 from reconciler.resource.kinds import Cell
-from reconciler.tree.check.engine import check_tree
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.foreign import read_regular
+from reconciler.verify.engine import verify_tree
 
 _LOG_TAIL = 256 << 10  # bytes of a log that are shown
 _LARGEST_LOG = 1 << 30

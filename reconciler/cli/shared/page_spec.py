@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from reconciler import git
 from reconciler.cli.why import show_line_commit
 from reconciler.errors import ReconcilerError
-from reconciler.files import RepositoryPaths
-from reconciler.foreign import read_regular
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.foreign import read_regular
 
 _LARGEST = 16 << 20  # bytes
 

@@ -3,12 +3,12 @@ now."""
 
 from __future__ import annotations
 
-from reconciler import git
 from reconciler.errors import ReconcilerError, RepositoryError
-from reconciler.files import RepositoryPaths
 from reconciler.history.record_history import RecordHistory, read_record_history
-from reconciler.planning import Options, PlanCache
+from reconciler.reconcile.planning import Options, PlanCache
 from reconciler.resource.kinds import Cell, Kind
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
 
 
 def read_past(paths: RepositoryPaths) -> RecordHistory:

@@ -7,7 +7,7 @@ from typing import Any
 
 from reconciler.plan.deadline import schedule
 from reconciler.plan.plan import MachineSchedule, Step
-from reconciler.planning import PlanResult
+from reconciler.reconcile.planning import PlanResult
 from reconciler.render.deadline import render_deadline_part, render_deadline_text
 
 

@@ -9,15 +9,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
-from reconciler.files import RepositoryPaths
 from reconciler.observed.loadgen_library import read_conf_here
 from reconciler.observed.observe import find_wrong_loadgen
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
-from reconciler.planning import Options, PlanResult, compute_plan, explain_unfit
-from reconciler.quantities import join_listing, show_age, show_count
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan, explain_unfit
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.quantities import join_listing, show_age, show_count
+from reconciler.storage.files import RepositoryPaths
 
 if TYPE_CHECKING:
     from reconciler.resource.conditions import CellStatus
@@ -80,7 +80,7 @@ def _selected(cell: Cell, options: Options) -> bool:
 
 
 class LineCommitText(Protocol):
-    """What git knows of a line; see ``reconciler.git.LineCommit``, which is imported only when there is a line."""
+    """What git knows of a line; see ``reconciler.storage.git.LineCommit``, which is imported only when there is a line."""
 
     @property
     def commit(self) -> str: ...
@@ -103,7 +103,7 @@ def find_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Orig
         by_file.setdefault(origin.file, []).append(origin)
     found: dict[Origin, LineCommitText] = {}
     for file, group in by_file.items():
-        from reconciler import git
+        from reconciler.storage import git
 
         lines = git.find_line_commits(paths.root, file, [origin.line for origin in group])
         found.update({origin: lines[origin.line] for origin in group if origin.line in lines})
@@ -133,7 +133,7 @@ def list_early_remarks(seen: PlanResult) -> list[str]:
         found.append(f"{wrong.message[0].upper()}{wrong.message[1:]}. {wrong.fix}")
     if all("rehearsal" in seen.desired.detail(address).marks for address in runs):
         return found
-    from reconciler import git
+    from reconciler.storage import git
 
     if dirty := [path for path in seen.spec if git.is_dirty(seen.paths.root, [path])]:
         advice = "Runs count once a commit holds the same bytes; commit before you edit on."

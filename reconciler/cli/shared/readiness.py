@@ -10,14 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from reconciler import git
 from reconciler.cli.shared.loadgen_environment import find_python, install_loadgen
 from reconciler.errors import ReconcilerError, SpecError
-from reconciler.fetching.scratch import FileState, find_scratch, look_for
-from reconciler.files import RepositoryPaths
-from reconciler.mlperf.benchmark_files import find_benchmark_files
-from reconciler.mlperf.rules.endpoints_ruleset import is_endpoints_round
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.fetch.scratch import FileState, find_scratch, look_for
 from reconciler.observed.installed import list_installed
 from reconciler.observed.loadgen_library import (
     explain_install,
@@ -25,11 +20,16 @@ from reconciler.observed.loadgen_library import (
     find_loadgen_library,
     read_seeds,
 )
-from reconciler.planning import Options, PlanResult, compute_plan
-from reconciler.quantities import join_listing, show_count, show_size
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.resource.kinds import Kind
+from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.resource.records import REHEARSAL
+from reconciler.rules.benchmark_files import find_benchmark_files
+from reconciler.rules.endpoints_ruleset import is_endpoints_round
+from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.submission_template import FILL_IN
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
 
 MACHINE, REPOSITORY, SPEC, RUNS = "Machine", "Repository", "Spec", "Runs"
 

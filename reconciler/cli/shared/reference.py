@@ -10,7 +10,7 @@ from reconciler.cli.main import reconcile
 from reconciler.cli.shared.command_reference import render_command_reference, render_exit_codes
 from reconciler.cli.shared.findings_reference import render_findings_reference
 from reconciler.cli.shared.spec_reference import render_spec_reference
-from reconciler.files import replace
+from reconciler.storage.files import replace
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"

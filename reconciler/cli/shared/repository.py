@@ -9,11 +9,11 @@ import click
 
 from reconciler.cli.shared.output import say
 from reconciler.errors import RepositoryError
-from reconciler.files import WORK, RepositoryPaths
-from reconciler.foreign import find_in_index, find_place_in_git
 from reconciler.plan.select import join_parts
 from reconciler.resource.kinds import ALL_DIVISIONS
 from reconciler.spec.files import make_written_name
+from reconciler.storage.files import WORK, RepositoryPaths
+from reconciler.storage.foreign import find_in_index, find_place_in_git
 
 _APART = "reconcile"  # the folder in that of git
 _SIGNS = ("specs", ".git", "state")

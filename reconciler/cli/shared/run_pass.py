@@ -15,18 +15,18 @@ from reconciler.cli.shared.output import choose_paint, is_quiet, say, say_at_onc
 from reconciler.cli.shared.plan_options import choose_exit_code, list_cells
 from reconciler.errors import ERROR, INTERRUPTED, NOT_IN_SYNC
 from reconciler.execute.outcome import Event, Outcome, Status
-from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Plan
-from reconciler.planning import Options
-from reconciler.quantities import show_count, show_duration
 from reconciler.reconcile import PassReport, run_pass
+from reconciler.reconcile.planning import Options
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.events import render_outcomes_part
 from reconciler.render.lines import Failures, Lines
 from reconciler.render.plan import LIMIT, render_plan_text
 from reconciler.render.progress import count_outcomes
 from reconciler.render.status import render_status_text
-from reconciler.tuning.trials import prepare_quick
+from reconciler.resource.quantities import show_count, show_duration
+from reconciler.storage.files import RepositoryPaths
+from reconciler.tune.trials import prepare_quick
 
 
 def run(

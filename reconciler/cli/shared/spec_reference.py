@@ -18,14 +18,14 @@ from reconciler.desired.compile import compile_desired
 from reconciler.desired.inputs import STALL_TIMEOUT
 from reconciler.desired.state import Pins
 from reconciler.launch.launcher import LAUNCHING
-from reconciler.mlperf.compliance.judging import TESTS
-from reconciler.mlperf.loadgen.settings import RESULTS
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
 from reconciler.resource.queues import EXECUTOR, QUEUES
 from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND
-from reconciler.result_formats.table import FORMATS
+from reconciler.rules.compliance.judging import TESTS
+from reconciler.rules.results.table import FORMATS
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruleset import Ruleset
 from reconciler.spec import endpoints_models, executor_models, harness_models, models, submission_models
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import Source, compute_blob_id

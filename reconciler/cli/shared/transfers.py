@@ -14,11 +14,8 @@ from msgspec import Struct
 from reconciler.cli.shared.options import json_option
 from reconciler.cli.shared.output import is_quiet, say, say_json, use_colour
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, LockedError, ReconcilerError, StoreError
-from reconciler.files import Lock, RepositoryPaths
-from reconciler.leftovers import sweep_folders
-from reconciler.machine_locks import make_machine_lock
 from reconciler.plan.select import parse
-from reconciler.planning import Options, PlanCache
+from reconciler.reconcile.planning import Options, PlanCache
 from reconciler.record.index import load
 from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
 from reconciler.record.remote import Remote, list_option_variables, open_remote, read_options
@@ -27,6 +24,9 @@ from reconciler.render import transfer as views
 from reconciler.resource.embargo import show_embargo
 from reconciler.resource.settings import SubmissionSettings
 from reconciler.spec.locations import LISTED, may_be_sent
+from reconciler.storage.files import Lock, RepositoryPaths
+from reconciler.storage.leftovers import sweep_folders
+from reconciler.storage.machine_locks import make_machine_lock
 
 _ASKED_EVERY = 0.5  # seconds
 

@@ -11,8 +11,8 @@ import click
 
 from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.output import is_quiet, use_colour
-from reconciler.files import hash_file
 from reconciler.render.findings import ORDERS
+from reconciler.storage.files import hash_file
 
 Tell = Callable[[int, int, str], None]
 

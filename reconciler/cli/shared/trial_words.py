@@ -8,17 +8,17 @@ from pathlib import Path
 import click
 
 from reconciler.cli.shared.cells import find_cell
-from reconciler.desired_cache import list_spec_paths
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import ReconcilerError
-from reconciler.files import RepositoryPaths
-from reconciler.leftovers import write_output
-from reconciler.planning import Options, PlanResult, compute_plan
+from reconciler.reconcile.desired_cache import list_spec_paths
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import Trial
 from reconciler.spec.cell_edit import add_points, edit_cell, render_patch
 from reconciler.spec.files import Source, read_sources
-from reconciler.tuning.trials import find_run
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.leftovers import write_output
+from reconciler.tune.trials import find_run
 
 Settings = tuple[tuple[str, str], ...]
 

@@ -14,12 +14,12 @@ from typing import Any, TextIO
 
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import Event, StepProgress
-from reconciler.process import call
 from reconciler.render.colour import Paint, show_plain
 from reconciler.render.documents import convert_plain_value
 from reconciler.render.events import render_event_part
 from reconciler.render.lines import EVERY, Failures, Lines
 from reconciler.resource.embargo import HOOK
+from reconciler.storage.process import call
 
 HOOK_LIMIT = 10.0  # seconds
 # Events whose texts hold nothing measured, whatever happens; all others lose theirs under an embargo.

@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reconciler.cli.shared.watch_output import WatchOutput
-from reconciler.controller.backoff import Wait
-from reconciler.controller.settings import WatchSettings
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.execute.outcome import Event
 from reconciler.plan.plan import Step
-from reconciler.planning import PlanResult
-from reconciler.quantities import show_duration
 from reconciler.reconcile import PassReport
+from reconciler.reconcile.planning import PlanResult
 from reconciler.render.plan import LIMIT, render_plan_text, summarise_plan
 from reconciler.render.progress import count_outcomes, name_step
 from reconciler.resource.embargo import explain_refusal, make_embargo
+from reconciler.resource.quantities import show_duration
+from reconciler.watch.backoff import Wait
+from reconciler.watch.settings import WatchSettings
 
 _SPEC = "the spec"
 

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 from reconciler.cli.shared.plan_options import LineCommitText, find_commits
 from reconciler.diff.conditions import trace_lineages
-from reconciler.planning import PlanResult
-from reconciler.quantities import show_age
+from reconciler.reconcile.planning import PlanResult
 from reconciler.render.chain import By, Link
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import ORDER, Cell, Kind
+from reconciler.resource.quantities import show_age
 from reconciler.resource.resources import Resource
 
 
@@ -74,7 +74,7 @@ def _changed(commit: LineCommitText | None) -> By | None:
 
 def _brought(seen: PlanResult, records: list[str]) -> dict[str, By]:
     """Record → the commit that brought it. Records never change, so their paths are enough."""
-    from reconciler.git_history import find_appearances
+    from reconciler.storage.git_history import find_appearances
 
     paths = [f"state/records/{record}.json" for record in records]
     found = find_appearances(seen.paths.root, "HEAD", paths) if paths else {}

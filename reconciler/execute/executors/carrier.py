@@ -1,4 +1,4 @@
-"""How attempts reach nodes that do not see the repository's folder, and come back. ``reconciler/parcels`` has one."""
+"""How attempts reach nodes that do not see the repository's folder, and come back. ``reconciler/reconcile/remote_attempts`` has one."""
 
 from __future__ import annotations
 

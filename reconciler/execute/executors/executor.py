@@ -12,10 +12,10 @@ from msgspec import Struct
 from harness.contract import FileMessage
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.carrier import Ticket
-from reconciler.files import replace
-from reconciler.json_files import read_json
 from reconciler.resource.settings import CellSettings
-from reconciler.storage_errors import refuse_storage_error
+from reconciler.storage.files import replace
+from reconciler.storage.json_files import read_json
+from reconciler.storage.storage_errors import refuse_storage_error
 
 PATIENCE = 6 * 3600.0  # seconds: TensorRT, a benchmark's own code, or a cluster's queue may be silent for long
 START = 900.0  # seconds in which a child says for the first time what it does; mostly it is a few

@@ -10,8 +10,8 @@ from harness.contract import LaunchRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.carrier import TICKET, Ticket
 from reconciler.execute.executors.executor import Submission
-from reconciler.process import FIXED, build_harness_command
 from reconciler.resource.kinds import PERFORMANCE, Kind
+from reconciler.storage.process import FIXED, build_harness_command
 
 GONE, TWICE = 74, 73  # exit statuses of a job whose attempt is not there any more, or that is another's double
 

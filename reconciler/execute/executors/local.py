@@ -23,8 +23,8 @@ from reconciler.execute.executors.executor import (
 )
 from reconciler.execute.process_cleanup import MARK, find_adopted, make_mark
 from reconciler.execute.request_parts import list_secrets
-from reconciler.process import Child, build_child_environment, build_harness_command, build_launched_environment
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.process import Child, build_child_environment, build_harness_command, build_launched_environment
 
 
 class LocalExecutor(Struct):

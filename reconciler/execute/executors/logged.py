@@ -7,9 +7,9 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from reconciler.event_log import facts
 from reconciler.execute.executors.executor import Capacity, Executor, Handle, Progressing, State, Submission
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.event_log import facts
 
 log = logging.getLogger(__name__)
 

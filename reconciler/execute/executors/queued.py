@@ -34,9 +34,9 @@ from reconciler.execute.executors.executor import (
 )
 from reconciler.execute.executors.launcher import put_behind_launcher
 from reconciler.execute.executors.local import name_submission
-from reconciler.files import RepositoryPaths
 from reconciler.resource.queues import EXECUTOR, QUEUES
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
 
 _LATE = 5.0  # seconds in which a shared file system shows a result whose job has ended
 _LOOK = 0.05

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from reconciler.errors import ReconcilerError
 from reconciler.execute.executors.queued import QueueSilentError
-from reconciler.json_files import parse_json
+from reconciler.storage.json_files import parse_json
 
 _DEFAULT = "http://127.0.0.1:8265"
 _LIMIT = 30.0  # seconds that the dashboard may take to answer

@@ -20,11 +20,11 @@ from reconciler.execute.executors.executor import Handle, Interruption, Progress
 from reconciler.execute.executors.job_script import make_script
 from reconciler.execute.executors.queued import LastAnswer
 from reconciler.execute.request_parts import list_secrets, select_slices
-from reconciler.files import replace
-from reconciler.json_files import read_json
-from reconciler.process import ALLOWED
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import replace
+from reconciler.storage.json_files import read_json
+from reconciler.storage.process import ALLOWED
 
 RAY = f"{EXECUTOR}.ray"
 _JOB, _SCRIPT = "ray.json", "ray.sh"  # in the folder of an attempt

@@ -13,9 +13,9 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from reconciler.execute.executors.executor import Handle, Submission
-from reconciler.files import hash_bytes, replace
-from reconciler.json_files import read_json
-from reconciler.storage_errors import refuse_storage_error
+from reconciler.storage.files import hash_bytes, replace
+from reconciler.storage.json_files import read_json
+from reconciler.storage.storage_errors import refuse_storage_error
 
 LARGEST = 100  # tasks of one array; Slurm takes 1001 where nobody changed that
 _MEMBER = "array.json"  # in the folder of an attempt that is a task of an array

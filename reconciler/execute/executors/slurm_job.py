@@ -9,9 +9,9 @@ from harness.contract import FileMessage
 from reconciler.execute.executors.executor import Submission
 from reconciler.execute.executors.job_script import make_script
 from reconciler.execute.request_parts import list_secrets
-from reconciler.process import ALLOWED, CHOSEN_DEVICES, LAUNCHERS
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.process import ALLOWED, CHOSEN_DEVICES, LAUNCHERS
 
 SLURM = f"{EXECUTOR}.slurm"  # before the settings of a system whose steps are jobs of it
 _MINUTE = 60

@@ -35,8 +35,8 @@ from reconciler.execute.executors.slurm_takeover import (
     read_queued,
     read_taker,
 )
-from reconciler.process import ask
-from reconciler.quantities import read_count
+from reconciler.resource.quantities import read_count
+from reconciler.storage.process import ask
 
 _QUESTION = ("squeue", "--noheader", "--me", "--array", "--states=all", "--format=%i|%j|%T|%r|%N")
 _LIMIT = 30.0  # seconds that Slurm may take to answer

@@ -1,5 +1,5 @@
 """Jobs of Slurm that have ended their attempt take over others that wait: of short runs, each would take less than its
-job takes to start. ``harness/slurm_job.py`` is what such a job does.
+job takes to start. ``harness/child/slurm_job.py`` is what such a job does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from reconciler.execute.attempt import read_placement
 from reconciler.execute.executors.executor import Handle, Submission
 from reconciler.execute.executors.job_script import find_interpreter
 from reconciler.execute.executors.slurm_job import SLURM
-from reconciler.files import hash_bytes, replace
+from reconciler.storage.files import hash_bytes, replace
 
 LONGEST = 600.0  # seconds for which a job takes over further attempts, where the spec does not say
 _QUEUED = "queued"  # in the folder of an attempt: the number of its own job
@@ -28,7 +28,7 @@ class Takeover(Struct, frozen=True):
     @property
     def words(self) -> tuple[str, ...]:
         """How a job that takes over begins, in place of ``harness``."""
-        return "harness.slurm_job", self.group, f"{self.seconds:g}"
+        return "harness.child.slurm_job", self.group, f"{self.seconds:g}"
 
 
 def choose_takeover(submission: Submission, options: object, token: str) -> Takeover | None:

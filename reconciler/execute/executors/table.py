@@ -18,9 +18,9 @@ from reconciler.execute.executors.logged import LoggedExecutor
 from reconciler.execute.executors.queued import JobQueue, QueuedExecutor
 from reconciler.execute.executors.ray_queue import RayQueue
 from reconciler.execute.executors.slurm_queue import SlurmQueue
-from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Kind
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
+from reconciler.storage.files import RepositoryPaths
 
 # What belongs to the machine of a system. Data sets, models and scores are the same wherever they are made; a command
 # that scores, or a server, comes with the image of the command that runs.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
+from reconciler.rules.endpoints_program.rules import CurveRules, load_endpoints_rules
 from reconciler.tree.closed_folders import UNREADABLE, report_closed_folders
 from reconciler.tree.curve.check_accuracy import ACCURACY_RULES
 from reconciler.tree.curve.check_curves import CURVE_RULES

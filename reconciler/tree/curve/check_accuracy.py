@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from reconciler.mlperf.endpoints_program.point import AccuracyScore
-from reconciler.mlperf.endpoints_program.regions import BAND_TITLES, BANDS, Regions, match_bands
-from reconciler.mlperf.endpoints_program.rules import RuledBenchmark
+from reconciler.rules.endpoints_program.point import AccuracyScore
+from reconciler.rules.endpoints_program.regions import BAND_TITLES, BANDS, Regions, match_bands
+from reconciler.rules.endpoints_program.rules import RuledBenchmark
 from reconciler.tree.curve.check_curves import derive_curve_regions, is_agentic, list_offline
 from reconciler.tree.curve.check_structure import CHECKER, CurveView, complain, make_rule
 from reconciler.tree.curve.content import DEDICATED, ELECTED

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.endpoints_program.cohorts import Cohort
-from reconciler.mlperf.endpoints_program.regions import (
+from reconciler.resource.quantities import is_whole
+from reconciler.rules.endpoints_program.cohorts import Cohort
+from reconciler.rules.endpoints_program.regions import (
     BAND_TITLES,
     CHOICE,
     HIGH,
@@ -17,8 +18,7 @@ from reconciler.mlperf.endpoints_program.regions import (
     Regions,
     compute_regions,
 )
-from reconciler.mlperf.endpoints_program.rules import CurveRules
-from reconciler.quantities import is_whole
+from reconciler.rules.endpoints_program.rules import CurveRules
 from reconciler.tree.curve.check_structure import CHECKER, CurveView, complain, make_rule
 from reconciler.tree.curve.content import DEDICATED, ELECTED
 from reconciler.tree.curve.layout import POINT, canonicalise_model

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.quantities import is_whole
+from reconciler.resource.quantities import is_whole
 from reconciler.tree.curve.check_structure import CurveView, complain, make_rule, tell_value
 from reconciler.tree.findings import Complaint
 

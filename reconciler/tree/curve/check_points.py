@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.mlperf.endpoints_program.regions import CHOICE, REGIONS
-from reconciler.quantities import is_whole, parse_number
+from reconciler.resource.quantities import is_whole, parse_number
+from reconciler.rules.endpoints_program.regions import CHOICE, REGIONS
 from reconciler.tree.curve.check_structure import CHECKER, OURS, POLICY, PointView, complain, make_rule, tell_value
 from reconciler.tree.curve.content import DEDICATED, ELECTED
 from reconciler.tree.findings import Complaint

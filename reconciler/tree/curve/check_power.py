@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.mlperf.endpoints_program.power import ProvisionedPower, compute_power, find_cooling
-from reconciler.mlperf.endpoints_program.rules import CurveRules
-from reconciler.quantities import is_whole, parse_number
+from reconciler.resource.quantities import is_whole, parse_number
+from reconciler.rules.endpoints_program.power import ProvisionedPower, compute_power, find_cooling
+from reconciler.rules.endpoints_program.rules import CurveRules
 from reconciler.tree.curve.check_structure import DescribedSystem, complain, make_rule
 from reconciler.tree.curve.reading import PointFolder, SystemFolder
 from reconciler.tree.findings import Complaint

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 
-from reconciler.mlperf.endpoints_program.judge import Gravity, judge_point
-from reconciler.mlperf.endpoints_program.point import MeasuredPoint
-from reconciler.mlperf.endpoints_program.rules import CurveRules
-from reconciler.quantities import parse_number
+from reconciler.resource.quantities import parse_number
+from reconciler.rules.endpoints_program.judge import Gravity, judge_point
+from reconciler.rules.endpoints_program.point import MeasuredPoint
+from reconciler.rules.endpoints_program.rules import CurveRules
 from reconciler.tree.curve.check_curves import derive_curve_regions
 from reconciler.tree.curve.check_structure import CHECKER, OURS, POLICY, CurveView, complain, make_rule
 from reconciler.tree.curve.content import DEDICATED

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from reconciler.mlperf.endpoints_program.rules import CurveRules
+from reconciler.rules.endpoints_program.rules import CurveRules
 from reconciler.tree.curve.layout import (
     ACCURACY,
     CONFIG,

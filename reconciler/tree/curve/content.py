@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from reconciler.mlperf.endpoints_program.point import MeasuredPoint
+from reconciler.rules.endpoints_program.point import MeasuredPoint
 from reconciler.tree.content import Content, Files
 
 DEDICATED, ELECTED = "dedicated", "elected"

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
-from reconciler.process import Child, build_child_environment
+from reconciler.storage.process import Child, build_child_environment
 from reconciler.tree.curve.reading import find_submissions
 from reconciler.tree.findings import Complaint, OfficialRun, Place, Rule, Severity, TreeFinding, TreeReport
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from reconciler.mlperf.endpoints_program.judge import classify_window, find_least_seconds
-from reconciler.mlperf.endpoints_program.regions import CHOICE, Regions
-from reconciler.mlperf.endpoints_program.rules import MODEL_SEED, CurveRules, SeedSet
 from reconciler.resource.records import REHEARSAL
+from reconciler.rules.endpoints_program.judge import classify_window, find_least_seconds
+from reconciler.rules.endpoints_program.regions import CHOICE, Regions
+from reconciler.rules.endpoints_program.rules import MODEL_SEED, CurveRules, SeedSet
 from reconciler.tree.curve.content import DEDICATED, CurveContent, PointContent, WarmupContent
 from reconciler.tree.curve.layout import DOCUMENTS, SOURCES
 from reconciler.tree.curve.yaml_text import write_yaml

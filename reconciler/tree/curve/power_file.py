@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.endpoints_program.power import find_cooling
-from reconciler.quantities import parse_decimal, read_count
+from reconciler.resource.quantities import parse_decimal, read_count
+from reconciler.rules.endpoints_program.power import find_cooling
 
 # Fields of a system's description that are of its power alone, and not shown in system_desc.json.
 POWER_FIELDS = frozenset(

@@ -10,13 +10,13 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.endpoints_program.pareto import ParetoCurve, make_curve
-from reconciler.mlperf.endpoints_program.point import AccuracyScore, MeasuredPoint
-from reconciler.mlperf.endpoints_program.results import PointProblem, UnreadablePointError, parse_point, parse_scores
-from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
-from reconciler.quantities import is_whole
 from reconciler.resource.kinds import DIVISIONS
+from reconciler.resource.quantities import is_whole
+from reconciler.rules.endpoints_program.pareto import ParetoCurve, make_curve
+from reconciler.rules.endpoints_program.point import AccuracyScore, MeasuredPoint
+from reconciler.rules.endpoints_program.results import PointProblem, UnreadablePointError, parse_point, parse_scores
+from reconciler.rules.endpoints_program.rules import load_endpoints_rules
+from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.tree.curve.layout import (
     ACCURACY,
     CONFIG,

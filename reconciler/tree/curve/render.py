@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.endpoints_program.regions import Regions, derive_regions
-from reconciler.mlperf.endpoints_program.rules import CurveRules
+from reconciler.rules.endpoints_program.regions import Regions, derive_regions
+from reconciler.rules.endpoints_program.rules import CurveRules
 from reconciler.tree.content import Content
 from reconciler.tree.curve.content import DEDICATED, CurveContent, EndpointsContent, PointContent
 from reconciler.tree.curve.description import collect_description

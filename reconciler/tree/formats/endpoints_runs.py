@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.mlperf.log_files import CONFIG
-from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.loadgen.log_files import CONFIG
+from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.content import CellContent, Rendered
 from reconciler.tree.layout import Layout, MakePath
 

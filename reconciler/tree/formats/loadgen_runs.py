@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.accuracy import add_hash, parse_accuracy
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF
-from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF
 from reconciler.resource.kinds import Cell
+from reconciler.rules.accuracy import add_hash, parse_accuracy
+from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.content import AccuracyLog, CellContent, LogRef, Rendered, hash_content
 from reconciler.tree.documents import render_built_in_conf
 from reconciler.tree.layout import Layout, MakePath

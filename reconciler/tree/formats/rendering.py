@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from reconciler.mlperf.rules.ruleset import Ruleset
-from reconciler.result_formats import endpoints_results, loadgen_logs
+from reconciler.rules.results import endpoints_results, loadgen_logs
+from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.content import CellContent, Rendered
 from reconciler.tree.formats import endpoints_runs, loadgen_runs
 from reconciler.tree.layout import Layout, MakePath

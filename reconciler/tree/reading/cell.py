@@ -9,15 +9,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from reconciler.kept_property import kept_property
-from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.loadgen.log import DetailLog
-from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
-from reconciler.mlperf.loadgen.text_log import is_text_log, parse_text_log
-from reconciler.mlperf.loadgen.user_conf import UserConf, parse_user_conf
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY
-from reconciler.result_formats.format import ResultFormat
-from reconciler.result_formats.table import find_shown_format
+from reconciler.loadgen.log import DetailLog
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY
+from reconciler.loadgen.summary import SummaryLog, parse_summary
+from reconciler.loadgen.text_log import is_text_log, parse_text_log
+from reconciler.loadgen.user_conf import UserConf, parse_user_conf
+from reconciler.resource.kept_property import kept_property
+from reconciler.rules.results.format import ResultFormat
+from reconciler.rules.results.table import find_shown_format
+from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.tree.reading.files import (
     LOG_LIMIT,
     Read,

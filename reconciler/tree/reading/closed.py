@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from reconciler.errors import StorageError
-from reconciler.storage_errors import explain_storage_error
+from reconciler.storage.storage_errors import explain_storage_error
 
 T = TypeVar("T")
 P = ParamSpec("P")

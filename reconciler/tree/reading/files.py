@@ -12,9 +12,9 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from reconciler.errors import LogError
-from reconciler.foreign import StrangeFileError, read_regular
 from reconciler.resource.kinds import DIVISIONS
-from reconciler.storage_errors import refuse_storage_error
+from reconciler.storage.foreign import StrangeFileError, read_regular
+from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.tree.reading.closed import (
     ClosedFolderError,
     find_closed_folder,

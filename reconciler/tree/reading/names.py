@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.rules.ruleset import Ruleset
 
 # The official checker also guesses from a part of the name, in this order (submission checker: model mapping).
 _GUESSES = (

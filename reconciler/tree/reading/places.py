@@ -8,8 +8,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.documents import parse_json_object
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell
+from reconciler.storage.documents import parse_json_object
 from reconciler.tree.reading.closed import list_if_open, read_if_open
 from reconciler.tree.reading.files import is_folder, join_path, list_files, list_folders, read_file
 

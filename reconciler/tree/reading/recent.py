@@ -8,10 +8,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from reconciler.errors import LogError
-from reconciler.kept_property import kept_property
-from reconciler.mlperf.compliance.entries import Entry, read_held_entries
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.log_files import is_truncated, log_hash
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.log_files import is_truncated, log_hash
+from reconciler.resource.kept_property import kept_property
+from reconciler.rules.compliance.entries import Entry, read_held_entries
 
 _HELD = 16 << 20  # bytes of logs: those of a few scenarios
 _END = 8 << 10  # bytes

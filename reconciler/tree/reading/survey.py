@@ -13,11 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.endpoints import SEEDS
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset, states_itself
-from reconciler.mlperf.rules.ruled_value import SEED_FIELDS
-from reconciler.mlperf.rules.ruleset import Ruleset, make_unknown_ruleset
-from reconciler.quantities import is_whole, show_count
+from reconciler.resource.quantities import is_whole, show_count
+from reconciler.rules.endpoints import SEEDS
+from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
+from reconciler.rules.ruled_value import SEED_FIELDS
+from reconciler.rules.ruleset import Ruleset, make_unknown_ruleset
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.files import decode_text, list_files, read_file
 from reconciler.tree.reading.names import find_official_name

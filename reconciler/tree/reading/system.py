@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from reconciler.files import hash_bytes
-from reconciler.mlperf.documents import ResultDocument, parse_json_object
-from reconciler.mlperf.rules.ruleset import Ruleset, normalise_category
+from reconciler.rules.ruleset import Ruleset, normalise_category
+from reconciler.storage.documents import ResultDocument, parse_json_object
+from reconciler.storage.files import hash_bytes
 from reconciler.tree.reading.files import Read, list_files, read_file
 from reconciler.tree.reading.places import SubmitterPlace
 

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.errors import LogError
-from reconciler.mlperf.loadgen.log import DetailLog
-from reconciler.quantities import parse_number
+from reconciler.loadgen.log import DetailLog
+from reconciler.resource.quantities import parse_number
 from reconciler.tree.findings import Place
 
 _SHOWN = 80

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from reconciler.kept_property import kept_property
-from reconciler.mlperf.loadgen.log import DetailLog
-from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
-from reconciler.mlperf.rules.values import TestRules
+from reconciler.loadgen.log import DetailLog
+from reconciler.loadgen.settings import name_loadgen_scenario
+from reconciler.resource.kept_property import kept_property
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import REHEARSAL
+from reconciler.resource.ruled_values import TestRules
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.tree.reading.cell import CellFiles, RunFolder
 from reconciler.tree.reading.system import SystemFile
 

@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 from msgspec.structs import replace
-
 from reconciler.files import RepositoryPaths
+
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 from reconciler.resource.kinds import ORDER

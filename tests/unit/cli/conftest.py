@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import main
-from reconciler.files import hash_bytes
+from reconciler.storage.files import hash_bytes
 from tests.acceptance.conftest import console as console_here
 from tests.shared import make_once
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from reconciler.files import hash_bytes
 from reconciler.spec.shipped import read_shipped
+from reconciler.storage.files import hash_bytes
 
 from .conftest import CELL, Reconcile, edit, expire, git, read_day
 

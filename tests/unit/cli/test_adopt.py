@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.importing.read_tree import read_tree
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.tree.check.conftest import clean_trees, logs, tree_of
 
 from .conftest import CELL, Reconcile, git

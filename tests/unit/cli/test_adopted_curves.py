@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.cli.main import main
 from reconciler.importing.point_folder import find_runs
-from reconciler.mlperf.documents import parse_yaml_mapping
+from reconciler.storage.documents import parse_yaml_mapping
 from tests.unit.cli.conftest import git
 from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
 from tests.unit.tree.curve.mutations import edit_yaml

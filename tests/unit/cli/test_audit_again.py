@@ -18,21 +18,21 @@ from reconciler.desired.detail import Detail
 from reconciler.diff.change import Action, Change, InputChange, Reason, Work
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.execute.outcome import Outcome, Status
-from reconciler.files import Lock, RepositoryPaths
 from reconciler.history import rerun, rescore
 from reconciler.history.rescore import rescore_runs
 from reconciler.history.snapshot import read_snapshot
-from reconciler.mlperf.compliance.scores import Slack
 from reconciler.observed.state import Obstacle
 from reconciler.plan.plan import Plan, Step
-from reconciler.planning import PlanResult
 from reconciler.reconcile import PassReport
+from reconciler.reconcile.planning import PlanResult
 from reconciler.record.codec import decode
 from reconciler.record.store import find_object, keep, write_record
 from reconciler.resource.inputs import Origin, Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import IMPORTED, Record, RecordedFact
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
+from reconciler.rules.compliance.scores import Slack
+from reconciler.storage.files import Lock, RepositoryPaths
 from tests.acceptance.conftest import console
 
 from .conftest import CELL, Reconcile, edit, git

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from reconciler.cli.benchmarks import command
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.benchmark_facts import find_benchmark_facts
-from reconciler.mlperf.documents import parse_yaml_mapping
+from reconciler.rules.benchmark_facts import find_benchmark_facts
+from reconciler.storage.documents import parse_yaml_mapping
 from tests.unit.spec.writing import load_texts
 
 

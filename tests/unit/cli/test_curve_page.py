@@ -10,10 +10,10 @@ import pytest
 from reconciler.cli.main import main
 from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.errors import ReconcilerError
-from reconciler.files import RepositoryPaths
-from reconciler.planning import Options
-from reconciler.render.page.links import Links
-from reconciler.render.page.site import Site
+from reconciler.page.links import Links
+from reconciler.page.site import Site
+from reconciler.reconcile.planning import Options
+from reconciler.storage.files import RepositoryPaths
 from tests.shared import need
 from tests.unit.cli.adopted import adopt_curve
 

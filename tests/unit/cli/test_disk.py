@@ -189,7 +189,7 @@ def test_process_that_may_open_no_more_files(recorded: Path) -> None:
     for limit in (5, 6, 8, 12):
         text = (
             f"import resource, sys; from reconciler.cli.main import main; "
-            f"from reconciler.cli import pass_; import reconciler.git; "
+            f"from reconciler.cli import pass_; import reconciler.storage.git; "
             f"resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {hard})); sys.exit(main([]))"
         )
         ended = console_python(text, recorded)

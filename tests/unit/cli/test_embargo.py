@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reconciler import git_process, git_remotes
+from reconciler.storage import git_process, git_remotes
 
 from .conftest import Reconcile, edit, git
 

@@ -7,7 +7,7 @@ import shutil
 from datetime import date, timedelta
 from pathlib import Path
 
-from reconciler.files import hash_file
+from reconciler.storage.files import hash_file
 
 from .conftest import CELL, Reconcile, edit, expire, git, read_day
 

@@ -11,7 +11,6 @@ from xml.etree import ElementTree as ET
 import pytest
 from msgspec.structs import replace
 
-from reconciler.files import RepositoryPaths
 from reconciler.history.compare import read_sides
 from reconciler.history.snapshot import read_snapshot
 from reconciler.record.codec import decode
@@ -19,6 +18,7 @@ from reconciler.record.store import write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.records import RecordedFact
 from reconciler.resource.settings import SystemSettings
+from reconciler.storage.files import RepositoryPaths
 from tests.acceptance.conftest import console as console_here
 
 from .conftest import CELL, Reconcile, edit, git

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.files import RepositoryPaths
 from reconciler.record.index import load
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import SPARE_LOGS
+from reconciler.storage.files import RepositoryPaths
 
 from .conftest import CELL, Reconcile, edit
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.loadgen.log import parse_detail
 from reconciler.resource.canonical import show_decimal
 
 from .conftest import SPEC, Reconcile, edit, git

@@ -23,11 +23,11 @@ from msgspec.structs import replace
 
 from reconciler.cli.shared import packaging
 from reconciler.errors import ReconcilerError
-from reconciler.publishing.preconditions import find_refused_records
-from reconciler.publishing.unpacking import unpack
+from reconciler.publish.preconditions import find_refused_records
+from reconciler.publish.unpacking import unpack
 from reconciler.record.codec import decode
 from reconciler.resource.kinds import Cell
-from reconciler.result_formats import loadgen_logs
+from reconciler.rules.results import loadgen_logs
 from tests.acceptance.conftest import console
 from tests.shared import make_once
 

@@ -22,13 +22,13 @@ from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Intent, create
 from reconciler.execute.outcome import UnderWay
-from reconciler.files import RepositoryPaths
-from reconciler.planning import Options
-from reconciler.render.page.guard import RequestGuard
-from reconciler.render.page.links import Links
-from reconciler.render.page.server import make_application
-from reconciler.render.page.site import Site
+from reconciler.page.guard import RequestGuard
+from reconciler.page.links import Links
+from reconciler.page.server import make_application
+from reconciler.page.site import Site
+from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Cell, RunAddress
+from reconciler.storage.files import RepositoryPaths
 from tests.shared import need
 
 from .conftest import CELL, Reconcile, edit, git

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler.files import RepositoryPaths
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
+from reconciler.storage.files import RepositoryPaths
 
 from .conftest import CELL, Reconcile, console, edit, git
 

@@ -18,18 +18,13 @@ from harness.contract import BENCHMARKS, Progress
 from reconciler.cli import rehearse as rehearsing
 from reconciler.cli.rehearse import command
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.mlperf.benchmark_facts import load_benchmark_facts
-from reconciler.mlperf.loadgen.early_stopping import compute_least_queries
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.loadgen.early_stopping import compute_least_queries
 from reconciler.observed.installed import PROJECT
-from reconciler.rehearsals import rehearsal_spec
-from reconciler.rehearsals.generated_data import Generated, generate
-from reconciler.rehearsals.rehearsal_spec import (
-    Rehearsed,
-    choose_round,
-    find_rehearsed,
-    list_scenarios,
-)
+from reconciler.rehearse import rehearsal_spec
+from reconciler.rehearse.generated_data import Generated, generate
+from reconciler.rehearse.rehearsal_spec import Rehearsed, choose_round, find_rehearsed, list_scenarios
+from reconciler.rules.benchmark_facts import load_benchmark_facts
+from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.proposal import Proposal
 from tests.unit.spec.writing import load_texts
 

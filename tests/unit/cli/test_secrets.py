@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import escaping
+from reconciler.storage import escaping
 
 from .conftest import CELL, Reconcile, edit
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.command_table import COMMANDS, GROUPS
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.observed import loadgen_library
 from reconciler.observed.loadgen_library import RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
+from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.starting_values import find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, edit, git
 

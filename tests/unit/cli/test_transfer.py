@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.shared.transfers import GiveWay
-from reconciler.files import Lock, RepositoryPaths, hash_file
-from reconciler.machine_locks import make_machine_lock
 from reconciler.record.remote import Remote
+from reconciler.storage.files import Lock, RepositoryPaths, hash_file
+from reconciler.storage.machine_locks import make_machine_lock
 
 from .conftest import CELL, Reconcile, console, edit, git
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.machine_locks import make_machine_lock
 from reconciler.record.decisions import write
 from reconciler.resource.decisions import Freeze
+from reconciler.storage.machine_locks import make_machine_lock
 from tests.passes.repository import SPEC, Repository
 from tests.processes import wait_for
 from tests.unit.controller.watching import Watching, equals_a_clean_pass

@@ -7,7 +7,7 @@ import pytest
 
 from reconciler.desired.checks import check
 from reconciler.errors import SpecError
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.spec import writing
 
 SPEC = """\

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler.codec import encode_json
 from reconciler.desired.cache_file import FORMAT, Compiled, digest_variables, read, write
 from reconciler.desired.state import Pins
 from reconciler.errors import Problem
-from reconciler.escaping import escape_output
-from reconciler.files import read_checked, write_cache
+from reconciler.resource.codec import encode_json
 from reconciler.resource.pins import Pin, PinKind
+from reconciler.storage.escaping import escape_output
+from reconciler.storage.files import read_checked, write_cache
 from tests.unit.desired.test_made_from import CASES, compile_text
 
 PIN, UNKNOWN = Pin(PinKind.SOURCE, "model", "net", "m.onnx"), Pin(PinKind.VERSION, "onnxruntime", "box")

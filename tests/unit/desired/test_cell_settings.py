@@ -8,10 +8,10 @@ import pytest
 
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Pins
-from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import LatencyLimits, Metric
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.ruled_values import LatencyLimits, Metric
+from reconciler.rules.context import EndpointsContext, RuleContext
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.spec import writing
 
 SPEC = """\

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from reconciler.desired.checks import check, check_reading, find_problems
 from reconciler.errors import Problem, SpecError
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Value
+from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared, Reading
 from tests.unit.desired.test_inputs import HERE, RULES, declare
 

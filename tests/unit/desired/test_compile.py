@@ -6,8 +6,8 @@ import pytest
 
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.kinds import Address, Kind
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.spec import writing
 
 SPEC = """\

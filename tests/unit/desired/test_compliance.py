@@ -9,9 +9,9 @@ from reconciler.desired.checks import check
 from reconciler.desired.compliance import has_test, select_tests
 from reconciler.desired.gaps import find_gaps
 from reconciler.errors import Problem, SpecError
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared
 from tests.unit.desired.test_inputs import HERE, compiled, declare
 

@@ -8,12 +8,12 @@ from reconciler.desired.checks import check
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
 from reconciler.errors import Problem, SpecError
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.planning import make_expectation
+from reconciler.reconcile.planning import make_expectation
 from reconciler.render.plan import render_plan_text
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Recorded
 from reconciler.resource.settings import DEDICATED_OFFLINE
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.diff.simulated import World
 from tests.unit.spec import writing
 

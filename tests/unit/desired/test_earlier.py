@@ -10,8 +10,8 @@ from reconciler.desired.checks import check
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
 from reconciler.errors import SpecError
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.kinds import Address
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.spec.writing import HEADER, load_texts
 
 SPEC = """

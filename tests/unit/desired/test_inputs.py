@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.requirements import list_needed_pins
 from reconciler.desired.state import Desired, Pins
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.ruled_value import RuledValue
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruled_value import RuledValue
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
 
 RULES = load_ruleset("v6.1")

@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.requirements import list_needed_pins
 from reconciler.desired.state import Desired, Pins
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.resources import Resource
+from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared
 from tests.unit.desired.test_curves import SPEC as CURVE
 from tests.unit.spec import writing

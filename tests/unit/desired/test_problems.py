@@ -8,7 +8,7 @@ import pytest
 from reconciler.desired.checks import find_problems
 from reconciler.desired.gaps import find_gaps
 from reconciler.errors import Problem, SpecError
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.spec import writing
 
 ROUND = "v6.1"

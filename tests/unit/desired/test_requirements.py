@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from reconciler.desired.requirements import find_missing_cells, list_needed_pins, list_notes
 from reconciler.desired.state import Pins
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Input, Origin, Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.pins import Pin, PinKind
+from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
 from tests.unit.desired.test_inputs import HERE, RULES, declare
 

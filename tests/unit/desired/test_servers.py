@@ -7,7 +7,7 @@ import pytest
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Pins
 from reconciler.errors import SpecError
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared
 from tests.unit.spec import writing
 

@@ -11,7 +11,7 @@ from reconciler.desired.state import Desired
 from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
 from reconciler.diff.conditions import summarise_cells
 from reconciler.diff.difference import compare
-from reconciler.mlperf.log_files import ACCURACY_LOG
+from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Summary

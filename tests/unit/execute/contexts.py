@@ -7,7 +7,7 @@ from pathlib import Path
 
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.perform import AttemptContext, Check, skip_check
-from reconciler.files import RepositoryPaths
+from reconciler.storage.files import RepositoryPaths
 
 
 def make_context(root: Path, check: Check = skip_check) -> AttemptContext:

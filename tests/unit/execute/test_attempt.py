@@ -25,12 +25,12 @@ from reconciler.execute.attempt import (
     read,
     read_placement,
 )
-from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
-from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, LatencyLimits, Metric
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import RecordedFact
+from reconciler.resource.ruled_values import AccuracyLogRule, Bar, LatencyLimits, Metric
 from reconciler.resource.settings import CellSettings
+from reconciler.rules.context import EndpointsContext, RuleContext
 
 RUN = "Run:open/box/digits/Offline/performance"
 FIRST: dict[str, Any] = {

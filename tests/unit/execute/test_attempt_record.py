@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from harness.contract import Fact, Result
-from reconciler.code_archive import pack_code, unpack_code
 from reconciler.execute import attempt_record
 from reconciler.execute.attempt import Attempt, Intent, MachineFacts, create
 from reconciler.execute.attempt_record import build_record, describe_artifact
-from reconciler.foreign import LARGEST
-from reconciler.mlperf.rules.context import RuleContext
-from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import LOG_LIMIT, Artifact, Ended, Record, RecordedFact, RecordedInput
+from reconciler.resource.ruled_values import AccuracyLogRule, Metric
 from reconciler.resource.settings import CellSettings
-from reconciler.result_formats.format import KeptFile, RunFiles, Verdict
+from reconciler.rules.context import RuleContext
+from reconciler.rules.results.format import KeptFile, RunFiles, Verdict
+from reconciler.storage.code_archive import pack_code, unpack_code
+from reconciler.storage.foreign import LARGEST
 
 CELL = "closed/box/net/Offline"
 NAMES = {
@@ -223,10 +223,10 @@ def test_of_a_failed_run_no_log_is_kept_that_claims_more_than_was_written(of_for
 
 def test_the_code_that_is_kept_is_what_ran_behind_a_launcher(of_format: Format, tmp_path: Path) -> None:
     attempt = begin(tmp_path, Kind.RUN, RUN_FILES)
-    attempt.code.write_bytes(pack_code({"harness/run.py": b"here", "own.py": b"own"}))
-    attempt.launched_code.write_bytes(pack_code({"harness/run.py": b"there"}))
+    attempt.code.write_bytes(pack_code({"harness/verbs/run.py": b"here", "own.py": b"own"}))
+    attempt.launched_code.write_bytes(pack_code({"harness/verbs/run.py": b"there"}))
     end(attempt)
-    assert unpack_code(attempt.code.read_bytes()) == {"harness/run.py": b"there", "own.py": b"own"}
+    assert unpack_code(attempt.code.read_bytes()) == {"harness/verbs/run.py": b"there", "own.py": b"own"}
 
 
 def test_a_run_that_its_logs_deny_has_failed_whatever_its_child_said(of_format: Format, tmp_path: Path) -> None:

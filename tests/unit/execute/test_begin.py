@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler.code_archive import unpack_code
 from reconciler.errors import StorageError
 from reconciler.execute import perform
 from reconciler.execute.attempt import Attempt, MachineFacts
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.perform import AttemptContext, begin
-from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Step
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Ended, Record, Summary
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.code_archive import unpack_code
+from reconciler.storage.files import RepositoryPaths
 from tests.unit.diff.simulated import Wish, World, desire
 
 SEEN = MachineFacts(({"host": "a"}, {"host": "b"}), ("550.1",))
@@ -136,7 +136,7 @@ def test_a_performance_run_keeps_its_code_and_what_was_installed_beside_it(
     """Nobody knows with what a command of the user's own runs."""
     attempt = begin_run(tmp_path, Kind.RUN, "performance", installed, {"engine.backend": "null", **settings}, system)
     code = unpack_code(attempt.code.read_bytes())
-    assert ("harness/run.py" in code, "run.py" in code) == (not settings, bool(settings))
+    assert ("harness/verbs/run.py" in code, "run.py" in code) == (not settings, bool(settings))
     assert (attempt.requirements.read_text() if attempt.requirements.exists() else None) == wanted
 
 

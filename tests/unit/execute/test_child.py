@@ -23,12 +23,12 @@ from reconciler.execute.executors import local
 from reconciler.execute.executors.executor import Executor, Handle, Interruption, Progressing, State
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Status
-from reconciler.files import Lock, RepositoryPaths
 from reconciler.plan.plan import Step
-from reconciler.planning import Options
-from reconciler.process import explain_signal
 from reconciler.reconcile import PassReport, run_pass
+from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Address, Kind
+from reconciler.storage.files import Lock, RepositoryPaths
+from reconciler.storage.process import explain_signal
 from tests.passes.repository import HERE, SPEC, Repository, make_repository
 
 TINY = HERE / "benchmarks" / "tiny.py"
@@ -226,8 +226,8 @@ def test_nothing_ended_is_left_to_reap(tmp_path: Path, monkeypatch: pytest.Monke
 LOCKED = """
 import os, sys
 from pathlib import Path
-from reconciler.files import Lock, RepositoryPaths
-from reconciler.process import Child, build_child_environment, build_harness_command
+from reconciler.storage.files import Lock, RepositoryPaths
+from reconciler.storage.process import Child, build_child_environment, build_harness_command
 place = Path(sys.argv[1])
 lock = Lock(place / "lock", purpose="a pass").acquire()
 command = build_harness_command("build", place / "request.json", place / "result.json")

@@ -22,12 +22,12 @@ from reconciler.execute.commands import (
 from reconciler.execute.executors.executor import Submission
 from reconciler.execute.executors.job_script import make_script
 from reconciler.execute.service import Services
-from reconciler.files import RepositoryPaths
-from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
-from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.placeholders import fill_placeholders, fill_words
+from reconciler.resource.ruled_values import AccuracyLogRule, Metric
 from reconciler.resource.settings import CellSettings
+from reconciler.rules.context import EndpointsContext, RuleContext
+from reconciler.storage.files import RepositoryPaths
 
 SETTINGS = {
     "scenario": "Offline",

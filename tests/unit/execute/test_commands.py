@@ -10,11 +10,11 @@ import pytest
 from harness.contract import CommandRequest
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
 from reconciler.execute.requests import make_request
-from reconciler.files import RepositoryPaths, hash_file
-from reconciler.mlperf.rules.context import RuleContext
-from reconciler.mlperf.rules.values import AccuracyLogRule, ExtraFiles, Metric
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.ruled_values import AccuracyLogRule, ExtraFiles, Metric
 from reconciler.resource.settings import CellSettings
+from reconciler.rules.context import RuleContext
+from reconciler.storage.files import RepositoryPaths, hash_file
 
 CELL = "closed/box/net/Offline"
 

@@ -31,8 +31,8 @@ from reconciler.execute.executors.executor import (
 )
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.harvest import find_under_way, harvest
-from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Address, Kind
+from reconciler.storage.files import RepositoryPaths
 
 KEY = f"{1:064}"
 # Waits for a word, then leaves a result, as a run in a queue would.

@@ -1,10 +1,10 @@
 from pathlib import Path
 
 from reconciler.execute.attempt_record import describe_artifact
-from reconciler.files import RepositoryPaths
 from reconciler.record.store import find_artifact, keep
 from reconciler.resource.records import LOG_LIMIT
-from reconciler.result_formats.format import KeptFile
+from reconciler.rules.results.format import KeptFile
+from reconciler.storage.files import RepositoryPaths
 
 
 def test_artifact_of_names_the_place_where_the_store_keeps_it(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.child.output import StandingOutput
+from harness.child.progress import Counter
 from harness.contract import LOG_PARTS
-from harness.output import StandingOutput
-from harness.progress import Counter
 from reconciler.cli.shared.log_follow import tell
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
 from reconciler.execute.following import LogFollower

@@ -26,14 +26,14 @@ from reconciler.execute.harvest import find_under_way, harvest
 from reconciler.execute.judging import judge_attempt
 from reconciler.execute.perform import Finished
 from reconciler.execute.requests import describe_benchmark
-from reconciler.files import RepositoryPaths
-from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
-from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, LatencyLimits, Metric
 from reconciler.record.codec import encode
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, RecordedFact
+from reconciler.resource.ruled_values import AccuracyLogRule, Bar, LatencyLimits, Metric
 from reconciler.resource.settings import CellSettings
+from reconciler.rules.context import EndpointsContext, RuleContext
+from reconciler.storage.files import RepositoryPaths
 
 SEEN = MachineFacts()
 

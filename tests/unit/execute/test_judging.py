@@ -16,8 +16,8 @@ from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.child import Watch
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.judging import judge_attempt
-from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Address, Kind
+from reconciler.storage.files import RepositoryPaths
 from tests.kept_logs import unpack
 from tests.shared import make_once
 from tests.unit.mlperf.compliance.cases import CASES

@@ -22,10 +22,10 @@ from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors.executor import Capacity, Handle, Progressing, State, Submission
 from reconciler.execute.executors.launcher import LauncherExecutor, put_behind_launcher
 from reconciler.execute.executors.local import LocalExecutor
-from reconciler.files import RepositoryPaths
-from reconciler.process import build_elsewhere_environment
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.process import build_elsewhere_environment
 
 LOCK = "/here/locks/quiet-1"
 COMMAND = CommandRequest(

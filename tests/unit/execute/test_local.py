@@ -14,9 +14,9 @@ from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors import local
 from reconciler.execute.executors.executor import Capacity, Handle, Progressing, State, Submission, read_handle
 from reconciler.execute.executors.local import LocalExecutor
-from reconciler.process import FIXED
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.process import FIXED
 
 COMMAND = CommandRequest(
     purpose="run", command=("go",), cwd="/", run_dir="r", output="o", counter="c", secrets={"token": "TOKEN"}

@@ -13,9 +13,9 @@ from reconciler.execute import machine_idle, plan_executor
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.machine_idle import find_busy, list_gpus
 from reconciler.execute.outcome import Status
-from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
 from tests.passes.repository import make_repository
 
 

@@ -11,7 +11,7 @@ from reconciler.errors import LockedError
 from reconciler.execute import machine_turns
 from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Message
-from reconciler.files import Lock
+from reconciler.storage.files import Lock
 
 STEP: Any = "the step"
 

@@ -36,12 +36,12 @@ from reconciler.execute.perform import (
     find_response_type,
     perform,
 )
-from reconciler.files import RepositoryPaths
 from reconciler.plan.make import Policy
 from reconciler.plan.plan import Step
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Ended, Record, Summary
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
 from tests.unit.diff.simulated import Wish, World, desire
 
 

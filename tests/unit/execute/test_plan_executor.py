@@ -22,7 +22,6 @@ from reconciler.execute.perform import Finished, derive_outcome
 from reconciler.execute.plan_executor import PlanExecutor, compute_minimum_seconds, is_timed
 from reconciler.execute.service import Services
 from reconciler.execute.side_by_side import SideBySide
-from reconciler.files import Lock
 from reconciler.plan.plan import Step
 from reconciler.reconcile import PassReport
 from reconciler.record.codec import summarize
@@ -30,6 +29,7 @@ from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, Record, Summary
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import Lock
 from tests.passes.repository import SPEC, Repository, make_repository
 from tests.shared import need
 from tests.unit.diff.simulated import Wish, World, desire

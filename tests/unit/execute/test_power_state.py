@@ -14,10 +14,10 @@ from harness.contract import CommandRequest, ProbeRequest, StateRequest
 from reconciler.execute import power_state
 from reconciler.execute.attempt import Intent, create
 from reconciler.execute.power_state import find_journal, hold_state, put_back_state
-from reconciler.files import RepositoryPaths
-from reconciler.machine_locks import lock_folder
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.machine_locks import lock_folder
 
 STATE = {
     "power_state.set": ["set", "400"],

@@ -16,10 +16,10 @@ from harness.contract import Benchmark, RehearseRequest, Result
 from reconciler.execute import prepared
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.prepared import find_prepared, offer_prepared, take_prepared
-from reconciler.files import hash_file, remove
 from reconciler.reconcile import PassReport
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import hash_file, remove
 from tests.passes.repository import Repository
 from tests.shared import need
 from tests.unit.cli.conftest import git
@@ -42,7 +42,7 @@ spec:
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    from harness.rehearse import execute
+    from harness.verbs.rehearse import execute
 
     root = tmp_path / "scratch"
     (root / "data").mkdir(parents=True)

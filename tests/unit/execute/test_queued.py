@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from harness.child.progress import Counter, read_progress
 from harness.contract import Benchmark, BuildRequest, LaunchRequest, Result
-from harness.progress import Counter, read_progress
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors import queued
@@ -25,9 +25,9 @@ from reconciler.execute.executors.executor import (
     read_handle,
 )
 from reconciler.execute.executors.queued import LastAnswer, QueuedExecutor, QueueSilentError
-from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
 
 RUNNING = Progressing(State.RUNNING, note="job 7 on n1")
 QUEUED = Progressing(State.QUEUED, note="job 7")

@@ -24,9 +24,9 @@ from reconciler.execute.executors.carrier import Carrier, Ticket
 from reconciler.execute.executors.executor import Handle, State, Submission
 from reconciler.execute.executors.queued import QueuedExecutor, QueueSilentError
 from reconciler.execute.executors.ray_queue import RayQueue, choose_resources, make_job_script
-from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
 
 NAME = "reconcile-2026-1"
 

@@ -22,10 +22,10 @@ from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.state import Pins
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
 from reconciler.execute.requests import make_request, select_engine_settings, select_run_settings
-from reconciler.files import RepositoryPaths
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.rules.rounds import load_ruleset
+from reconciler.storage.files import RepositoryPaths
 from tests.unit.desired.test_inputs import declare
 
 CELL = "closed/box/net/Server"

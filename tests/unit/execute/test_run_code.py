@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import harness.contract
+from harness.child.own_code import pack_own_code
 from harness.contract import BACKENDS, BENCHMARKS
-from harness.own_code import pack_own_code
-from reconciler.code_archive import pack_code, unpack_code
 from reconciler.execute.run_code import pack_run_code, take_launched_code
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.code_archive import pack_code, unpack_code
 
 
 def code_of(root: Path, locations: dict[str, str] | None = None, **settings: object) -> dict[str, bytes]:
@@ -23,7 +23,12 @@ def code_of(root: Path, locations: dict[str, str] | None = None, **settings: obj
 
 def test_our_harness_without_what_the_run_does_not_load(tmp_path: Path) -> None:
     found = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend="onnxruntime")
-    assert {"harness/run.py", "harness/loadgen.py", "harness/benchmarks/digits.py", "harness/LICENSE"} <= found.keys()
+    assert {
+        "harness/verbs/run.py",
+        "harness/run/loadgen.py",
+        "harness/benchmarks/digits.py",
+        "harness/LICENSE",
+    } <= found.keys()
     assert "harness/backends/onnxruntime.py" in found
     others = ("harness/backends/tensorrt/", "harness/backends/vllm/", "harness/benchmarks/bert/")
     assert not [name for name in found if name.startswith(others)]
@@ -41,7 +46,7 @@ def test_the_terms_are_kept_from_a_checkout_and_from_where_it_is_installed(tmp_p
         (place / package).symlink_to(Path(harness.contract.__file__).parents[1] / package)
     script = (
         "from pathlib import Path\n"
-        "from reconciler.code_archive import unpack_code\n"
+        "from reconciler.storage.code_archive import unpack_code\n"
         "from reconciler.execute.run_code import pack_run_code\n"
         "from reconciler.resource.settings import CellSettings\n"
         "code = pack_run_code(CellSettings({'engine.backend': 'null'}), {'benchmark.code': 'digits'}, Path.cwd())\n"
@@ -118,17 +123,17 @@ def test_a_scorer_of_the_users_beside_our_harness_is_kept_apart(tmp_path: Path) 
     settings = {"harness__score__command": ["python", "score.py"], "harness__code": "ours"}
     found = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend="null", **settings)
     assert found["score/score.py"] == b"print('accuracy')\n"
-    assert "harness/run.py" in found
+    assert "harness/verbs/run.py" in found
 
 
 def test_the_harness_of_a_container_is_kept_in_the_place_of_ours(tmp_path: Path) -> None:
     code, launched = tmp_path / "code.tar.gz", tmp_path / "launched.tar.gz"
-    ours = {"harness/run.py": b"new\n", "harness/LICENSE": b"terms\n", "mine.py": b"own\n"}
+    ours = {"harness/verbs/run.py": b"new\n", "harness/LICENSE": b"terms\n", "mine.py": b"own\n"}
     code.write_bytes(pack_code(ours))
-    launched.write_bytes(pack_code({"harness/run.py": b"old\n", "harness/score.py": b"old, too\n"}))
+    launched.write_bytes(pack_code({"harness/verbs/run.py": b"old\n", "harness/verbs/score.py": b"old, too\n"}))
     take_launched_code(code, launched)
     kept = unpack_code(code.read_bytes())
-    assert kept == {**ours, "harness/run.py": b"old\n", "harness/score.py": b"old, too\n"}
+    assert kept == {**ours, "harness/verbs/run.py": b"old\n", "harness/verbs/score.py": b"old, too\n"}
 
 
 def test_the_same_harness_in_a_container_changes_nothing(tmp_path: Path) -> None:
@@ -142,7 +147,7 @@ def test_the_same_harness_in_a_container_changes_nothing(tmp_path: Path) -> None
 
 def test_code_is_kept_by_nobody_where_what_ran_cannot_be_read(tmp_path: Path) -> None:
     code, launched = tmp_path / "code.tar.gz", tmp_path / "launched.tar.gz"
-    code.write_bytes(pack_code({"harness/run.py": b"new\n"}))
+    code.write_bytes(pack_code({"harness/verbs/run.py": b"new\n"}))
     launched.write_bytes(b"cut off")
     take_launched_code(code, launched)
     assert not code.exists()

@@ -11,18 +11,18 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+from harness.child.progress import Counter
 from harness.contract import LOG_PARTS, Progress, Ready, Result, ServiceRequest
-from harness.progress import Counter
 from reconciler.diff.change import Work
 from reconciler.execute import service
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
 from reconciler.execute.executors.executor import Handle, Progressing, State, Submission
 from reconciler.execute.perform import Finished
 from reconciler.execute.service import ENDED, RunningServer, Services, free_port, make_service_request
-from reconciler.files import Lock, RepositoryPaths
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import Lock, RepositoryPaths
 from tests.unit.diff.simulated import Wish, World, desire
 from tests.unit.execute.contexts import make_context
 

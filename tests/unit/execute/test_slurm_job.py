@@ -31,9 +31,9 @@ from reconciler.execute.executors.slurm_arrays import (
 )
 from reconciler.execute.executors.slurm_job import choose_more_options, choose_options, list_hidden, make_job_script
 from reconciler.execute.executors.slurm_takeover import Takeover, choose_takeover, note_queued, read_queued, read_taker
-from reconciler.process import FIXED
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.process import FIXED
 
 SET = " ".join(f"{name}={value}" for name, value in sorted(FIXED.items()))
 LAUNCH = LaunchRequest(command=("srun",), answer="a", counter="c", counter_there="t", cwd="/", ending=())
@@ -50,7 +50,7 @@ def begin(root: Path, name: str = "2026-1", kind: Kind = Kind.MODEL, **settings:
     [
         (ProbeRequest(), "request.json", ("harness",)),
         (LAUNCH, "launch.json", ("harness",)),
-        (ProbeRequest(), "request.json", ("harness.slurm_job", "group", "600")),
+        (ProbeRequest(), "request.json", ("harness.child.slurm_job", "group", "600")),
     ],
     ids=["ours", "launcher", "one that takes over"],
 )
@@ -178,7 +178,7 @@ def test_a_job_takes_over_for_as_long_as_is_declared(
         Submission(attempt, ProbeRequest(), attempt.result, ticket=ticket, seconds=seconds), (), "p"
     )
     assert (found.seconds if found else None) == longest
-    assert found is None or found.words == ("harness.slurm_job", found.group, f"{longest:g}")
+    assert found is None or found.words == ("harness.child.slurm_job", found.group, f"{longest:g}")
     assert found is None or found.group.startswith("p-")
 
 

@@ -23,10 +23,10 @@ from reconciler.execute.executors.slurm_job import choose_options, list_hidden, 
 from reconciler.execute.executors.slurm_queue import SlurmQueue
 from reconciler.execute.executors.slurm_takeover import choose_takeover
 from reconciler.execute.perform import INTERRUPTED
-from reconciler.files import RepositoryPaths
-from reconciler.parcels.carrier import watch_jobs
+from reconciler.reconcile.remote_attempts.carrier import watch_jobs
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
 from tests.processes import wait_for
 
 NAME = "reconcile-2026-1"
@@ -341,7 +341,7 @@ def test_step_may_be_taken_over_once_slurm_has_its_job_and_if_it_is_known_to_be_
     waiting = [WaitingAttempt.read(path) for path in attempt.folder.glob("waiting-*")]
     assert [each.seconds for each in waiting] == ([] if seconds is None else [seconds])
     scripts = [path.read_text() for path in (attempt.folder / "slurm").glob("*.sh")]
-    assert any("-m harness.slurm_job" in script for script in scripts)
+    assert any("-m harness.child.slurm_job" in script for script in scripts)
 
 
 _SLOW_SBATCH = """#!/bin/sh

@@ -12,9 +12,9 @@ from harness.contract import CommandRequest, FileMessage, ProbeRequest, Ready, S
 from reconciler.execute.attempt import Intent, create
 from reconciler.execute.executors.executor import Handle, Progressing, State, write_handle
 from reconciler.execute.executors.table import Executors
-from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
 
 SCORED = {"harness.score.command": ["score"]}
 SYSTEMS: dict[str, dict[str, Any]] = {

@@ -13,8 +13,8 @@ from reconciler.execute.executors.executor import Handle, Progressing, State, wr
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import UnderWay
 from reconciler.execute.under_way import find_submitted, list_under_way
-from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import PERFORMANCE, Cell, RunAddress
+from reconciler.storage.files import RepositoryPaths
 
 RUN = RunAddress(Cell.parse("open/box/digits/Offline"), PERFORMANCE).address
 

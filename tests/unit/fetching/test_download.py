@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import StoreError
-from reconciler.fetching.download import (
+from reconciler.fetch.download import (
     Download,
     Downloaded,
     DownloadLimits,
@@ -24,9 +24,9 @@ from reconciler.fetching.download import (
     DownloadStoppedError,
     download,
 )
-from reconciler.fetching.sources import AddressError, Redirects, TransientError, parse_retry_after
-from reconciler.files import Lock
-from reconciler.mlperf.benchmark_files import FileDigest
+from reconciler.fetch.sources import AddressError, Redirects, TransientError, parse_retry_after
+from reconciler.rules.benchmark_files import FileDigest
+from reconciler.storage.files import Lock
 from tests.unit.fetching.serving import Behaviour, serve, serve_endlessly
 
 DATA = bytes(range(256)) * 4096  # 1 MiB
@@ -336,7 +336,7 @@ def test_a_killed_download_is_gone_on_with(tmp_path: Path) -> None:
     with serve(behaviour) as address:
         code = (
             "import sys; from pathlib import Path\n"
-            "from reconciler.fetching.download import *\n"
+            "from reconciler.fetch.download import *\n"
             "folder, address = Path(sys.argv[1]), sys.argv[2]\n"
             "item = Download(folder / 'data' / 'file.bin', (address,), None, folder / 'incoming')\n"
             "download(item, DownloadLimits(timeout=60), DownloadProgress())\n"

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import ReconcilerError, StorageError
-from reconciler.fetching import fetch as fetching
-from reconciler.fetching.download import DownloadLimits, DownloadProgress
-from reconciler.fetching.fetch import Due, Fate, FetchResult, Mirror, check_room, decide, fetch
-from reconciler.fetching.scratch import FileState, Scratch, find_scratch, look_for
-from reconciler.fetching.unpacking import unpack_folder, unpack_member
-from reconciler.mlperf.benchmark_facts import load_benchmark_facts
-from reconciler.mlperf.benchmark_files import BenchmarkFiles, FileDigest, SourceFile, load_benchmark_files
-from reconciler.storage_errors import PARTIAL
+from reconciler.fetch import fetch as fetching
+from reconciler.fetch.download import DownloadLimits, DownloadProgress
+from reconciler.fetch.fetch import Due, Fate, FetchResult, Mirror, check_room, decide, fetch
+from reconciler.fetch.scratch import FileState, Scratch, find_scratch, look_for
+from reconciler.fetch.unpacking import unpack_folder, unpack_member
+from reconciler.rules.benchmark_facts import load_benchmark_facts
+from reconciler.rules.benchmark_files import BenchmarkFiles, FileDigest, SourceFile, load_benchmark_files
+from reconciler.storage.storage_errors import PARTIAL
 from tests.unit.fetching.serving import Behaviour, serve
 
 QUICK = DownloadLimits(timeout=30.0, attempts=2, backoff=0.01)  # no server here is slow; a busy machine may be

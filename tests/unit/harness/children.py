@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import Benchmark, BuildRequest, FileMessage, Result, RunRequest
-from reconciler.process import Child, build_harness_command
+from reconciler.storage.process import Child, build_harness_command
 
 ROOT = Path(__file__).parents[3]
 TINY = Path(__file__).parent / "tiny.py"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.alphabet import LETTERS, answer, write_rehearsal
+from harness.run.alphabet import LETTERS, answer, write_rehearsal
 
 
 @pytest.fixture(scope="module")

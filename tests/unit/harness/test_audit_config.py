@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.audit_config import audit_config
 from harness.errors import HarnessError
+from harness.verbs.audit_config import audit_config
 
 
 @pytest.mark.parametrize("settings", ["*.*.mode = 2\n", ""], ids=["a test", "another run"])

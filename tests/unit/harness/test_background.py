@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.background import Background
 from harness.contract import BackgroundLoad, Benchmark, read_progress
 from harness.errors import HarnessError
-from harness.slices import split_taken
+from harness.machine.slices import split_taken
+from harness.verbs.background import Background
 from tests.processes import wait_for
 from tests.unit.harness.children import CONF, TINY, Children
 from tests.unit.harness.conftest import Artifacts

@@ -22,8 +22,8 @@ from harness.benchmarks.bert import answers, scoring, spans, squad
 from harness.benchmarks.bert.rehearsal import MODEL
 from harness.benchmarks.made_network import NetworkSession
 from harness.benchmarks.sources import REHEARSAL
-from harness.rehearse import execute
-from reconciler.mlperf.documents import parse_yaml_mapping
+from harness.verbs.rehearse import execute
+from reconciler.storage.documents import parse_yaml_mapping
 
 COUNT = 32
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from harness.backends import MODULES, BackendEngine, Tensor, load_backend
+from harness.child.digests import hash_file
 from harness.contract import BACKENDS
-from harness.digests import hash_file
 from harness.errors import HarnessError
 from tests.unit.harness import tiny
 from tests.unit.harness.children import Children

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import clocks
-from harness.clocks import CLOCK_SET, ClockWatch
+from harness.machine import clocks
+from harness.machine.clocks import CLOCK_SET, ClockWatch
 
 
 def count_from(monkeypatch: pytest.MonkeyPatch, *apart: float, lost: float = 0.0) -> None:

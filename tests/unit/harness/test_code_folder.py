@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.code_folder import list_created, list_entries
+from harness.verbs.code_folder import list_created, list_entries
 
 
 def test_new_files_are_named_by_the_topmost_new_folder(tmp_path: Path) -> None:

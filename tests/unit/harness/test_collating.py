@@ -12,7 +12,7 @@ from harness.backends.collating import CollatedBatches
 from harness.benchmarks import load_benchmark
 from harness.contract import Benchmark
 from harness.errors import HarnessError
-from harness.qsl import Arrays
+from harness.run.qsl import Arrays
 
 INPUTS = (Tensor("places", (), "int64"), Tensor("features", (2,), "float32"))
 SAMPLES = {"first": np.array([3, 1, 2])}

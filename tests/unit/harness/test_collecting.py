@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.collecting import Collected, collect, list_stamps
+from harness.verbs.collecting import Collected, collect, list_stamps
 
 SINCE = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.collecting_results import collect_results, collect_run
 from harness.contract import CommandRequest
+from harness.verbs.collecting_results import collect_results, collect_run
 
 SINCE = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CLOCK = 10**12  # ns since this machine started

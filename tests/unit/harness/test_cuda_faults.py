@@ -16,8 +16,8 @@ from tests.unit.harness.fake_cuda import CUresult, Fake
 
 fake_cuda.provide()
 
-from harness import numa  # noqa: E402
 from harness.cuda import driver, pipeline  # noqa: E402
+from harness.machine import numa  # noqa: E402
 from tests.unit.harness.test_cuda_pipeline import Answers, Doubling, plan_of, points, session  # noqa: E402
 
 

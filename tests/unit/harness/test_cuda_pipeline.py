@@ -14,18 +14,18 @@ import pytest
 
 from harness.backends import LoadPlan, Outputs, Tensor
 from harness.errors import HarnessError
-from harness.loops import LoopSession
-from harness.one_call import OneCall, OneCallSession
-from harness.qsl import Arrays, Ragged
+from harness.run.loops import LoopSession
+from harness.run.one_call import OneCall, OneCallSession
+from harness.run.qsl import Arrays, Ragged
 from tests.unit.harness import fake_cuda
 from tests.unit.harness.fake_cuda import CUresult, Fake
 
 fake_cuda.provide()
 
-from harness import numa  # noqa: E402
 from harness.cuda import driver, pipeline, sizes  # noqa: E402
 from harness.cuda.faults import smaller_batch  # noqa: E402
 from harness.cuda.gathering import shape  # noqa: E402
+from harness.machine import numa  # noqa: E402
 
 COUNT, WIDTH = 50, 12
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.cuda.nvml import Gpus
-from harness.telemetry import Telemetry
+from harness.machine.telemetry import Telemetry
 
 
 class Error(Exception):

@@ -28,7 +28,7 @@ from harness.benchmarks.made_network import NetworkSession  # noqa: E402
 from harness.benchmarks.retinanet import heads, openimages  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
 from harness.benchmarks.ssd_resnet34 import coco2017  # noqa: E402
-from harness.rehearse import execute  # noqa: E402
+from harness.verbs.rehearse import execute  # noqa: E402
 
 COUNT = 4
 BOTH = pytest.mark.parametrize(("module", "layout"), [(retinanet, openimages.LAYOUT), (ssd_resnet34, coco2017.LAYOUT)])

@@ -20,7 +20,7 @@ from harness.backends.painters import PaintingSession
 from harness.benchmarks import load_benchmark, load_rehearsal
 from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
-from harness.run import warm_up
+from harness.verbs.run import warm_up
 from tests.unit.harness.generated import generate
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")

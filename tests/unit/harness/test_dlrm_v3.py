@@ -18,7 +18,7 @@ from harness.benchmarks.dlrm_v3.made_stream import Extent, MadeStream, write_str
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.qsl import IssueOrder, SampleLibrary
+from harness.run.qsl import IssueOrder, SampleLibrary
 
 COUNT, CANDIDATES, IN_CATEGORY = 23, 6, 10
 EXTENT = Extent(items=128 * IN_CATEGORY, categories=128, candidates=CANDIDATES, seen=2)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.child.digests import hash_code, hash_folder
 from harness.contract import Fact, ProbeRequest, read_progress
-from harness.digests import hash_code, hash_folder
 from harness.errors import HarnessError, ProblemClass, explain, require
-from harness.machine import describe_machine
-from harness.telemetry import Series, Telemetry
+from harness.machine.facts import describe_machine
+from harness.machine.telemetry import Series, Telemetry
 from tests.unit.harness.children import TINY, Children
 from tests.unit.harness.conftest import ENGINES, Artifacts
 
@@ -94,8 +94,8 @@ def test_telemetry_is_notes() -> None:
 
 
 def test_readings_are_logged_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.telemetry._INTERVAL", 0.01)
-    monkeypatch.setattr("harness.telemetry._SHARE", 1.0)
+    monkeypatch.setattr("harness.machine.telemetry._INTERVAL", 0.01)
+    monkeypatch.setattr("harness.machine.telemetry._SHARE", 1.0)
     log, done = tmp_path / "telemetry.jsonl", iter(range(10, 10_000, 10))
     with Telemetry(log=log, done=lambda: next(done)):
         while not log.exists() or len(log.read_text().splitlines()) < 3:
@@ -107,7 +107,7 @@ def test_readings_are_logged_as_they_come(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_log_that_cannot_be_written_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.telemetry._INTERVAL", 0.01)
+    monkeypatch.setattr("harness.machine.telemetry._INTERVAL", 0.01)
     with Telemetry(log=tmp_path / "none" / "telemetry.jsonl") as telemetry:
         time.sleep(0.05)
     assert "telemetry.load_percent" in telemetry.facts()

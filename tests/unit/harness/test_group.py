@@ -38,8 +38,8 @@ PASS = """
 import sys
 from pathlib import Path
 from harness.errors import HarnessError
-from harness.group import Command, run_group
-from harness.output import BoundedOutput
+from harness.child.group import Command, run_group
+from harness.child.output import BoundedOutput
 
 try:
     command = Command([sys.executable, "command.py"], Path.cwd(), {})
@@ -56,8 +56,8 @@ ENDING = """
 import contextlib, json, os, signal, sys, threading, time
 from pathlib import Path
 from harness.errors import HarnessError
-from harness.group import Command, StopRequest, run_group
-from harness.output import BoundedOutput
+from harness.child.group import Command, StopRequest, run_group
+from harness.child.output import BoundedOutput
 
 words, own = json.loads(sys.argv[1])
 asks = own.pop("asks", 1)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import power
 from harness.backends.triton import connection
 from harness.backends.triton.metrics import parse_metrics
 from harness.backends.triton.server import TritonServer
 from harness.errors import HarnessError
+from harness.verbs import power
 
 
 @contextmanager

@@ -29,11 +29,11 @@ from harness.benchmarks.language.texts import TOKENIZER, clean
 from harness.benchmarks.mixtral_8x7b import PUBLISHED
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.generating import choose_sampling
-from harness.tokens import PROMPTS, STOP_SEQUENCE
-from reconciler.mlperf.accuracy import METRIC_LINES, parse_accuracy
-from reconciler.mlperf.benchmark_facts import load_benchmark_facts
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from harness.run.tokens import PROMPTS, STOP_SEQUENCE
+from harness.verbs.generating import choose_sampling
+from reconciler.rules.accuracy import METRIC_LINES, parse_accuracy
+from reconciler.rules.benchmark_facts import load_benchmark_facts
+from reconciler.rules.rounds import list_rounds, load_ruleset
 from tests.shared import need
 from tests.unit.harness.generated import generate
 

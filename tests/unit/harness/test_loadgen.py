@@ -18,10 +18,10 @@ import pytest
 
 lg = pytest.importorskip("mlperf_loadgen")
 
-from harness import loadgen  # noqa: E402
 from harness.contract import Fact, Mode, Scenario  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
-from harness.loadgen import Prepared, Responder, prepare  # noqa: E402
+from harness.run import loadgen  # noqa: E402
+from harness.run.loadgen import Prepared, Responder, prepare  # noqa: E402
 from tests.unit.harness.children import ROOT  # noqa: E402
 
 BRIEF = {"min_duration_ms": 2000, "min_query_count": 10}
@@ -168,7 +168,7 @@ CHILD = """
 import gc, json, sys
 from pathlib import Path
 from harness.errors import HarnessError
-from harness.loadgen import Prepared, Responder, Test, prepare, probe_seeds, run_test
+from harness.run.loadgen import Prepared, Responder, Test, prepare, probe_seeds, run_test
 
 class Sut:
     def __init__(self):

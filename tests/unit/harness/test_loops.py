@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from harness.backends import LoadPlan, Outputs, Session, Token
-from harness.loops import LoopSession
-from harness.qsl import Arrays, Ragged, Rows, SampleLibrary, count_rows, take_rows
-from harness.running_sample import Asked
+from harness.run.loops import LoopSession
+from harness.run.qsl import Arrays, Ragged, Rows, SampleLibrary, count_rows, take_rows
+from harness.run.running_sample import Asked
 
 BATCH = 4
 

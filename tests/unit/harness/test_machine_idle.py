@@ -12,8 +12,8 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from harness import machine_idle
-from harness.machine_idle import find_busy, find_foreign, find_load
+from harness.machine import machine_idle
+from harness.machine.machine_idle import find_busy, find_foreign, find_load
 from tests.processes import wait_for
 
 

@@ -14,7 +14,7 @@ from harness.backends.openai.client import describe_sampling
 from harness.benchmarks.language.decoder_layers import Architecture, DecoderShape
 from harness.benchmarks.language.made_decoder import OwnAnswers, write_decoder
 from harness.errors import HarnessError
-from harness.tokens import GenerationPlan, Sampling, StopSequence
+from harness.run.tokens import GenerationPlan, Sampling, StopSequence
 from tests.unit.harness.heard import Heard
 
 LIMIT, END, WORDS = 60, 0, 256

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cgroups import read_processor_limit
-from harness.machine import count_usable_cores
-from harness.numa import (
+from harness.child.cgroups import read_processor_limit
+from harness.machine.facts import count_usable_cores
+from harness.machine.numa import (
     Node,
     find_ranges,
     list_nodes,
@@ -20,7 +20,7 @@ from harness.numa import (
     stay_beside,
     staying_beside,
 )
-from harness.placement import place_workers, share_out
+from harness.machine.placement import place_workers, share_out
 from tests.unit.harness.machines import files
 
 

@@ -13,11 +13,11 @@ import pytest
 from harness.backends import LoadPlan, Outputs, Token
 from harness.benchmarks.dlrm_v2.pairs import loop
 from harness.contract import Counter
-from harness.loops import LoopSession
-from harness.one_call import OneCall, OneCallSession
-from harness.qsl import Arrays, Ragged, Rows, SampleLibrary, count_rows
-from harness.slice_worker import _describe
-from harness.sut import Completer, Guard, OfflineSut, ServerSut
+from harness.machine.slice_worker import _describe
+from harness.run.loops import LoopSession
+from harness.run.one_call import OneCall, OneCallSession
+from harness.run.qsl import Arrays, Ragged, Rows, SampleLibrary, count_rows
+from harness.run.sut import Completer, Guard, OfflineSut, ServerSut
 from tests.unit.harness.test_loops import Told, make_plan
 
 BATCH = 24

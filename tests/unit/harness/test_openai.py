@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from harness.errors import HarnessError
-from harness.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence, Tokenized
+from harness.run.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence, Tokenized
 from tests.processes import wait_for
 from tests.shared import need
 from tests.unit.harness.heard import Heard

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.child.output import BoundedOutput, StandingOutput
 from harness.contract import copy_log
-from harness.output import BoundedOutput, StandingOutput
 
 
 def written(tmp_path: Path, chunks: list[bytes], secrets: Collection[str] = ()) -> tuple[str, BoundedOutput]:

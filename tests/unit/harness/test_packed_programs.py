@@ -27,8 +27,8 @@ from harness.benchmarks.bert.rehearsal import MODEL, write_rehearsal  # noqa: E4
 from harness.benchmarks.made_network import NetworkSession  # noqa: E402
 from harness.contract import Benchmark, Counter, RunRequest, ScoreRequest  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
-from harness.packing import BOUNDS, PackedSamples, make_memory  # noqa: E402
 from harness.quantization.programs import quantize_program  # noqa: E402
+from harness.run.packing import BOUNDS, PackedSamples, make_memory  # noqa: E402
 from tests.benchmarks.children import build, child, write_conf  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore")]

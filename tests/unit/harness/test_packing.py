@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.packing import BOUNDS, POSITIONS, PackedSamples, Packing, make_memory
-from harness.qsl import Rows, count_rows
+from harness.run.packing import BOUNDS, POSITIONS, PackedSamples, Packing, make_memory
+from harness.run.qsl import Rows, count_rows
 
 LONGEST = 12
 PACKING = Packing("mask", ("ids", "kinds"), LONGEST, fill=-1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from queue import SimpleQueue
 
-from harness.pool import BatchRoom
+from harness.run.pool import BatchRoom
 
 
 def take_all(room: BatchRoom, count: int, taken: list[int]) -> threading.Thread:

@@ -12,9 +12,9 @@ import pytest
 
 from harness.contract import ProbeRequest, Result
 from harness.cuda.nvml import Gpus
-from harness.gpus import list_computing, list_inventory, list_visible
-from harness.hardware import describe_hardware, parse_modules, parse_release
-from harness.telemetry import Telemetry, find_flags
+from harness.machine.gpus import list_computing, list_inventory, list_visible
+from harness.machine.hardware import describe_hardware, parse_modules, parse_release
+from harness.machine.telemetry import Telemetry, find_flags
 from tests.unit.harness import machines
 from tests.unit.harness.children import Children, command, environment
 
@@ -223,7 +223,7 @@ def test_throttling_of_processors_is_counted(tmp_path: Path, monkeypatch: pytest
     counter = tmp_path / "cpu0/thermal_throttle/core_throttle_count"
     counter.parent.mkdir(parents=True)
     counter.write_text("40\n")
-    monkeypatch.setattr("harness.telemetry.PROCESSORS", tmp_path)
+    monkeypatch.setattr("harness.machine.telemetry.PROCESSORS", tmp_path)
     with Telemetry() as telemetry:
         counter.write_text("43\n")
     assert telemetry.flags() == {"telemetry.cpu_throttled": 3}

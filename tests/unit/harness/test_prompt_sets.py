@@ -27,7 +27,7 @@ from harness.benchmarks.llama3_1_8b.rehearsal import write_rehearsal
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.tokens import PROMPTS
+from harness.run.tokens import PROMPTS
 from tests.shared import need
 from tests.unit.harness.generated import generate
 

@@ -20,7 +20,7 @@ from harness.benchmarks.language.pydoc.network import (
 )
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.tokens import PROMPTS, GenerationPlan, Sampling
+from harness.run.tokens import PROMPTS, GenerationPlan, Sampling
 from tests.unit.harness.heard import Heard
 
 SHAPE = TransformerShape(vocabulary=40, width=32, heads=2, layers=2, inner=48, places=32)

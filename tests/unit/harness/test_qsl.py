@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.backends.staging import Staging
 from harness.errors import HarnessError
-from harness.qsl import Arrays, Rows, SampleLibrary, count_rows, gather, split_rows
+from harness.run.qsl import Arrays, Rows, SampleLibrary, count_rows, gather, split_rows
 
 DATA = np.arange(120, dtype=np.float32).reshape(40, 3)
 

@@ -25,7 +25,7 @@ from harness.benchmarks.qwen3_vl import catalogue, scoring
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
-from harness.tokens import MESSAGES, GenerationPlan, Sampling
+from harness.run.tokens import MESSAGES, GenerationPlan, Sampling
 from tests.processes import find_free_ports, wait_for
 from tests.unit.harness.generated import generate
 from tests.unit.harness.heard import Heard

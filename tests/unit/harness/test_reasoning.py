@@ -23,8 +23,8 @@ from harness.benchmarks.language.reasoning import (
 )
 from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
-from harness.run import load_arrays
-from harness.tokens import PROMPTS, Sampling
+from harness.run.tokens import PROMPTS, Sampling
+from harness.verbs.run import load_arrays
 from tests.unit.harness.generated import generate
 
 FINAL = "<|channel|>analysis<|message|>Answer: D, no: B<|end|><|channel|>final<|message|>"

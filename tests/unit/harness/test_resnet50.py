@@ -17,7 +17,7 @@ pytest.importorskip("onnxruntime")
 from harness.benchmarks.resnet50 import answers, imagenet  # noqa: E402
 from harness.benchmarks.resnet50.rehearsal import MODEL, encode_image  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
-from harness.rehearse import execute  # noqa: E402
+from harness.verbs.rehearse import execute  # noqa: E402
 
 COUNT = 12
 

@@ -14,19 +14,19 @@ import pytest
 from harness.backends import Outputs
 from harness.contract import Benchmark, BuildRequest, Counter
 from harness.errors import HarnessError
-from harness.running_sample import Asked, Steps
+from harness.run.running_sample import Asked, Steps
 from tests.shared import need
 
 need("onnxruntime")
 soundfile = pytest.importorskip("soundfile")
 
-from harness import build as builds  # noqa: E402
 from harness.benchmarks import rnnt  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.rnnt import features, librispeech, scoring, transcribing  # noqa: E402
 from harness.benchmarks.rnnt.rehearsal import FOLDER, load_parts, transcribe, write_rehearsal  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
 from harness.benchmarks.speech import RATE, weigh_mels  # noqa: E402
+from harness.verbs import build as builds  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
 
 SAMPLES = 3

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.served_model import refuse_other_model
+from harness.verbs.served_model import refuse_other_model
 from tests.unit.harness.openai_server import KEY, MODEL, Server
 
 

@@ -12,8 +12,8 @@ import pytest
 from harness.backends import LoadPlan, Outputs, Token
 from harness.contract import Benchmark
 from harness.errors import HarnessError
-from harness.qsl import Ragged
-from harness.slice_session import SliceSession
+from harness.machine.slice_session import SliceSession
+from harness.run.qsl import Ragged
 from tests.unit.harness.children import Children
 from tests.unit.harness.conftest import Artifacts
 from tests.unit.harness.naming import LETHAL, WRONG

@@ -10,10 +10,10 @@ import pytest
 
 from harness.catalog import write_slices
 from harness.errors import HarnessError
-from harness.gpus import list_computing, list_inventory, list_visible
-from harness.qsl import Ragged
-from harness.shared_samples import SharedSamples, map_samples
-from harness.slices import choose_slices, list_slices
+from harness.machine.gpus import list_computing, list_inventory, list_visible
+from harness.machine.slices import choose_slices, list_slices
+from harness.run.qsl import Ragged
+from harness.run.shared_samples import SharedSamples, map_samples
 from tests.unit.harness.test_probe_machine import NoNvmlError, nvml, refuse
 
 A100 = "NVIDIA A100-SXM4-80GB"

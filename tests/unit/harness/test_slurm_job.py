@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.child.slurm_job import Room, claim, read_left
 from harness.contract import WAITING, ProbeRequest, Result, WaitingAttempt
-from harness.slurm_job import Room, claim, read_left
 from tests.processes import wait_for
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +33,11 @@ def lay_out(folder: Path, group: str = "g", seconds: float = 1.0, request: str =
 
 
 def run_job(
-    own: Path, *, seconds: float = 60.0, left: float = 3600.0, program: Sequence[str] = ("-m", "harness.slurm_job")
+    own: Path,
+    *,
+    seconds: float = 60.0,
+    left: float = 3600.0,
+    program: Sequence[str] = ("-m", "harness.child.slurm_job"),
 ) -> int:
     """As Slurm does, once the job's script has begun its attempt."""
     (own / "begun").mkdir()
@@ -70,7 +74,7 @@ def test_job_takes_over_what_waits_in_its_group_and_fits(tmp_path: Path) -> None
 _HARVESTING = """
 import shutil, sys
 from harness.contract import Result
-from harness.slurm_job import main
+from harness.child.slurm_job import main
 write = Result.write
 def write_and_record(self, path):
     write(self, path)
@@ -120,7 +124,7 @@ def test_attempt_that_is_gone_or_begun_is_not_taken(tmp_path: Path) -> None:
 
 _LEAVING = """
 import subprocess
-from harness.slurm_job import is_quiet
+from harness.child.slurm_job import is_quiet
 print(is_quiet())
 left = subprocess.Popen(["sleep", "60"])
 print(is_quiet())
@@ -137,7 +141,7 @@ def test_what_an_attempt_left_running_ends_the_taking() -> None:
 _TAKER = """
 import sys, time
 from pathlib import Path
-from harness.slurm_job import take_next
+from harness.child.slurm_job import take_next
 attempts, me = Path(sys.argv[1]), sys.argv[2]
 (attempts.parent / f"ready-{me}").touch()
 while not (attempts.parent / "go").exists():

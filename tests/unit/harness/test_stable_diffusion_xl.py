@@ -20,7 +20,7 @@ from harness.benchmarks.stable_diffusion_xl.made_words import write_captions, wr
 from harness.benchmarks.stable_diffusion_xl.pictures import encode_png
 from harness.contract import Benchmark, Counter, ScoreRequest
 from harness.errors import HarnessError
-from harness.score import execute
+from harness.verbs.score import execute
 
 COUNT, SIDE = 6, 32
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.backends import BackendEngine, LoadPlan, Outputs, Tensor, Token
 from harness.backends.streams import StreamSession
-from harness.qsl import Rows, count_rows
+from harness.run.qsl import Rows, count_rows
 
 VALUES = np.arange(40, dtype=np.float32).reshape(20, 2)
 ENGINE = BackendEngine(

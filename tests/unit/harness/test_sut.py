@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from harness.backends import Outputs, Token
 from harness.contract import Counter, read_progress
-from harness.qsl import Arrays, Rows, SampleLibrary
-from harness.sut import Completer, Guard, OfflineSut, ServerSut, StreamSut, strip_padding
+from harness.run.qsl import Arrays, Rows, SampleLibrary
+from harness.run.sut import Completer, Guard, OfflineSut, ServerSut, StreamSut, strip_padding
 
 VALUES = np.arange(40, dtype=np.int32)
 

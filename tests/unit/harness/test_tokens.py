@@ -18,12 +18,12 @@ import pytest
 from harness.benchmarks import load_benchmark
 from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
-from harness.generating import choose_sampling, load_generator
-from harness.sut import Guard
-from harness.tokens import MESSAGES, PROMPTS, Sampling, Spoken, StopSequence, TokenCompleter, Tokenized, TokenSut
-from reconciler.mlperf.loadgen.consistency import find_inconsistencies
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.loadgen.summary import find_differing, parse_summary
+from harness.run.sut import Guard
+from harness.run.tokens import MESSAGES, PROMPTS, Sampling, Spoken, StopSequence, TokenCompleter, Tokenized, TokenSut
+from harness.verbs.generating import choose_sampling, load_generator
+from reconciler.loadgen.consistency import find_inconsistencies
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.summary import find_differing, parse_summary
 from tests.unit.harness.children import ROOT
 from tests.unit.harness.token_child import COUNT, LENGTH
 

@@ -307,7 +307,7 @@ def test_configurations_of_other_backends_are_read_by_the_real_server(engine: Pa
 def test_server_ends_with_the_run_that_started_it(children: Children, artifacts: Artifacts, engine: Path) -> None:
     """A killed run leaves no server."""
     from harness.contract import Benchmark, RunRequest
-    from reconciler.process import Child, build_harness_command
+    from reconciler.storage.process import Child, build_harness_command
     from tests.unit.harness.children import environment
 
     folder = children.place()

@@ -36,9 +36,9 @@ from harness.backends.triton.server import (
     remove_regions,
 )
 from harness.backends.triton.shared_memory import SharedInputs
-from harness.digests import hash_files
+from harness.child.digests import hash_files
 from harness.errors import HarnessError
-from harness.placement import WorkerPlace
+from harness.machine.placement import WorkerPlace
 
 POINT, SCORES = Tensor("point", (4,), "float32"), Tensor("scores", (5,), "float32")
 ENGINE = BackendEngine(

@@ -16,7 +16,7 @@ import pytest
 
 from harness.backends import load_backend
 from harness.errors import HarnessError
-from harness.tokens import GenerationPlan, Sampling, StopSequence
+from harness.run.tokens import GenerationPlan, Sampling, StopSequence
 from tests.unit.harness import fake_vllm
 from tests.unit.harness.heard import Heard
 

@@ -15,7 +15,7 @@ import pytest
 
 from harness.contract import BACKENDS
 from harness.errors import HarnessError
-from harness.tokens import SOUNDS, GenerationPlan, Sampling, Spoken
+from harness.run.tokens import SOUNDS, GenerationPlan, Sampling, Spoken
 from tests.speech_checkpoints import write_checkpoint
 from tests.unit.harness import fake_vllm
 from tests.unit.harness.heard import Heard

@@ -23,7 +23,7 @@ from harness.benchmarks.whisper.features import compute_features  # noqa: E402
 from harness.benchmarks.whisper.rehearsal import MODEL, write_rehearsal  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
-from harness.tokens import SOUNDS, GenerationPlan, Sampling, Spoken  # noqa: E402
+from harness.run.tokens import SOUNDS, GenerationPlan, Sampling, Spoken  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
 from tests.unit.harness.heard import Heard  # noqa: E402
 

@@ -16,10 +16,10 @@ from threading import Thread
 import numpy as np
 
 from harness.contract import Counter
-from harness.loadgen import Responder, Test, prepare, run_test
-from harness.qsl import Ragged, SampleLibrary
-from harness.sut import Guard
-from harness.tokens import PROMPTS, Sampling, TokenCompleter, TokenSut, place_prompts
+from harness.run.loadgen import Responder, Test, prepare, run_test
+from harness.run.qsl import Ragged, SampleLibrary
+from harness.run.sut import Guard
+from harness.run.tokens import PROMPTS, Sampling, TokenCompleter, TokenSut, place_prompts
 
 COUNT, LENGTH = 40, 7
 

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Proof
 from reconciler.history.verdicts import verify_verdict
-from reconciler.mlperf.compliance.definition import RunLogs, VerdictInputs
-from reconciler.mlperf.compliance.judging import judge
-from reconciler.mlperf.compliance.verdict import AuditVerdict
-from reconciler.mlperf.log_files import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY
+from reconciler.loadgen.log_files import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedInput
+from reconciler.rules.compliance.definition import RunLogs, VerdictInputs
+from reconciler.rules.compliance.judging import judge
+from reconciler.rules.compliance.verdict import AuditVerdict
 
 CELL = Cell("closed", "box", "net", "Offline")
 AS_RECORDED = "; the comparison of answers as recorded: the whole accuracy log of the audit run is not in this commit"

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler import git
 from reconciler.diff.claims import Claim, Proof
-from reconciler.files import RepositoryPaths
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
 from reconciler.record.codec import decode
@@ -18,6 +16,8 @@ from reconciler.record.store import write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import IMPORTED, Record, RecordedFact, RecordedInput
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
 from tests.passes.repository import Repository
 from tests.unit.cli.conftest import CELL, recorded, recorded_once
 

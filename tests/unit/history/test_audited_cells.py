@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Proof
-from reconciler.files import hash_bytes
 from reconciler.history.audit import audit_cell
 from reconciler.history.logs import Logs
 from reconciler.resource.decisions import Acceptance, AcceptedInput, AcceptedKey, KeyChange
 from reconciler.resource.inputs import digest_inputs
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, Artifact, Ended, Record, RecordedInput
+from reconciler.storage.files import hash_bytes
 from tests.unit.history.test_audit_order import NoChecks
 
 CELL = Cell("open", "box", "net", "Offline")

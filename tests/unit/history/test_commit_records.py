@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler import git
 from reconciler.errors import RecordError
-from reconciler.files import RepositoryPaths
-from reconciler.git_history import stream_blobs
 from reconciler.history import commit_records
 from reconciler.history.commit_records import CommitRecords, Committed, RecordReader
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.git_history import stream_blobs
 from tests.benchmarks.history import make
 from tests.passes.repository import Repository
 from tests.unit.cli.conftest import Reconcile, edit, reconcile, recorded, recorded_once

@@ -8,9 +8,9 @@ import pytest
 
 from reconciler.diff.timeline import Side
 from reconciler.history.compare import compare
-from reconciler.mlperf.endpoints_program.pareto import CurvePoint
 from reconciler.render.timeline import render_comparison_text
 from reconciler.resource.kinds import Cell
+from reconciler.rules.endpoints_program.pareto import CurvePoint
 
 
 def side(

@@ -14,10 +14,10 @@ from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.diff.timeline import CellChange, ChangeCause, Side
 from reconciler.history.compare import compare, compare_commits, read_sides
-from reconciler.mlperf.endpoints_program.pareto import CurvePoint
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SubmissionSettings, SystemSettings
+from reconciler.rules.endpoints_program.pareto import CurvePoint
 from tests.unit.diff.simulated import Wish, World, desire
 
 NET, SERVER, OTHER = Wish(), Wish(scenario="Server"), Wish("a", data=1)

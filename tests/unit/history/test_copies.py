@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler import git
 from reconciler.diff.claims import Proof
-from reconciler.files import RepositoryPaths
 from reconciler.history.audit import audit
 from reconciler.history.forgeries import find_forgeries
 from reconciler.history.snapshot import read_snapshot
-from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.log_files import DETAIL
+from reconciler.loadgen.fingerprint import find_fingerprints
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 from reconciler.resource.records import Artifact, Ended, Record
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
 from tests.acceptance.conftest import console as console_here
 from tests.passes.repository import Repository
 from tests.unit.cli.conftest import SPEC, recorded, recorded_once

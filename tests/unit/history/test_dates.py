@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Claim, Proof
-from reconciler.git_history import Commit
 from reconciler.history.dates import find_wrong_dates, verify_order, verify_start
-from reconciler.mlperf.log_files import DETAIL
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.codec import summarize
 from reconciler.resource.decisions import Freeze
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, Artifact, Ended, Record, RecordedFact
+from reconciler.storage.git_history import Commit
 from tests.unit.cli.conftest import git
 
 CELL = Cell("open", "box", "net", "Offline")

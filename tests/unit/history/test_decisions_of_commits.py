@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import RepositoryError
-from reconciler.files import RepositoryPaths
 from reconciler.history.snapshot import read_decisions
 from reconciler.record.decisions import write
 from reconciler.resource.decisions import Freeze
 from reconciler.resource.kinds import Cell
+from reconciler.storage.files import RepositoryPaths
 from tests.unit.cli.conftest import git
 
 TODAY = date(2026, 3, 1)

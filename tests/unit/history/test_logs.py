@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.diff.claims import Proof
 from reconciler.history.logs import Logs
-from reconciler.mlperf.log_files import log_hash
+from reconciler.loadgen.log_files import log_hash
 from reconciler.resource.records import Artifact
 
 

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Claim, Proof
-from reconciler.git_history import Commit
 from reconciler.history.missing_runs import find_missing_runs, tell_shallow
 from reconciler.record.codec import encode
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Record
+from reconciler.storage.git_history import Commit
 from tests.unit.cli.conftest import git
 
 CELL, OTHER = Cell("open", "box", "net", "Offline"), Cell("open", "box", "net", "Server")

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from reconciler.diff.timeline import Written
-from reconciler.files import RepositoryPaths
-from reconciler.git_history import Commit
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Record, RecordedFact, RecordedInput
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.git_history import Commit
 from tests.unit.cli.conftest import git
 
 CELL = Cell("open", "box", "net", "Offline")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reconciler.files import RepositoryPaths
 from reconciler.history.record_history import read_record_history
 from reconciler.record.store import write_record
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Record
+from reconciler.storage.files import RepositoryPaths
 from tests.unit.cli.conftest import git
 
 CELL = Cell("open", "box", "net", "Offline")

@@ -13,11 +13,11 @@ from reconciler.desired.detail import Detail
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Claim, Proof
 from reconciler.history.runs import verify_runs
-from reconciler.mlperf.log_files import ACCURACY_TEXT
-from reconciler.mlperf.rules.context import RuleContext
-from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Metric
+from reconciler.loadgen.log_files import ACCURACY_TEXT
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Artifact, Ended, Record
+from reconciler.resource.ruled_values import AccuracyLogRule, Bar, Metric
+from reconciler.rules.context import RuleContext
 
 CELL = Cell("open", "box", "net", "Offline")
 SCORE = Record(

@@ -14,7 +14,7 @@ from reconciler.diff.claims import Proof
 from reconciler.errors import LogError
 from reconciler.history import copies
 from reconciler.history.copies import find_copies
-from reconciler.mlperf.log_files import DETAIL
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, Artifact, Ended, Recorded, Summary
 from reconciler.resource.settings import CellSettings

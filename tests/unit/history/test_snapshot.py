@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from reconciler.desired.state import Desired
 from reconciler.diff.difference import Difference
 from reconciler.errors import SpecError
-from reconciler.files import hash_bytes, hash_listing
 from reconciler.history import snapshot
 from reconciler.history.snapshot import Snapshot, read_snapshot
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Record
+from reconciler.storage.files import hash_bytes, hash_listing
 from tests.passes.repository import HERE
 from tests.unit.cli.conftest import CELL, SPEC, git
 from tests.unit.diff.simulated import Wish, World, desire

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import git
 from reconciler.errors import SpecError
 from reconciler.history.snapshot import read_snapshot
+from reconciler.storage import git
 from tests.passes.repository import SPEC, Repository, make_repository
 
 

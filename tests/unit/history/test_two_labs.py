@@ -10,13 +10,13 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reconciler import git
-from reconciler.files import RepositoryPaths
 from reconciler.history.commit_records import RecordReader
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, Record, RecordedInput
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
 
 _LABS = ("one", "other")
 # Which lab does what next. A lab may well record the very outcome that the other has: the same key, the same bytes.

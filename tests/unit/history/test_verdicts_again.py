@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Claim, Proof
 from reconciler.history.verdicts import verify_imported, verify_verdict
-from reconciler.mlperf.compliance.definition import RunLogs, VerdictInputs
-from reconciler.mlperf.compliance.judging import judge
-from reconciler.mlperf.compliance.verdict import AuditVerdict
-from reconciler.mlperf.log_files import SUMMARY
+from reconciler.loadgen.log_files import SUMMARY
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, Artifact, Ended, Record, RecordedInput
 from reconciler.resource.settings import CellSettings
+from reconciler.rules.compliance.definition import RunLogs, VerdictInputs
+from reconciler.rules.compliance.judging import judge
+from reconciler.rules.compliance.verdict import AuditVerdict
 
 CELL = Cell("closed", "box", "net", "Offline")
 ATTESTED = "; the accuracy as the scorer wrote it"

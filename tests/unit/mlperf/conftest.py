@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.log import DetailLog, parse_detail
 from tests.kept_logs import unpack
 from tests.shared import make_once, need
 

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reconciler.mlperf.accuracy import (
+from reconciler.loadgen.log_files import log_hash
+from reconciler.resource.ruled_values import Bar
+from reconciler.rules.accuracy import (
     METRIC_LINES,
     WHOLE_SET,
     AccuracyReport,
@@ -21,9 +23,7 @@ from reconciler.mlperf.accuracy import (
     list_digests,
     parse_accuracy,
 )
-from reconciler.mlperf.log_files import log_hash
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
-from reconciler.mlperf.rules.values import Bar
+from reconciler.rules.rounds import list_rounds, load_ruleset
 from tests.unit.truncation import truncate_log
 
 from .conftest import Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.accuracy import find_impossible, parse_accuracy
+from reconciler.rules.accuracy import find_impossible, parse_accuracy
 
 WORDS = "Word Error Rate: {}%, accuracy={}%"
 PARTS = "Accuracy: mean = {}, kidney = {}, tumor = {}"

@@ -10,13 +10,13 @@ import pytest
 
 from harness.contract import BENCHMARKS
 from reconciler.errors import ReconcilerError, SpecError
-from reconciler.mlperf.benchmark_facts import (
+from reconciler.rules.benchmark_facts import (
     find_benchmark_facts,
     load_benchmark_facts,
     parse_benchmark_facts,
     strip_variant,
 )
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.rules.rounds import list_rounds, load_ruleset
 from tests.unit.spec.writing import HEADER, load_texts
 
 SPEC = """

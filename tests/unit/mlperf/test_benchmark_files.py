@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.benchmark_files import (
+from reconciler.rules.benchmark_files import (
     SCRATCH_DEFAULTS,
     SCRATCH_VARIABLE,
     BenchmarkFiles,

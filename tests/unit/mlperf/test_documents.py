@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
+from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 
 Parse = Callable[[bytes], ResultDocument]
 DIGITS = "a number has hundreds of digits"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.endpoints import (
+from reconciler.resource.ruled_values import Bar, LatencyLimits, Metric
+from reconciler.rules.endpoints import (
     LIMITS,
     MEAN_TOKENS,
     MEAN_TOKENS_LIMITS,
@@ -25,9 +25,9 @@ from reconciler.mlperf.endpoints import (
     read_measured,
     read_percentile,
 )
-from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, read_sample_count
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import Bar, LatencyLimits, Metric
+from reconciler.rules.endpoints_accuracy import judge_accuracy_scores, read_sample_count
+from reconciler.rules.rounds import load_ruleset
+from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 
 PATTERN = "settings: {load_pattern: {type: "
 

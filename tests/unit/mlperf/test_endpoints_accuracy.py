@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.documents import ResultDocument
-from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, read_sample_count, read_score
-from reconciler.mlperf.rules.values import Bar
+from reconciler.resource.ruled_values import Bar
+from reconciler.rules.endpoints_accuracy import judge_accuracy_scores, read_sample_count, read_score
+from reconciler.storage.documents import ResultDocument
 
 
 def results(*scores: object) -> ResultDocument:

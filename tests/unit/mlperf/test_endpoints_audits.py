@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.documents import ResultDocument
-from reconciler.mlperf.endpoints_audits import (
+from reconciler.rules.endpoints_audits import (
     CACHING,
     Audits,
     collect_audit_values,
     find_missing_audits,
     find_wrong_audits,
 )
+from reconciler.storage.documents import ResultDocument
 
 STATED = {"test": CACHING, "passed": True, "ref_qps": 10, "audit_qps": 10}
 PHASE = {"n_samples_issued": 100, "n_samples_completed": 100, "qps": 10}

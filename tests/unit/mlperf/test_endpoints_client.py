@@ -13,18 +13,18 @@ import pytest
 from msgspec.structs import replace
 from ruamel.yaml import YAML
 
-from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.endpoints_client import (
+from reconciler.resource.ruled_values import AccuracyLogRule, Bar, Metric
+from reconciler.rules.context import RuleContext
+from reconciler.rules.endpoints_client import (
     ClientPlaces,
     build_client_config,
     find_config_differences,
     find_place_differences,
     list_client_settings,
 )
-from reconciler.mlperf.rules.context import RuleContext
-from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Metric
-from reconciler.result_formats import points
-from reconciler.result_formats.format import RunFiles, Verdict
+from reconciler.rules.results import points
+from reconciler.rules.results.format import RunFiles, Verdict
+from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from tests.unit.mlperf.endpoints_program.logs import make_even_events, write_lines
 
 PLACES = ClientPlaces("http://127.0.0.1:9", "report", "prompts.jsonl", accuracy="questions.jsonl", tokenizer="model")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.mlperf.accuracy import parse_accuracy
-from reconciler.mlperf.accuracy_lines import find_lines, split_lines
+from reconciler.rules.accuracy import parse_accuracy
+from reconciler.rules.accuracy_lines import find_lines, split_lines
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf import log_files
-from reconciler.mlperf.log_files import is_truncated, log_hash, split_answers, truncate_text
-from reconciler.mlperf.rules.values import AccuracyLogRule
+from reconciler.loadgen import log_files
+from reconciler.loadgen.log_files import is_truncated, log_hash, split_answers, truncate_text
+from reconciler.resource.ruled_values import AccuracyLogRule
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["lines of the script", "lines of Windows"])

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.loadgen.margins import Margin, compute_margins
-from reconciler.mlperf.loadgen.suggestions import suggest
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.margins import Margin, compute_margins
+from reconciler.loadgen.suggestions import suggest
 
 MILLISECOND = 1_000_000
 SERVER: dict[str, object] = {

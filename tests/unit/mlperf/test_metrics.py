@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from reconciler.mlperf.accuracy import METRIC_LINES, find_impossible, parse_accuracy
+from reconciler.rules.accuracy import METRIC_LINES, find_impossible, parse_accuracy
 
 _WORDS = "Word Error Rate: none, accuracy={}%"
 LINES = {

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.documents import parse_yaml_mapping
-from reconciler.mlperf.nameplate import CAPACITY, compute_capacity
+from reconciler.rules.nameplate import CAPACITY, compute_capacity
+from reconciler.storage.documents import parse_yaml_mapping
 
 LAB = b"""\
 My System:

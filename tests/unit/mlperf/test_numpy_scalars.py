@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from reconciler.mlperf.accuracy import parse_accuracy
+from reconciler.rules.accuracy import parse_accuracy
 
 ROUGE = "{{'rouge1': {0}, 'rouge2': {0}, 'gen_len': {1}, 'gen_num': 24576, 'tokens_per_sample': 294.4}}"
 

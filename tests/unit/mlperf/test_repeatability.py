@@ -7,10 +7,10 @@ from statistics import fmean, stdev
 
 import pytest
 
-from reconciler.mlperf.compliance.scores import Scored, Slack
-from reconciler.mlperf.compliance.test01 import find_slack
-from reconciler.mlperf.repeatability import Bound, compute_bound
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.rules.compliance.scores import Scored, Slack
+from reconciler.rules.compliance.test01 import find_slack
+from reconciler.rules.repeatability import Bound, compute_bound
+from reconciler.rules.rounds import load_ruleset
 
 OFFLINE = Scored("Offline", "VALID", 100.0)
 

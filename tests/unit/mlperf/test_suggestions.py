@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.loadgen.margins import compute_margins
-from reconciler.mlperf.loadgen.suggestions import suggest
+from reconciler.loadgen.margins import compute_margins
+from reconciler.loadgen.suggestions import suggest
 from tests.unit.mlperf.test_margins import MILLISECOND, OFFLINE, SERVER, STREAM, log_of
 
 P99 = "result_99.00_percentile_latency_ns"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import foreign
 from reconciler.errors import StorageError
-from reconciler.files import RepositoryPaths, hash_file, hash_tree
-from reconciler.foreign import StrangeFileError
 from reconciler.observed import digest_cache
 from reconciler.observed.code import hash_code
 from reconciler.observed.digest_cache import DigestCache
+from reconciler.storage import foreign
+from reconciler.storage.files import RepositoryPaths, hash_file, hash_tree
+from reconciler.storage.foreign import StrangeFileError
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.user_conf import parse_user_conf
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.loadgen.user_conf import parse_user_conf
 from reconciler.observed.loadgen_library import (
     RELEASES,
     explain_missing_settings,
@@ -16,6 +15,7 @@ from reconciler.observed.loadgen_library import (
     find_other_settings,
     read_conf_here,
 )
+from reconciler.rules.rounds import load_ruleset
 
 ROUND = load_ruleset("v5.0")
 SEEDS = "".join(f"*.*.{name} = {seed}\n" for name, seed in ROUND.seeds().items())

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from reconciler.files import RepositoryPaths
 from reconciler.observed.observe import find_unlike_systems, list_installed_for
 from reconciler.observed.probed_nodes import (
     NodeFacts,
@@ -19,6 +18,7 @@ from reconciler.observed.probed_nodes import (
     write_probed_nodes,
 )
 from reconciler.resource.settings import Settings, SystemSettings
+from reconciler.storage.files import RepositoryPaths
 
 SRUN = {"system.launcher": ["srun", "-N", "2"]}
 

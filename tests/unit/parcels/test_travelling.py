@@ -21,14 +21,14 @@ from reconciler.execute.executors.carrier import CarrierSilentError, Ticket
 from reconciler.execute.executors.executor import Handle, Progressing, State, Submission
 from reconciler.execute.executors.job_script import GONE, TWICE, make_script
 from reconciler.execute.executors.queued import QueuedExecutor
-from reconciler.files import RepositoryPaths, hash_bytes
-from reconciler.parcels import courier
-from reconciler.parcels.carrier import StoreCarrier, list_depots
-from reconciler.parcels.parcel import SMALL, DamagedParcelError, ParcelFile, receive
-from reconciler.parcels.ticket import Depot
+from reconciler.reconcile.remote_attempts import courier
+from reconciler.reconcile.remote_attempts.carrier import StoreCarrier, list_depots
+from reconciler.reconcile.remote_attempts.parcel import SMALL, DamagedParcelError, ParcelFile, receive
+from reconciler.reconcile.remote_attempts.ticket import Depot
 from reconciler.record.remote import open_remote
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings, StoreSettings, SubmissionSettings
+from reconciler.storage.files import RepositoryPaths, hash_bytes
 
 pytest.importorskip("fsspec")
 LARGE = b"engine" * SMALL

@@ -11,8 +11,8 @@ import pytest
 from harness.contract import Result
 from reconciler.execute.executors.executor import State
 from reconciler.execute.executors.job_script import TWICE
-from reconciler.parcels.carrier import StoreCarrier
-from reconciler.parcels.ticket import Depot
+from reconciler.reconcile.remote_attempts.carrier import StoreCarrier
+from reconciler.reconcile.remote_attempts.ticket import Depot
 from reconciler.record.remote import open_remote, read_options
 from reconciler.resource.settings import StoreSettings
 from tests.shared import need

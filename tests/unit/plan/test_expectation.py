@@ -11,7 +11,7 @@ from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
-from reconciler.result_formats.durations import predict_seconds
+from reconciler.rules.results.durations import predict_seconds
 
 ROUND, LINE = Origin("round v6.1 (mlperf.conf)"), Origin("specs/one.yaml", 7)
 STREAM, OFFLINE, SERVER = (f"closed/box/resnet/{name}" for name in ("SingleStream", "Offline", "Server"))

@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.errors import StorageError
-from reconciler.files import RepositoryPaths, hash_bytes
 from reconciler.record import decisions
 from reconciler.record.decisions import is_decision, parse_decisions, read, write
 from reconciler.resource.decisions import (
@@ -24,6 +23,7 @@ from reconciler.resource.decisions import (
     KeyChange,
 )
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.storage.files import RepositoryPaths, hash_bytes
 
 CELL, TODAY = Cell("open", "box", "net-99.9", "Offline"), date(2026, 3, 15)
 NAME = "open_box_net-99.9_Offline"

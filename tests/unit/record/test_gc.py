@@ -9,13 +9,13 @@ import pytest
 from msgspec import structs
 
 from reconciler.errors import RecordError
-from reconciler.files import RepositoryPaths
 from reconciler.record.codec import encode
 from reconciler.record.gc import collect
 from reconciler.record.index import record_path
 from reconciler.record.store import keep, write_record
 from reconciler.resource.records import Artifact, Record
-from reconciler.trial_paths import TrialPaths
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.trial_paths import TrialPaths
 from tests.unit.record.test_index import record
 
 

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reconciler.errors import RecordError, StorageError
-from reconciler.files import RepositoryPaths
 from reconciler.record.index import Loaded, group_records, load, load_record, record_path
 from reconciler.record.repair import repair_record
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedFact, RecordedInput, Summary
+from reconciler.storage.files import RepositoryPaths
 
 shared = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 

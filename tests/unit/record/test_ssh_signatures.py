@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import RecordError, RepositoryError
-from reconciler.files import RepositoryPaths, hash_bytes
-from reconciler.process import ChildEnd
 from reconciler.record import signing
 from reconciler.record.index import record_path
 from reconciler.record.signing import (
@@ -23,6 +21,8 @@ from reconciler.record.signing import (
     read_revoked_keys,
     sign_record,
 )
+from reconciler.storage.files import RepositoryPaths, hash_bytes
+from reconciler.storage.process import ChildEnd
 from tests.unit.cli.conftest import git
 
 SSH = b"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n"

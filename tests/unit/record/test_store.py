@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.files import RepositoryPaths, hash_file
 from reconciler.record.repair import repair_artifact
 from reconciler.record.store import LOG_LIMIT, discard, find_artifact, find_object, find_readable, keep, restore
+from reconciler.storage.files import RepositoryPaths, hash_file
 
 
 @pytest.fixture

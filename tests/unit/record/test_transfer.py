@@ -21,12 +21,12 @@ from typing import ClassVar
 import pytest
 
 from reconciler.errors import StorageError, StoreError
-from reconciler.files import RepositoryPaths, hash_bytes, hash_file
 from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
 from reconciler.record.remote import Remote, TransferStoppedError, open_remote
 from reconciler.record.store import find_object, keep
 from reconciler.record.transfer import Transfer, foresee_transfer, list_pull_due, list_push_due, pull, push
 from reconciler.resource.kinds import Address, Kind
+from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file
 
 ENGINE = Address(Kind.ENGINE, "open/box/digits/Offline")
 CHUNK = 4 << 20
@@ -481,7 +481,7 @@ class _Slow(_Ranges):
 _PULL = """
 import sys
 from pathlib import Path
-from reconciler.files import RepositoryPaths
+from reconciler.storage.files import RepositoryPaths
 from reconciler.record.objects import ObjectRef
 from reconciler.record.remote import open_remote
 from reconciler.record.transfer import Transfer, pull

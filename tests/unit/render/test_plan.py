@@ -4,12 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.diff.change import REASON_WORDS, Action, Drift, Finding, Reason, Work
-from reconciler.escaping import escape_output
 from reconciler.render.causes import describe_cause
 from reconciler.render.colour import show_coloured
 from reconciler.render.plan import collect_shown_origins, render_plan_text, show_least_time
 from reconciler.resource.kinds import PERFORMANCE as TIMED
 from reconciler.resource.kinds import Address, Cell, Kind, RunAddress
+from reconciler.storage.escaping import escape_output
 from tests.unit.render.builders import (
     ACCURACY,
     CELL,

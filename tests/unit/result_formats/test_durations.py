@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.loadgen.settings import RESULTS
+from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.settings import Settings
-from reconciler.result_formats.durations import DURATIONS, predict_seconds
-from reconciler.result_formats.table import FORMATS
+from reconciler.rules.results.durations import DURATIONS, predict_seconds
+from reconciler.rules.results.table import FORMATS
 
 POINT = {"mode": "performance", "min_duration": 90_000}
 

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from harness.catalog import read_slices
 from reconciler.errors import ReconcilerError
+from reconciler.mig.cutting import Cutter
+from reconciler.mig.journal import GpuHere, SliceHere, SliceJournal, read_slice_journal, write_slice_journal
+from reconciler.mig.steps import list_cuts, list_joins
 from reconciler.resource.settings import Hardware
-from reconciler.slicing.cutting import Cutter
-from reconciler.slicing.journal import GpuHere, SliceHere, SliceJournal, read_slice_journal, write_slice_journal
-from reconciler.slicing.steps import list_cuts, list_joins
 
 THEIRS = SliceHere("MIG-theirs", "1g.10gb", 3)
 DECLARED = Hardware(accelerator="A100", count=2, slices=read_slices("1x 3g.40gb, 2x 1g.10gb"))

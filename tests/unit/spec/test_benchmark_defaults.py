@@ -6,7 +6,7 @@ import pytest
 
 from harness.contract import BACKENDS
 from reconciler.errors import SpecError
-from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.rules.benchmark_facts import load_benchmark_facts
 from reconciler.spec.checks import can_compute
 from reconciler.spec.declared import Declared
 from tests.unit.spec.writing import declare

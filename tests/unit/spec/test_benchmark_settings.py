@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.errors import SpecError
-from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.rules.benchmark_facts import load_benchmark_facts
 from tests.unit.spec.writing import declare
 
 _SPEC = """apiVersion: mlperf-reconciler/v1

@@ -10,8 +10,8 @@ import pytest
 
 from reconciler.desired.checks import check
 from reconciler.errors import SpecError
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.placeholders import fill_placeholders, fill_words
+from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared
 from tests.unit.spec import writing
 

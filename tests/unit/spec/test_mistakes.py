@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from reconciler.desired.checks import check_reading
 from reconciler.desired.gaps import find_gaps
 from reconciler.errors import Problem, SpecError
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.absent_code import find_absent_code
 from reconciler.spec.files import Source, decode
 from reconciler.spec.loading import read_texts

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.hardware import describe_hardware
+from harness.machine.hardware import describe_hardware
 from reconciler.spec.numa_layout import find_layout_advice
 from tests.unit.harness.machines import files
 

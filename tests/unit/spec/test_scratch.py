@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import planning
 from reconciler.errors import SpecError
-from reconciler.files import RepositoryPaths
-from reconciler.mlperf.benchmark_files import SCRATCH_DEFAULTS
-from reconciler.planning import Options, PlanResult, compute_plan
+from reconciler.reconcile import planning
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.render.plan import render_scratch_sources
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Address, Kind
+from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS
 from reconciler.spec.loading import load
+from reconciler.storage.files import RepositoryPaths
 from tests.unit.cli.conftest import git
 from tests.unit.spec.writing import HEADER
 

@@ -7,9 +7,9 @@ import hashlib
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.content import AccuracyLog, CellContent, LogRef, SubmissionContent, SystemContent
 from tests.unit.truncation import truncate_log
 

@@ -8,7 +8,7 @@ import random
 import sys
 import time
 
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.content import SubmissionContent, SystemContent, hash_content
 from reconciler.tree.render import render
 

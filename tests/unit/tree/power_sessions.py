@@ -8,7 +8,7 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 
-from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.loadgen.log import parse_detail
 
 CELL = "closed/Acme/results/sys1/resnet/Offline/performance"
 LOGS = ("mlperf_log_detail.txt", "mlperf_log_summary.txt")

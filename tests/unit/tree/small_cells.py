@@ -8,8 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.kinds import Cell
+from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.findings import Complaint, Severity
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.places import V6, CellPlace, SubmitterPlace

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from reconciler.check.engine import check_tree
 from reconciler.errors import StorageError
 from reconciler.render.findings_tables import render_objections
-from reconciler.tree.check.engine import check_tree
 from reconciler.tree.curve.check import check_endpoints, verify_endpoints
 from reconciler.tree.findings import TreeFinding, TreeReport
 from reconciler.tree.reading.files import list_files
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
 from tests.unit.tree.verify.conftest import consistent, logs, tree
 

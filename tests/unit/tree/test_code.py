@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
+from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.content import CellCode, SubmissionContent
 from reconciler.tree.render import render
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.check.engine import check_tree
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.check.engine import check_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.conftest import clean_trees, logs, tree_of
 from tests.unit.tree.power_sessions import add_session
 

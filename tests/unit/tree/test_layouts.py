@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.content import SubmissionContent
 from reconciler.tree.render import render
 from reconciler.tree.source import LARGEST, choose_published_file, find_unlicensed, list_published_files

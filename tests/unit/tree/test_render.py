@@ -15,14 +15,14 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf import log_files
-from reconciler.mlperf.accuracy import parse_accuracy
-from reconciler.mlperf.loadgen.user_conf import parse_user_conf
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.ruleset import Ruleset
-from reconciler.publishing.tree_files import group_by_cell
+from reconciler.loadgen import log_files
+from reconciler.loadgen.user_conf import parse_user_conf
+from reconciler.publish.tree_files import group_by_cell
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import LOG_LIMIT
+from reconciler.rules.accuracy import parse_accuracy
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.compliance_files import audit_files
 from reconciler.tree.content import AccuracyLog, Content, LogRef, SubmissionContent
 from reconciler.tree.documents import collect_system_fields, render_built_in_conf

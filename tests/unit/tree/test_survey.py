@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.check.engine import check_tree
 from reconciler.errors import ReconcilerError
 from reconciler.history.trees import read_tree_sides
 from reconciler.importing.read_tree import read_tree
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
-from reconciler.mlperf.rules.ruled_value import SEED_FIELDS
-from reconciler.tree.check.engine import check_tree
+from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.rules.ruled_value import SEED_FIELDS
 from reconciler.tree.findings import Severity
 from reconciler.tree.reading.places import find_roots
 from reconciler.tree.reading.survey import UNKNOWN, RecognisedRound, recognise_round, survey_tree
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.conftest import clean_trees, logs, tree, tree_of
 
 __all__ = ["clean_trees", "logs", "tree", "tree_of"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import weakref
 from pathlib import Path
 
-from reconciler.collector import pause_collector
+from reconciler.check.walk import LevelRules, TreeWalk
+from reconciler.storage.collector import pause_collector
 from reconciler.tree.reading.survey import survey_tree
 from reconciler.tree.reading.view import CellView
-from reconciler.tree.verify.engine import verify_cell
-from reconciler.tree.walk import LevelRules, TreeWalk
+from reconciler.verify.engine import verify_cell
 from tests.unit.tree.check.conftest import logs
 from tests.unit.tree.verify.conftest import consistent
 

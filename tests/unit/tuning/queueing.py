@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import numpy as np
 
-from reconciler.mlperf.loadgen.early_stopping import compute_allowed_over
-from reconciler.tuning.search import RateTrial
+from reconciler.loadgen.early_stopping import compute_allowed_over
+from reconciler.tune.search import RateTrial
 
 PERCENTILE = Decimal(99)
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from reconciler.tuning.choice import Ask, BestMetric, BestRate, decide_metrics, decide_rates
-from reconciler.tuning.search import NotFound, RateTrial
+from reconciler.tune.choice import Ask, BestMetric, BestRate, decide_metrics, decide_rates
+from reconciler.tune.search import NotFound, RateTrial
 from tests.unit.tuning.queueing import Engine
 
 np = pytest.importorskip("numpy")

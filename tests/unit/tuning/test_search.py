@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.tuning.search import FoundRate, Next, NotFound, RateTrial, conclude, decide, find_bracket
+from reconciler.tune.search import FoundRate, Next, NotFound, RateTrial, conclude, decide, find_bracket
 from tests.unit.tuning.queueing import Engine
 
 np = pytest.importorskip("numpy")

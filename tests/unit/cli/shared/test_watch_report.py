@@ -9,11 +9,11 @@ import pytest
 
 from reconciler.cli.shared.watch_output import WatchOutput
 from reconciler.cli.shared.watch_report import WatchReport
-from reconciler.controller.backoff import Backoff
-from reconciler.controller.settings import WatchSettings
 from reconciler.plan.plan import Step
-from reconciler.planning import Options
+from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Kind
+from reconciler.watch.backoff import Backoff
+from reconciler.watch.settings import WatchSettings
 from tests.unit.diff.simulated import Wish, World, desire
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.errors import LogError
-from reconciler.mlperf.compliance.entries import Entry, read_entries, read_held_entries
+from reconciler.rules.compliance.entries import Entry, read_entries, read_held_entries
 
 FIX = "verification needs the whole accuracy log as LoadGen wrote it, not the one truncated for submission"
 ONE = b'{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" }'

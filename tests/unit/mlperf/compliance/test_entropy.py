@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from reconciler.mlperf.compliance.entries import Entry
-from reconciler.mlperf.compliance.test08 import compute_entropy, judge_test08
+from reconciler.rules.compliance.entries import Entry
+from reconciler.rules.compliance.test08 import compute_entropy, judge_test08
 
 
 def cross(*chances: float) -> float:

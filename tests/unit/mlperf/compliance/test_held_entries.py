@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import LogError
-from reconciler.mlperf.compliance.entries import Entry, read_entries, read_held_entries
+from reconciler.rules.compliance.entries import Entry, read_entries, read_held_entries
 
 LINES = [f'{{ "seq_id" : {at}, "qsl_idx" : {at * 3}, "data" : "0{at}FF", "token_count" : 1 }}' for at in range(6)]
 LOG = ("[\n" + ",\n".join(LINES) + "\n]\n").encode()

@@ -10,15 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.errors import LogError
-from reconciler.mlperf.compliance.definition import (
-    ComplianceTest,
-    MissingLogError,
-    RunLogs,
-    VerdictInputs,
-    name_answers,
-)
-from reconciler.mlperf.compliance.entries import Entry, measure, read_entries
-from reconciler.mlperf.compliance.judging import (
+from reconciler.loadgen.log_files import BASELINE, COMPLIANCE
+from reconciler.loadgen.summary import SummaryLog, parse_summary
+from reconciler.rules.compliance.definition import ComplianceTest, MissingLogError, RunLogs, VerdictInputs, name_answers
+from reconciler.rules.compliance.entries import Entry, measure, read_entries
+from reconciler.rules.compliance.judging import (
     SAME,
     TESTS,
     UNIQUE,
@@ -27,19 +23,17 @@ from reconciler.mlperf.compliance.judging import (
     find_test,
     judge,
 )
-from reconciler.mlperf.compliance.legacy_tests import verify_test05
-from reconciler.mlperf.compliance.scores import Scored, Slack, show_score
-from reconciler.mlperf.compliance.test01 import Fallback, compare_accuracies, compare_answers, find_slack
-from reconciler.mlperf.compliance.test04 import compare_speed
-from reconciler.mlperf.compliance.test06 import judge_test06
-from reconciler.mlperf.compliance.test07 import judge_test07
-from reconciler.mlperf.compliance.test08 import judge_test08
-from reconciler.mlperf.compliance.test09 import judge_test09
-from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, merge_parts, verify_text
-from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
-from reconciler.mlperf.log_files import BASELINE, COMPLIANCE
-from reconciler.mlperf.rules.ruled_value import RuledValue
-from reconciler.mlperf.rules.ruleset import BenchmarkRules
+from reconciler.rules.compliance.legacy_tests import verify_test05
+from reconciler.rules.compliance.scores import Scored, Slack, show_score
+from reconciler.rules.compliance.test01 import Fallback, compare_accuracies, compare_answers, find_slack
+from reconciler.rules.compliance.test04 import compare_speed
+from reconciler.rules.compliance.test06 import judge_test06
+from reconciler.rules.compliance.test07 import judge_test07
+from reconciler.rules.compliance.test08 import judge_test08
+from reconciler.rules.compliance.test09 import judge_test09
+from reconciler.rules.compliance.verdict import AuditVerdict, Part, merge_parts, verify_text
+from reconciler.rules.ruled_value import RuledValue
+from reconciler.rules.ruleset import BenchmarkRules
 
 EVERY_DTYPE = ("byte", "float32", "int32", "int64")
 BOTH = ("audit", "accuracy")

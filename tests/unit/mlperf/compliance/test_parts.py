@@ -13,19 +13,19 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.errors import LogError
-from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
-from reconciler.mlperf.compliance.entries import Entry, read_entries, read_held_entries
-from reconciler.mlperf.compliance.judging import choose_dtype, collect_verdict_inputs, find_test, judge
-from reconciler.mlperf.compliance.legacy_tests import verify_test04_ab, verify_test05
-from reconciler.mlperf.compliance.scores import find_score_key
-from reconciler.mlperf.compliance.test01 import Fallback, compare_accuracies, compare_answers
-from reconciler.mlperf.compliance.test06 import judge_test06
-from reconciler.mlperf.compliance.verdict import Part
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
-from reconciler.mlperf.loadgen.user_conf import audit_settings, write_audit_settings
-from reconciler.mlperf.log_files import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log_files import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
+from reconciler.loadgen.summary import SummaryLog, parse_summary
+from reconciler.loadgen.user_conf import audit_settings, write_audit_settings
+from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.rules.compliance.entries import Entry, read_entries, read_held_entries
+from reconciler.rules.compliance.judging import choose_dtype, collect_verdict_inputs, find_test, judge
+from reconciler.rules.compliance.legacy_tests import verify_test04_ab, verify_test05
+from reconciler.rules.compliance.scores import find_score_key
+from reconciler.rules.compliance.test01 import Fallback, compare_accuracies, compare_answers
+from reconciler.rules.compliance.test06 import judge_test06
+from reconciler.rules.compliance.verdict import Part
+from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.tree.compliance_files import audit_files
 from reconciler.tree.content import LogRef
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from reconciler.mlperf.compliance.definition import RunLogs
-from reconciler.mlperf.compliance.published import Judged, Published, is_passed, judge_files
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import Expected, TestRules
+from reconciler.resource.ruled_values import Expected, TestRules
+from reconciler.rules.compliance.definition import RunLogs
+from reconciler.rules.compliance.published import Judged, Published, is_passed, judge_files
+from reconciler.rules.rounds import load_ruleset
 
 NONE = RunLogs()
 FILE = "verify_accuracy.txt"

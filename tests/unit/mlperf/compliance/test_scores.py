@@ -7,9 +7,12 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
-from reconciler.mlperf.compliance.judging import find_test, judge
-from reconciler.mlperf.compliance.scores import (
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log_files import BASELINE, COMPLIANCE
+from reconciler.loadgen.summary import parse_summary
+from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.rules.compliance.judging import find_test, judge
+from reconciler.rules.compliance.scores import (
     Scored,
     find_score_key,
     find_unfit,
@@ -17,11 +20,8 @@ from reconciler.mlperf.compliance.scores import (
     read_from_detail,
     read_from_summary,
 )
-from reconciler.mlperf.compliance.test01 import judge_test01
-from reconciler.mlperf.compliance.verdict import Part
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.loadgen.summary import parse_summary
-from reconciler.mlperf.log_files import BASELINE, COMPLIANCE
+from reconciler.rules.compliance.test01 import judge_test01
+from reconciler.rules.compliance.verdict import Part
 
 RIGHT, WRONG = Part(figures={"samples": "9"}), Part(("2 answers differ",), {"samples": "7"})
 FAST, SLOW = Part(figures={"change": "0"}), Part(("12 % slower",), {"change": "-12"}, by_speed=True)

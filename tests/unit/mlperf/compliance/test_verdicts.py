@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.mlperf.compliance.definition import RunLogs, VerdictInputs
-from reconciler.mlperf.compliance.judging import TESTS, UNIQUE, judge
-from reconciler.mlperf.compliance.verdict import AuditVerdict
-from reconciler.mlperf.log_files import COMPLIANCE
+from reconciler.loadgen.log_files import COMPLIANCE
+from reconciler.rules.compliance.definition import RunLogs, VerdictInputs
+from reconciler.rules.compliance.judging import TESTS, UNIQUE, judge
+from reconciler.rules.compliance.verdict import AuditVerdict
 from tests.kept_logs import unpack
 from tests.shared import make_once
 from tests.unit.mlperf.compliance.cases import CASES, Case

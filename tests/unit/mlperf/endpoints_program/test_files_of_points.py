@@ -9,19 +9,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.endpoints_program.point import (
-    AccuracyScore,
-    Distribution,
-    MeasuredPoint,
-    SteadyWindow,
-    Warmup,
-)
-from reconciler.mlperf.endpoints_program.results import (
-    UnreadablePointError,
-    parse_point,
-    parse_scores,
-    read_point,
-)
+from reconciler.rules.endpoints_program.point import AccuracyScore, Distribution, MeasuredPoint, SteadyWindow, Warmup
+from reconciler.rules.endpoints_program.results import UnreadablePointError, parse_point, parse_scores, read_point
 
 FULL_CONFIG: dict[str, Any] = {
     "model_params": {"name": "tiny", "seed": 3, "streaming": "auto"},

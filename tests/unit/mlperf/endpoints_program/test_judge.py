@@ -6,14 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.endpoints_program.judge import (
-    AskedPoint,
-    Gravity,
-    classify_window,
-    find_differences,
-    judge_point,
-)
-from reconciler.mlperf.endpoints_program.point import Distribution, MeasuredPoint, SteadyWindow, Warmup
+from reconciler.rules.endpoints_program.judge import AskedPoint, Gravity, classify_window, find_differences, judge_point
+from reconciler.rules.endpoints_program.point import Distribution, MeasuredPoint, SteadyWindow, Warmup
 from tests.unit.mlperf.endpoints_program.good_point import GOOD, REGIONS, RULES, SEEDS
 
 

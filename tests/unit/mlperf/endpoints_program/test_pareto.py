@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.endpoints_program.pareto import (
+from reconciler.rules.endpoints_program.pareto import (
     CurvePoint,
     find_dominated,
     make_curve,
@@ -14,8 +14,8 @@ from reconciler.mlperf.endpoints_program.pareto import (
     trace_over_concurrency,
     trace_steps,
 )
-from reconciler.mlperf.endpoints_program.point import Distribution
-from reconciler.mlperf.endpoints_program.results import read_point
+from reconciler.rules.endpoints_program.point import Distribution
+from reconciler.rules.endpoints_program.results import read_point
 
 _RAN = read_point(Path(__file__).parent / "samples")
 

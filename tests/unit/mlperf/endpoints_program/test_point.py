@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.endpoints_program.point import (
+from reconciler.rules.endpoints_program.point import (
     DRIFTING,
     OFFLINE_PATTERN,
     AccuracyScore,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.endpoints_program.event_log import LoggedRequest, LoggedRun
-from reconciler.mlperf.endpoints_program.judge import (
+from reconciler.rules.endpoints_program.event_log import LoggedRequest, LoggedRun
+from reconciler.rules.endpoints_program.judge import (
     AskedPoint,
     Gravity,
     PointFinding,
@@ -20,7 +20,7 @@ from reconciler.mlperf.endpoints_program.judge import (
     judge_logged,
     judge_point,
 )
-from reconciler.mlperf.endpoints_program.point import Distribution, Warmup
+from reconciler.rules.endpoints_program.point import Distribution, Warmup
 from tests.unit.mlperf.endpoints_program.good_point import GOOD, REGIONS, RULES, SEEDS, WINDOW
 
 SECOND = 10**9

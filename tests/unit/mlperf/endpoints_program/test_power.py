@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.endpoints_program.power import (
+from reconciler.rules.endpoints_program.power import (
     NodeSetPower,
     ProvisionedPower,
     compute_power,
@@ -17,7 +17,7 @@ from reconciler.mlperf.endpoints_program.power import (
     find_processor_default,
     find_switch_default,
 )
-from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
+from reconciler.rules.endpoints_program.rules import load_endpoints_rules
 
 _RULES = load_endpoints_rules()
 

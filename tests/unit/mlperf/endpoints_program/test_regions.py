@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.endpoints_program.regions import (
+from reconciler.rules.endpoints_program.regions import (
     BAND_TITLES,
     BANDS,
     CHOICE,
@@ -19,7 +19,7 @@ from reconciler.mlperf.endpoints_program.regions import (
     place_denser,
     place_points,
 )
-from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
+from reconciler.rules.endpoints_program.rules import load_endpoints_rules
 
 _RULES = load_endpoints_rules()
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from reconciler.mlperf.endpoints_program.point import AccuracyScore, MeasuredPoint
-from reconciler.mlperf.endpoints_program.results import UnreadablePointError, parse_point, read_point
+from reconciler.rules.endpoints_program.point import AccuracyScore, MeasuredPoint
+from reconciler.rules.endpoints_program.results import UnreadablePointError, parse_point, read_point
 
 _SAMPLES = Path(__file__).parent / "samples"
 _CONFIG = (_SAMPLES / "config.yaml").read_bytes()

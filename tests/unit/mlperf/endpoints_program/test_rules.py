@@ -7,8 +7,9 @@ import pytest
 
 import reconciler
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.endpoints_program.cohorts import Cohort, list_adoption_window
-from reconciler.mlperf.endpoints_program.rules import (
+from reconciler.resource.ruled_values import Metric
+from reconciler.rules.endpoints_program.cohorts import Cohort, list_adoption_window
+from reconciler.rules.endpoints_program.rules import (
     MODEL_SEED,
     CurveRules,
     Drafter,
@@ -20,9 +21,8 @@ from reconciler.mlperf.endpoints_program.rules import (
     load_endpoints_rules,
     parse_endpoints_rules,
 )
-from reconciler.mlperf.rules.endpoints_ruleset import load_endpoints_ruleset
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import Metric
+from reconciler.rules.endpoints_ruleset import load_endpoints_ruleset
+from reconciler.rules.rounds import load_ruleset
 
 _RULES = load_endpoints_rules()
 

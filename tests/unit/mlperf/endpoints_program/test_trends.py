@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.endpoints_program.steadiness import DOWN, PLATEAU, UP, find_trend
+from reconciler.rules.endpoints_program.steadiness import DOWN, PLATEAU, UP, find_trend
 
 COURSES: tuple[tuple[list[float], str], ...] = (
     ([100, 101, 102, 106, 104, 102.5, 106, 103.5, 104, 118], UP),

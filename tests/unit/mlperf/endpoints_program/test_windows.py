@@ -9,14 +9,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.endpoints_program.point import SteadyWindow
-from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
-from reconciler.mlperf.endpoints_program.steadiness import (
-    PLATEAU,
-    SuperPass,
-    find_false_claims,
-    find_window,
-)
+from reconciler.rules.endpoints_program.point import SteadyWindow
+from reconciler.rules.endpoints_program.rules import load_endpoints_rules
+from reconciler.rules.endpoints_program.steadiness import PLATEAU, SuperPass, find_false_claims, find_window
 
 RULES = load_endpoints_rules()
 SECOND = 10**9

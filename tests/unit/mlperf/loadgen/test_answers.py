@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from reconciler.mlperf.loadgen.answers import count_answered, find_wrong_answers
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.answers import count_answered, find_wrong_answers
+from reconciler.loadgen.log import DetailLog, parse_detail
 
 
 def accuracy_run(total: object, asked: object, mode: str = "AccuracyOnly", **more: object) -> DetailLog:

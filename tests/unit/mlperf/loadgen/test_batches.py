@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reconciler.errors import LogError
-from reconciler.mlperf.loadgen import log as reader
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.loadgen.samples import LOADED, LoadedSamples, summarize_loaded
+from reconciler.loadgen import log as reader
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.samples import LOADED, LoadedSamples, summarize_loaded
 
 KEYS = ("generated_query_count", "power_begin", "power_end")
 BATCHES = 12

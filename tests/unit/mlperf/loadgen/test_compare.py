@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.loadgen.compare import (
+from reconciler.loadgen.compare import (
     Asked,
     Contradiction,
     find_conf_contradictions,
@@ -18,10 +18,10 @@ from reconciler.mlperf.loadgen.compare import (
     is_unlogged,
     read_logged_settings,
 )
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.loadgen.user_conf import parse_user_conf
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.result_formats.loadgen_logs import collect_asked
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.user_conf import parse_user_conf
+from reconciler.rules.results.loadgen_logs import collect_asked
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.mlperf.conftest import Run
 
 Runs = Callable[[str], Run]

@@ -7,7 +7,7 @@ import hashlib
 
 import pytest
 
-from reconciler.mlperf.loadgen.consistency import find_inconsistencies
+from reconciler.loadgen.consistency import find_inconsistencies
 from tests.unit.mlperf.loadgen.test_old_releases import make_log
 
 RELEASE = "6.0.1 @ 0123456789"

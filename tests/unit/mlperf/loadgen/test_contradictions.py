@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.consistency import find_inconsistencies, find_small_library
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.consistency import find_inconsistencies, find_small_library
+from reconciler.loadgen.log import DetailLog, parse_detail
 
 OLD, NEW = "3.0 @ f536725011", "5.0 @ 3d4e5f6a7b"  # of the old one no line is missed
 BEGAN, DAY = "power_begin: 02-22-2023 08:54:48.100 (line 5)", "02-22-2023 "

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.derivations import find_wrong_derivations, find_wrong_release
-from reconciler.mlperf.loadgen.inconsistency import CLOCK_KEPT, Inconsistency
-from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.loadgen.derivations import find_wrong_derivations, find_wrong_release
+from reconciler.loadgen.inconsistency import CLOCK_KEPT, Inconsistency
+from reconciler.loadgen.log import DetailLog
 from tests.unit.mlperf.loadgen.test_old_releases import make_log
 
 PERCENTILE, PER_QUERY = "effective_target_latency_percentile", "effective_samples_per_query"

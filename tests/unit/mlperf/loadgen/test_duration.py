@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.duration import Prediction, predict, predict_run_seconds
+from reconciler.loadgen.duration import Prediction, predict, predict_run_seconds
 from reconciler.resource.settings import Settings
 from tests.unit.mlperf.conftest import Run
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.mlperf.loadgen.early_stopping import (
+from reconciler.loadgen.early_stopping import (
     compute_allowed_over,
     compute_least_queries,
     compute_queries_at_rate,

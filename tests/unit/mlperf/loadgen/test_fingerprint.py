@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
-from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.loadgen.fingerprint import find_fingerprints
+from reconciler.loadgen.log import parse_detail
 
 KEYS = (
     "result_min_latency_ns",

@@ -6,14 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from reconciler.mlperf.loadgen.inconsistency import (
-    Inconsistency,
-    elapsed_seconds,
-    read_integer,
-    read_number,
-    show_value,
-)
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.inconsistency import Inconsistency, elapsed_seconds, read_integer, read_number, show_value
+from reconciler.loadgen.log import DetailLog, parse_detail
 
 
 def make_log(**values: str) -> DetailLog:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.mlperf.loadgen import key_order
-from reconciler.mlperf.loadgen.key_order import order_keys
+from reconciler.loadgen import key_order
+from reconciler.loadgen.key_order import order_keys
 
 KEYS = st.lists(st.sampled_from([None, "", "on_a", "on_b", "off_a", "off_on_a", "on_", "b\n"]), max_size=12).map(tuple)
 

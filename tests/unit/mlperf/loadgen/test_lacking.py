@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.loadgen.lacking import find_lacking_keys
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.loadgen.text_log import parse_text_log
+from reconciler.loadgen.lacking import find_lacking_keys
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.text_log import parse_text_log
 
 BOTH = {
     *("scenario", "test_mode", "min_duration_ms", "max_duration_ms", "min_query_count", "max_query_count"),

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.mlperf.loadgen.answers import find_wrong_answers
-from reconciler.mlperf.loadgen.compare import Asked, find_contradictions
-from reconciler.mlperf.loadgen.consistency import find_inconsistencies
-from reconciler.mlperf.loadgen.inconsistency import Inconsistency
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.answers import find_wrong_answers
+from reconciler.loadgen.compare import Asked, find_contradictions
+from reconciler.loadgen.consistency import find_inconsistencies
+from reconciler.loadgen.inconsistency import Inconsistency
+from reconciler.loadgen.log import DetailLog, parse_detail
 from tests.unit.mlperf.conftest import RUNS, Run
 from tests.unit.mlperf.loadgen.lies import LIES, Lie, setting, show_table, within
 

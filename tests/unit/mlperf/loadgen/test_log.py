@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import LogError
-from reconciler.mlperf.loadgen.consistency import find_inconsistencies
-from reconciler.mlperf.loadgen.inconsistency import show_value
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.loadgen.log_line import LogLine
-from reconciler.mlperf.loadgen.summary import parse_summary
+from reconciler.loadgen.consistency import find_inconsistencies
+from reconciler.loadgen.inconsistency import show_value
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.log_line import LogLine
+from reconciler.loadgen.summary import parse_summary
 from tests.shared import need
 from tests.unit.mlperf.conftest import RUNS, TOTAL, Run, make_run
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.margins import Margin, compute_margins, read_percentile, show_measured, show_seconds
+from reconciler.loadgen.margins import Margin, compute_margins, read_percentile, show_measured, show_seconds
 from tests.unit.mlperf.loadgen.test_contradictions import make_log
 
 ENDED = {"power_end": "02-22-2023 08:54:58.600"}  # after 10.5 s

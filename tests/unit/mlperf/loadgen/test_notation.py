@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.loadgen.notation import find_wrong_notation
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.notation import find_wrong_notation
 from tests.unit.mlperf.loadgen.test_contradictions import make_log
 
 FLAG, TEXT, NUMBER, WHOLE = "true or false", "a text", "a number of at least 0", "a whole number of at least 0"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.consistency import find_inconsistencies
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.consistency import find_inconsistencies
+from reconciler.loadgen.log import DetailLog, parse_detail
 
 _RUN = {
     "test_datetime": "2023-02-22T08:54:48Z",

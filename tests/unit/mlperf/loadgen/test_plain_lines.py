@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reconciler.errors import LogError
-from reconciler.mlperf.loadgen import log_line
-from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.loadgen import log_line
+from reconciler.loadgen.log import parse_detail
 
 TAIL = (
     ', "time_ms": 0.048126, "namespace": "mlperf::logging", "event_type": "POINT_IN_TIME", "metadata": '

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from reconciler.mlperf.loadgen.consistency import find_inconsistencies
-from reconciler.mlperf.loadgen.inconsistency import elapsed_seconds
-from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.loadgen.consistency import find_inconsistencies
+from reconciler.loadgen.inconsistency import elapsed_seconds
+from reconciler.loadgen.log import parse_detail
 from tests.unit.mlperf.conftest import Run
 from tests.unit.mlperf.loadgen.test_verdict import changed
 

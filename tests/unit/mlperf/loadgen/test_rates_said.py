@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.rates import find_wrong_rates
+from reconciler.loadgen.rates import find_wrong_rates
 from tests.unit.mlperf.loadgen.test_contradictions import make_log
 
 NEW, OLD, FIRST = "5.0 @ a", "4.1 @ a", "1.1 @ a"

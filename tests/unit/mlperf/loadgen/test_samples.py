@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.loadgen import samples
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.loadgen.samples import LoadedSamples, summarize_loaded
+from reconciler.loadgen import samples
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.samples import LoadedSamples, summarize_loaded
 
 TAIL = (
     ', "time_ms": 0.5, "namespace": "mlperf::logging", "event_type": "POINT_IN_TIME", "metadata": {"is_error": false, '

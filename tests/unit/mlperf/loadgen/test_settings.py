@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.loadgen.settings import (
+from reconciler.loadgen.settings import (
     LOADGEN_MODE,
     SEEDS,
     Unit,

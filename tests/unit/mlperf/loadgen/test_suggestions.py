@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import DetailLog
-from reconciler.mlperf.loadgen.margins import compute_margins
-from reconciler.mlperf.loadgen.suggestions import Suggestion, suggest
+from reconciler.loadgen.log import DetailLog
+from reconciler.loadgen.margins import compute_margins
+from reconciler.loadgen.suggestions import Suggestion, suggest
 from tests.unit.mlperf.loadgen.test_contradictions import make_log
 
 MAXIMUM = ("error_runtime", "Ending early: Max query count reached.")

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from reconciler.mlperf.loadgen.summary import find_differing, is_same_number, list_result_keys, parse_summary
+from reconciler.loadgen.summary import find_differing, is_same_number, list_result_keys, parse_summary
 from tests.unit.mlperf.conftest import Run
 from tests.unit.mlperf.loadgen.test_contradictions import make_log
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import LogError
-from reconciler.mlperf.loadgen.consistency import find_inconsistencies
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.loadgen.summary import find_differing, parse_summary
-from reconciler.mlperf.loadgen.text_log import PASSED_OVER, is_text_log, parse_text_log
+from reconciler.loadgen.consistency import find_inconsistencies
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.summary import find_differing, parse_summary
+from reconciler.loadgen.text_log import PASSED_OVER, is_text_log, parse_text_log
 from reconciler.tree.reading.cell import Folder, RunFolder
 
 _DETAIL = """\

@@ -12,14 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.loadgen.settings import (
-    Unit,
-    find_settings,
-    list_ruled,
-    list_settings,
-    name_loadgen_scenario,
-)
-from reconciler.mlperf.loadgen.user_conf import (
+from reconciler.loadgen.settings import Unit, find_settings, list_ruled, list_settings, name_loadgen_scenario
+from reconciler.loadgen.user_conf import (
     audit_settings,
     parse_user_conf,
     read_conf_settings,

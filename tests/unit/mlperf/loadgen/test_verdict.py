@@ -8,11 +8,11 @@ from decimal import Decimal
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.loadgen.margins import show_measured
-from reconciler.mlperf.loadgen.verdict import RunVerdict, judge_accuracy, judge_performance
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import Metric
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.margins import show_measured
+from reconciler.loadgen.verdict import RunVerdict, judge_accuracy, judge_performance
+from reconciler.resource.ruled_values import Metric
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.mlperf.conftest import Run
 from tests.unit.mlperf.loadgen.test_contradictions import make_log
 

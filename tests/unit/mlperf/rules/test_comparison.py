@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rules.comparison import (
+from reconciler.rules.comparison import (
     Conflict,
     RoundsDiff,
     RuleChange,
@@ -18,8 +18,8 @@ from reconciler.mlperf.rules.comparison import (
     find_stated,
     read_value_at,
 )
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset, parse_ruleset
-from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.rules.rounds import list_rounds, load_ruleset, parse_ruleset
+from reconciler.rules.ruleset import Ruleset
 
 _ROUNDS = list_rounds()
 _PAIRS = [*itertools.pairwise(_ROUNDS), (_ROUNDS[0], _ROUNDS[-1]), (_ROUNDS[-1], _ROUNDS[-1])]

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.mlperf.rules.inference import explain_refusal, explain_variant_refusal
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.ruled_value import RuledValue
-from reconciler.mlperf.rules.ruleset import BenchmarkRules
-from reconciler.mlperf.rules.values import Inference
+from reconciler.resource.ruled_values import Inference
+from reconciler.rules.inference import explain_refusal, explain_variant_refusal
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruled_value import RuledValue
+from reconciler.rules.ruleset import BenchmarkRules
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rules.round_form import (
-    check_divisions,
-    check_form,
-    check_place,
-    make_section,
-    make_tables,
-    refuse_name,
-)
-from reconciler.mlperf.rules.ruled_value import RoundFileError
-from reconciler.mlperf.rules.values import AccuracyLogRule, Inference, NetworkRules, ScenarioTable, SystemField
+from reconciler.resource.ruled_values import AccuracyLogRule, Inference, NetworkRules, ScenarioTable, SystemField
+from reconciler.rules.round_form import check_divisions, check_form, check_place, make_section, make_tables, refuse_name
+from reconciler.rules.ruled_value import RoundFileError
 
 LEAST: dict[str, Any] = {
     "round": "v0.1",

@@ -10,21 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.compliance.judging import TESTS
-from reconciler.mlperf.rules.comparison import find_stated
-from reconciler.mlperf.rules.inference import explain_variant_refusal
-from reconciler.mlperf.rules.rounds import (
-    extend_round,
-    list_rounds,
-    load_ruleset,
-    parse_ruleset,
-    read_round,
-    states_itself,
-)
-from reconciler.mlperf.rules.ruled_value import DEMAND_FIELDS, SOURCES, RoundFileError, is_field, parse_ruled_value
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
-from reconciler.mlperf.rules.values import Presence
 from reconciler.resource.canonical import canonicalise
+from reconciler.resource.ruled_values import Presence
+from reconciler.rules.comparison import find_stated
+from reconciler.rules.compliance.judging import TESTS
+from reconciler.rules.inference import explain_variant_refusal
+from reconciler.rules.rounds import extend_round, list_rounds, load_ruleset, parse_ruleset, read_round, states_itself
+from reconciler.rules.ruled_value import DEMAND_FIELDS, SOURCES, RoundFileError, is_field, parse_ruled_value
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
 
 @pytest.fixture(scope="module")
@@ -428,7 +421,7 @@ _NEWEST = "the newest round file explains what may stand where"
             _BASE.replace("TEST01", "TEST77"),
             (
                 *("v0.1.yaml:20", "benchmarks.net-1.5.general.compliance_tests", "nothing here judges TEST77"),
-                f"add its module to reconciler/mlperf/compliance; known: {', '.join(TESTS)}",
+                f"add its module to reconciler/rules/compliance; known: {', '.join(TESTS)}",
             ),
         ),
         (

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
+from reconciler.loadgen.settings import name_loadgen_scenario
+from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from tests.shared import need
 
 need("mlperf_loadgen")

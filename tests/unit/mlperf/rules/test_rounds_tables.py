@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rules.inference import explain_variant_refusal
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
-from reconciler.mlperf.rules.ruleset import BenchmarkRules
-from reconciler.mlperf.rules.values import Bar, Presence
+from reconciler.resource.ruled_values import Bar, Presence
+from reconciler.rules.inference import explain_variant_refusal
+from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.rules.ruleset import BenchmarkRules
 
 _MS = 1_000_000
 _FIVE = {"SingleStream", "MultiStream", "Server", "Offline", "Interactive"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rules.ruled_value import (
+from reconciler.rules.ruled_value import (
     Ignored,
     RoundFileError,
     RuledValue,

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rules.rounds import parse_ruleset
-from reconciler.mlperf.rules.ruled_value import RuledValue
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
-from reconciler.mlperf.rules.values import (
+from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.ruled_values import (
     Bar,
     Expected,
     ExtraFiles,
@@ -20,7 +18,9 @@ from reconciler.mlperf.rules.values import (
     SystemField,
     TestRules,
 )
-from reconciler.resource.inputs import Origin, Value
+from reconciler.rules.rounds import parse_ruleset
+from reconciler.rules.ruled_value import RuledValue
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
 
 
 def said(value: Any, source: str = "checker") -> dict[str, Any]:

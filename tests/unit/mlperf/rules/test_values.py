@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.rules.values import (
+from reconciler.resource.ruled_values import (
     EndpointsRules,
     Expected,
     Metric,

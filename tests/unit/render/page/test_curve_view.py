@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reconciler.render.page.curve_view import arrange_curve, draw_curve, name_program, sum_up_curve
+from reconciler.page.curve_view import arrange_curve, draw_curve, name_program, sum_up_curve
 from reconciler.resource.conditions import CONDITIONS
 
 NAME = "standardized/box/oss"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.render.page.guard import COOKIE, LOOPBACK, Message, Receive, RequestGuard, Scope, Send
+from reconciler.page.guard import COOKIE, LOOPBACK, Message, Receive, RequestGuard, Scope, Send
 
 TOKEN = "a-long-secret"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.check.engine import check_tree
 from reconciler.cli.shared.tree_options import open_archive
-from reconciler.tree.check.engine import check_tree
 from reconciler.tree.findings import TreeReport
 from tests.kept_logs import unpack
 from tests.shared import make_once

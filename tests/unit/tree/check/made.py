@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.accuracy import add_hash
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.rules.accuracy import add_hash
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.truncation import truncate_log
 
 CHILD = Path(__file__).parents[2] / "mlperf" / "loadgen_child.py"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from reconciler.mlperf.loadgen.log import AUDIT_TEXT
+from reconciler.loadgen.log import AUDIT_TEXT
 from tests.unit.tree.check.made import add_error, change_system, make_accuracy, set_log, write
 
 Change = Callable[[Path], None]

@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import AUDIT_TEXT
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import Bar, ExtraFiles
-from reconciler.tree.check.accuracy import (
+from reconciler.check.accuracy import (
     ACCURACY_RULES,
     audit,
     check_accuracy_bars,
@@ -30,6 +27,9 @@ from reconciler.tree.check.accuracy import (
     hash_of_log,
     read_metric_values,
 )
+from reconciler.loadgen.log import AUDIT_TEXT
+from reconciler.resource.ruled_values import Bar, ExtraFiles
+from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.findings import Severity
 from tests.unit.tree.small_cells import DETAIL, VALID, Line, log, rules, say, small_cell
 

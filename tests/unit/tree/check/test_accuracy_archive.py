@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.mlperf.accuracy import add_hash
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.tree.check.engine import check_tree
+from reconciler.check.engine import check_tree
+from reconciler.rules.accuracy import add_hash
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.tree.check.made import BENCHMARK, SUBMITTER, SYSTEM, write
 from tests.unit.truncation import truncate_log
 

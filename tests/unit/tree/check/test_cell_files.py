@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.check.cell_files import (
+from reconciler.check.cell_files import (
     ENDPOINTS_READING_RULES,
     FILE_RULES,
     LOADGEN_FILE_RULES,
@@ -26,7 +26,7 @@ from reconciler.tree.check.cell_files import (
     check_run_files,
     check_scenario_name,
 )
-from reconciler.tree.check.demands import Complaints
+from reconciler.check.demands import Complaints
 from reconciler.tree.reading.places import LEGACY
 from reconciler.tree.reading.view import CellView
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, say, small_cell

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import AUDIT_TEXT
-from reconciler.mlperf.rules.values import Bar, Expected, TestRules
-from reconciler.tree.check.compliance import (
+from reconciler.check.compliance import (
     COMPLIANCE_RULES,
     check_audit_present,
     check_extra,
@@ -21,6 +19,8 @@ from reconciler.tree.check.compliance import (
     check_verdicts,
     list_compliance_runs,
 )
+from reconciler.loadgen.log import AUDIT_TEXT
+from reconciler.resource.ruled_values import Bar, Expected, TestRules
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, rules, say, small_cell
 
 ACCURACY, PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"

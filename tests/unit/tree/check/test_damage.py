@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.check.engine import check_tree
 from reconciler.errors import ReconcilerError
-from reconciler.tree.check.engine import check_tree
 from reconciler.tree.rule_engine import INTERNAL
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.damage import change_number, damage
 from tests.unit.tree.check.made import copy_tree
 

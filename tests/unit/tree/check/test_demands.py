@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.check.demands import NEW, OLD, OURS, read_demand, read_setting, show_milliseconds, soften
+from reconciler.check.demands import NEW, OLD, OURS, read_demand, read_setting, show_milliseconds, soften
 from reconciler.tree.findings import Severity
 from tests.unit.tree.small_cells import DETAIL, RUN, log, rules, small_cell
 

@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import Metric
-from reconciler.tree.check.accuracy import check_extra_files
-from reconciler.tree.check.demands import Complaints
-from reconciler.tree.check.endpoints import (
+from reconciler.check.accuracy import check_extra_files
+from reconciler.check.demands import Complaints
+from reconciler.check.endpoints import (
     ENDPOINTS_RULES,
     check_accuracy,
     check_audits,
@@ -27,6 +25,8 @@ from reconciler.tree.check.endpoints import (
     check_scenario,
     check_seeds,
 )
+from reconciler.resource.ruled_values import Metric
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.tree.small_cells import rules, say, small_cell
 
 CONFIG, SUMMARY, ACCURACY = "config.yaml", "performance/result_summary.json", "accuracy/accuracy_results.json"

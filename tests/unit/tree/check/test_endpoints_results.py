@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.tree.check.engine import check_tree
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.check.engine import check_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.made import write
 from tests.unit.tree.check.written import RESULT, SCORES, SEEDS, endpoints_tree
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.tree.check.limits import (
+from reconciler.check.limits import (
     LIMIT_RULES,
     check_equal_issue,
     check_percentile,

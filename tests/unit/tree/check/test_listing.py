@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reconciler.tree.check.listing import TOLERATED, list_missing, list_unlisted
+from reconciler.check.listing import TOLERATED, list_missing, list_unlisted
 from reconciler.tree.reading.cell import Folder
 from tests.unit.tree.small_cells import say
 

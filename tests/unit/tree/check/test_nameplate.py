@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.check.engine import check_tree
+from reconciler.check.engine import check_tree
 from reconciler.tree.findings import Severity, TreeFinding
 
 TREE = Path("closed/Acme")

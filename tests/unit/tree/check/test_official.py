@@ -8,9 +8,9 @@ from typing import Self
 
 import pytest
 
+from reconciler.check import official
+from reconciler.check.official import find_cell, run_official
 from reconciler.errors import ReconcilerError
-from reconciler.tree.check import official
-from reconciler.tree.check.official import find_cell, run_official
 from reconciler.tree.findings import Complaint, Place, Rule, Severity, TreeFinding, TreeReport
 
 NEWER, OLDER, OLDEST = "submission_checker/main.py", "submission_checker_old.py", "submission_checker.py"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.tree.check.engine import check_tree
+from reconciler.check.engine import check_tree
+from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.reading.names import find_official_name
 from reconciler.tree.rule_engine import INTERNAL
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.made import set_log, write
 from tests.unit.tree.check.written import RESULT, SCORES, SEEDS, TOKENS, as_legacy, endpoints_tree, open_cell
 

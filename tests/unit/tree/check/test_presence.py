@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.documents import parse_json_object
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.tree.check.demands import Complaints
-from reconciler.tree.check.presence import (
+from reconciler.check.demands import Complaints
+from reconciler.check.presence import (
     BENCHMARK_RULES,
     BenchmarkView,
     check_category,
@@ -24,6 +22,8 @@ from reconciler.tree.check.presence import (
     check_stray,
     check_twice,
 )
+from reconciler.rules.rounds import load_ruleset
+from reconciler.storage.documents import parse_json_object
 from reconciler.tree.findings import Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.places import LEGACY, SubmitterPlace

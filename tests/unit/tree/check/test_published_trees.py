@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import pytest
 
-from reconciler.mlperf.loadgen.compare import Asked, find_contradictions
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.loadgen.user_conf import parse_user_conf
-from reconciler.tree.check.limits import check_equal_issue
+from reconciler.check.limits import check_equal_issue
+from reconciler.loadgen.compare import Asked, find_contradictions
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.user_conf import parse_user_conf
 from reconciler.tree.findings import Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.view import RunView

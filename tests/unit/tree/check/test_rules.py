@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.foreign import DEEPEST
-from reconciler.mlperf.rules.ruleset import BenchmarkRules
-from reconciler.mlperf.rules.values import ExtraFiles
-from reconciler.tree.check.engine import ALL_RULES, check_tree
+from reconciler.check.engine import ALL_RULES, check_tree
+from reconciler.resource.ruled_values import ExtraFiles
+from reconciler.rules.ruleset import BenchmarkRules
+from reconciler.storage.foreign import DEEPEST
 from reconciler.tree.findings import Severity
 from tests.unit.tree.check.conftest import checked
 from tests.unit.tree.check.mutations import MUTATIONS, Mutation

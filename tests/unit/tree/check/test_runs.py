@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.tree.check import limits, runs
+from reconciler.check import limits, runs
+from reconciler.loadgen.log import parse_detail
+from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.findings import Complaint, Place, Severity
 
 FILE = "detail.txt"

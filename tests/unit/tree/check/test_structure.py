@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.foreign import DEEPEST
-from reconciler.tree.check.demands import Complaints
-from reconciler.tree.check.engine import check_tree
-from reconciler.tree.check.structure import (
+from reconciler.check.demands import Complaints
+from reconciler.check.engine import check_tree
+from reconciler.check.structure import (
     ROOT_RULES,
     SUBMITTER_RULES,
     check_calibration,
@@ -26,6 +25,7 @@ from reconciler.tree.check.structure import (
     check_source,
     check_unused_systems,
 )
+from reconciler.storage.foreign import DEEPEST
 from reconciler.tree.findings import Severity, TreeFinding
 from reconciler.tree.reading.places import LEGACY, V6, SubmitterPlace
 from reconciler.tree.reading.system import SubmitterFiles

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rules.values import NetworkRules, SystemField
-from reconciler.tree.check.demands import Complaints
-from reconciler.tree.check.systems import (
+from reconciler.check.demands import Complaints
+from reconciler.check.systems import (
     SYSTEM_RULES,
     check_described,
     check_fields,
@@ -21,6 +20,7 @@ from reconciler.tree.check.systems import (
     check_network,
     check_readable,
 )
+from reconciler.resource.ruled_values import NetworkRules, SystemField
 from reconciler.tree.reading.places import V6, SubmitterPlace
 from reconciler.tree.reading.system import SubmitterFiles
 from tests.unit.tree.small_cells import say

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.rules.rounds import load_ruleset
 from tests.unit.tree.check.made import AUDITS, MEASUREMENTS, ROUND, SUBMITTER, SYSTEM, system, write
 
 SEEDS = load_ruleset(ROUND).seeds()

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reconciler.mlperf.endpoints_program.regions import choose_accuracy_points, derive_regions, place_points
-from reconciler.mlperf.endpoints_program.results import parse_point
-from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
+from reconciler.rules.endpoints_program.regions import choose_accuracy_points, derive_regions, place_points
+from reconciler.rules.endpoints_program.results import parse_point
+from reconciler.rules.endpoints_program.rules import CurveRules, load_endpoints_rules
 from reconciler.tree.content import LogRef
 from reconciler.tree.curve.content import DEDICATED, ELECTED, CurveContent, EndpointsContent, PointContent
 from reconciler.tree.curve.render import render_endpoints

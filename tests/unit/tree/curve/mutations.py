@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconciler.mlperf.documents import parse_yaml_mapping
+from reconciler.storage.documents import parse_yaml_mapping
 from reconciler.tree.curve.yaml_text import write_yaml
 from tests.unit.tree.curve.curves import make_accuracy
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.mlperf.documents import parse_yaml_mapping
+from reconciler.storage.documents import parse_yaml_mapping
 from reconciler.tree.curve.check import ALL_ENDPOINTS_RULES, check_endpoints
 from reconciler.tree.curve.yaml_text import write_yaml
 from reconciler.tree.findings import Severity

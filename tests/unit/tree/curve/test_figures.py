@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.endpoints_program.judge import judge_point
-from reconciler.mlperf.endpoints_program.point import MeasuredPoint
-from reconciler.mlperf.endpoints_program.regions import derive_regions, place_points
-from reconciler.mlperf.endpoints_program.results import parse_point
+from reconciler.rules.endpoints_program.judge import judge_point
+from reconciler.rules.endpoints_program.point import MeasuredPoint
+from reconciler.rules.endpoints_program.regions import derive_regions, place_points
+from reconciler.rules.endpoints_program.results import parse_point
 from reconciler.tree.curve.check import verify_endpoints
 from tests.unit.tree.curve.curves import DATASET, MAXIMUM, RULES, make_config, make_summary, write_submission
 from tests.unit.tree.curve.mutations import edit_json

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.endpoints_program.power import ProvisionedPower, compute_power
+from reconciler.rules.endpoints_program.power import ProvisionedPower, compute_power
 from reconciler.tree.curve.power_file import make_power
 from tests.unit.tree.curve.curves import RULES
 

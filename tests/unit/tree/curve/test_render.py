@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.documents import parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.endpoints_program.point import SteadyWindow
+from reconciler.rules.endpoints_program.point import SteadyWindow
+from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
 from reconciler.tree.curve.content import DEDICATED, EndpointsContent, PointContent, WarmupContent
 from reconciler.tree.curve.layout import canonicalise_model
 from reconciler.tree.curve.reading import find_submissions, is_endpoints_submission

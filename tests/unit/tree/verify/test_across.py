@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.documents import ResultDocument
+from reconciler.storage.documents import ResultDocument
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.system import SystemEntry, SystemFile
-from reconciler.tree.verify.across import PublishedLogs, add_causes, verify_copied_logs
+from reconciler.verify.across import PublishedLogs, add_causes, verify_copied_logs
 
 INFERABLE = frozenset({("MultiStream", "SingleStream")})
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.mlperf.rules.values import Bar
-from reconciler.tree.verify.answers import ANSWER_RULES, verify_answers, verify_differing, verify_possible
+from reconciler.resource.ruled_values import Bar
+from reconciler.verify.answers import ANSWER_RULES, verify_answers, verify_differing, verify_possible
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, rules, say, small_cell
 
 LOG = "mlperf_log_accuracy.json"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.tree.findings import Severity
-from reconciler.tree.verify.audit_settings import TEST_SETTINGS_RULES, verify_test_settings
+from reconciler.verify.audit_settings import TEST_SETTINGS_RULES, verify_test_settings
 from tests.unit.tree.small_cells import DETAIL, RUN, log, say, small_cell
 
 MARKER = "Found Audit Config file (audit.config). Overriding TestSettings from audit.config file."

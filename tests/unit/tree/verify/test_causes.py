@@ -11,7 +11,7 @@ import pytest
 from reconciler.tree.causes import CAUSES, find_cause, rank_cause
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
 from reconciler.tree.grouping import fold_cells, group_by_cause
-from reconciler.tree.verify.engine import ALL_RULES, verify_tree
+from reconciler.verify.engine import ALL_RULES, verify_tree
 from tests.unit.tree.check.made import set_log, write
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.user_conf import parse_user_conf
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.loadgen.user_conf import parse_user_conf
+from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.reading.view import CellView
-from reconciler.tree.verify.conf import (
+from reconciler.verify.conf import (
     CONF_RULES,
     read_conf,
     read_target,
@@ -21,8 +21,8 @@ from reconciler.tree.verify.conf import (
     verify_rejected,
     verify_unexplained,
 )
-from reconciler.tree.verify.contradiction import ViewRule
-from reconciler.tree.verify.settings import list_model_keys, read_settings
+from reconciler.verify.contradiction import ViewRule
+from reconciler.verify.settings import list_model_keys, read_settings
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, rules, say, small_cell
 
 Check = ViewRule[CellView]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.loadgen.user_conf import ConfValue
-from reconciler.tree.verify.causes import ConfCause, find_cause, is_rounded
-from reconciler.tree.verify.settings import ConfSetting
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.user_conf import ConfValue
+from reconciler.verify.causes import ConfCause, find_cause, is_rounded
+from reconciler.verify.settings import ConfSetting
 
 ANOTHER, AUDIT, ACCURACY = "conf-of-another-run", "conf-of-audit-run", "conf-of-accuracy-run"
 QPS, LATENCY = "effective_target_qps", "effective_target_latency_ns"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.tree.findings import Place, Severity, TreeFinding
-from reconciler.tree.verify.engine import ALL_RULES, verify_tree
-from reconciler.tree.verify.sources import LoadGenBuild, verify_sources
+from reconciler.verify.engine import ALL_RULES, verify_tree
+from reconciler.verify.sources import LoadGenBuild, verify_sources
 from tests.unit.tree.check.made import change_system, detail, set_log, write
 
 CELLS = "closed/Acme/results/sys1/resnet"

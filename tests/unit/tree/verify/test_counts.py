@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.verify.counts import verify_counts
+from reconciler.verify.counts import verify_counts
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, say, small_cell
 
 TEXT, LOG = "verify_accuracy.txt", "mlperf_log_accuracy.json"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.documents import parse_json_object
+from reconciler.storage.documents import parse_json_object
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
-from reconciler.tree.verify.contradiction import ViewRule
-from reconciler.tree.verify.endpoints import (
+from reconciler.verify.contradiction import ViewRule
+from reconciler.verify.endpoints import (
     ENDPOINTS_CONTRADICTIONS,
     verify_duration,
     verify_placement,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.check.engine import check_tree
+from reconciler.check.engine import check_tree
 from reconciler.tree.findings import TreeReport
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.small_cells import DETAIL, RUN, VALID, Line, log, small_cell
 
 PERFORMED: tuple[Line, ...] = (("effective_test_mode", "PerformanceOnly"), VALID)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.tree.findings import Complaint, Facts, Place, Premise, Rule, Severity, TreeFinding
-from reconciler.tree.verify.folding import fold_systemic
+from reconciler.verify.folding import fold_systemic
 
 ERROR = Rule("log.kind", "a kind", ("ours",), premises=(Premise("It holds."),))
 PROVEN = Rule("log.proven", "a kind", ("ours",), premises=(Premise("It holds."),), proof="it is so")

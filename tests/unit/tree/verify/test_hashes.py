@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.tree.findings import Place, Severity
-from reconciler.tree.verify.hashes import StatedHash, list_stated_hashes, verify_stated_hashes
+from reconciler.verify.hashes import StatedHash, list_stated_hashes, verify_stated_hashes
 from tests.unit.tree.small_cells import small_cell
 
 LOG, TEXT = "mlperf_log_accuracy.json", "accuracy.txt"

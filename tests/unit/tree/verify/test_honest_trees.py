@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.tree.findings import Severity, TreeFinding
-from reconciler.tree.verify.causes import is_rounded
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.causes import is_rounded
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.made import detail, set_log, write
 
 CELLS = "closed/Acme/results/sys1/resnet"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.check.engine import check_tree
 from reconciler.cli.main import main
-from reconciler.tree.check.engine import check_tree
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.test_foreign import make_hole, nest, swept
 
 __all__ = ["swept"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reconciler.tree.reading.view import CellView
-from reconciler.tree.verify.judging import find_disagreements, find_empty_tests, read_answers
+from reconciler.verify.judging import find_disagreements, find_empty_tests, read_answers
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, say, small_cell
 
 SPEED, ANSWERS, LOG = "verify_performance.txt", "verify_accuracy.txt", "mlperf_log_accuracy.json"

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from reconciler.tree.findings import Place, TreeFinding
-from reconciler.tree.verify.overlaps import Span, list_spans, verify_overlaps
+from reconciler.verify.overlaps import Span, list_spans, verify_overlaps
 from tests.unit.tree.small_cells import DETAIL, RUN, log, say, small_cell
 
 LENGTHS = (-20, 30, 60, 61, 100, 300, 2000)

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import AUDIT_TEXT
-from reconciler.tree.check.engine import check_tree
+from reconciler.check.engine import check_tree
+from reconciler.loadgen.log import AUDIT_TEXT
 from reconciler.tree.reading.places import LEGACY
 from reconciler.tree.reading.view import CellView
-from reconciler.tree.verify.contradiction import ViewRule
-from reconciler.tree.verify.engine import verify_tree
-from reconciler.tree.verify.placement import (
+from reconciler.verify.contradiction import ViewRule
+from reconciler.verify.engine import verify_tree
+from reconciler.verify.placement import (
     PLACEMENT_RULES,
     verify_accuracy_run,
     verify_measurements,

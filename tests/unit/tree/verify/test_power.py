@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.loadgen.log import parse_detail
 from reconciler.tree.findings import Severity
-from reconciler.tree.verify.engine import verify_tree
-from reconciler.tree.verify.power import POWER_CONTRADICTIONS
+from reconciler.verify.engine import verify_tree
+from reconciler.verify.power import POWER_CONTRADICTIONS
 from tests.unit.tree.power_sessions import LOGS, add_session, count, list_messages, make_samples, write_session
 
 

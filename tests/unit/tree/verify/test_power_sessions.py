@@ -11,14 +11,8 @@ from typing import Any
 import pytest
 
 from reconciler.tree.reading.view import CellView
-from reconciler.tree.verify.contradiction import ViewRule
-from reconciler.tree.verify.power import (
-    verify_digests,
-    verify_phases,
-    verify_sessions,
-    verify_stated_once,
-    verify_times,
-)
+from reconciler.verify.contradiction import ViewRule
+from reconciler.verify.power import verify_digests, verify_phases, verify_sessions, verify_stated_once, verify_times
 from tests.unit.tree.small_cells import DETAIL, RUN, log, say, small_cell
 
 SAMPLES, LOG = "run_1/spl.txt", f"run_1/{DETAIL}"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.findings import Complaint, Place, Premise, Severity
 from reconciler.tree.rule_engine import About, apply_rules
-from reconciler.tree.verify.contradiction import contradiction, question
-from reconciler.tree.verify.engine import ALL_RULES, verify_tree
-from reconciler.tree.verify.premises import are_one_name
+from reconciler.verify.contradiction import contradiction, question
+from reconciler.verify.engine import ALL_RULES, verify_tree
+from reconciler.verify.premises import are_one_name
 from tests.unit.tree.check.made import change_system, set_log, write
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"

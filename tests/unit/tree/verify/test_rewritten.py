@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.mlperf.log_files import SEPARATOR
+from reconciler.loadgen.log_files import SEPARATOR
 from reconciler.tree.findings import Severity, TreeFinding
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.made import write
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"

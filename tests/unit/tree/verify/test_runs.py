@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.tree.reading.view import CellView
-from reconciler.tree.verify.contradiction import ViewRule
-from reconciler.tree.verify.runs import (
+from reconciler.verify.contradiction import ViewRule
+from reconciler.verify.runs import (
     RUN_CONTRADICTIONS,
     list_own_runs,
     list_runs,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.loadgen.log import parse_detail
 from reconciler.tree.findings import Place, Severity
-from reconciler.tree.verify.sources import LoadGenBuild, find_build, verify_sources
+from reconciler.verify.sources import LoadGenBuild, find_build, verify_sources
 
 COMPILED = {"/loadgen.cc": "1", "/query_sample.h": "2"}
 

@@ -12,13 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from reconciler.mlperf.compliance.entries import Entry
-from reconciler.mlperf.compliance.test07 import judge_test07
-from reconciler.mlperf.compliance.test08 import judge_test08
-from reconciler.mlperf.compliance.test09 import judge_test09
+from reconciler.rules.compliance.entries import Entry
+from reconciler.rules.compliance.test07 import judge_test07
+from reconciler.rules.compliance.test08 import judge_test08
+from reconciler.rules.compliance.test09 import judge_test09
 from reconciler.tree.findings import Severity
-from reconciler.tree.verify.engine import verify_tree
-from reconciler.tree.verify.stated import STATED_RULES, verify_stated
+from reconciler.verify.engine import verify_tree
+from reconciler.verify.stated import STATED_RULES, verify_stated
 from tests.unit.tree.small_cells import rules, say, small_cell
 
 ACCURACY, LENGTHS = "verify_accuracy.txt", "verify_output_len.txt"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.tree.findings import TreeFinding
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 
 FOLDER = "closed/Acme/results/sys1/resnet/Offline/performance/run_1"
 DETAIL = f"{FOLDER}/mlperf_log_detail.txt"

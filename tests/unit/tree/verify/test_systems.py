@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.documents import parse_json_object
+from reconciler.storage.documents import parse_json_object
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.system import SystemFile
-from reconciler.tree.verify.systems import (
+from reconciler.verify.systems import (
     BENCHMARK_CONTRADICTIONS,
     MEASUREMENTS_CONTRADICTIONS,
     SYSTEM_CONTRADICTIONS,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.verify.traces import TRACE_RULES, verify_traces
+from reconciler.verify.traces import TRACE_RULES, verify_traces
 from tests.unit.tree.small_cells import DETAIL, RUN, log, say, small_cell
 
 LEAST, MOST = "result_min_latency_ns", "result_max_latency_ns"

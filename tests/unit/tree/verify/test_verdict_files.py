@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from reconciler.tree.reading.view import CellView
-from reconciler.tree.verify.contradiction import ViewRule
-from reconciler.tree.verify.counts import verify_counts
-from reconciler.tree.verify.judging import find_disagreements, find_empty_tests
-from reconciler.tree.verify.verdicts import (
+from reconciler.verify.contradiction import ViewRule
+from reconciler.verify.counts import verify_counts
+from reconciler.verify.judging import find_disagreements, find_empty_tests
+from reconciler.verify.verdicts import (
     VERDICT_RULES,
     verify_figures,
     verify_hashes,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.tree.findings import Severity
-from reconciler.tree.verify.verdict_words import VERDICT_WORD_RULES, verify_one_verdict, verify_skipped
+from reconciler.verify.verdict_words import VERDICT_WORD_RULES, verify_one_verdict, verify_skipped
 from tests.unit.tree.small_cells import DETAIL, RUN, log, say, small_cell
 
 SPEED, ANSWERS = "verify_performance.txt", "verify_accuracy.txt"

@@ -14,7 +14,7 @@ import pytest
 
 from reconciler.tree.causes import find_cause
 from reconciler.tree.findings import Place, Severity, TreeFinding
-from reconciler.tree.verify.engine import verify_tree
+from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.made import detail, set_log, write
 
 TOP = "closed/Acme/results/sys1"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.tree.verify.watts import (
+from reconciler.verify.watts import (
     WATTS_CONTRADICTIONS,
     Samples,
     read_samples,

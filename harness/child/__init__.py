@@ -1,0 +1,1 @@
+"""Processes: groups, output, progress, and how a child ends with its parent."""

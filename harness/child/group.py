@@ -1,0 +1,238 @@
+"""Runs a command, to its time limit at most, so that nothing it starts outlives this process, however this one ends.
+
+Between this process and the command stands a keeper. It owns whatever the command starts, also what leaves the
+command's group for a session of its own (orphans become its children), and waits for two things: the end of the command
+and the end of a pipe that this process holds open. Either way it kills what is left, puts things in order, and goes. So
+a SIGKILL of this process, or of the pass above it, ends the command as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.child.orphan import adopt_orphans
+from harness.child.output import BoundedOutput
+from harness.errors import HarnessError
+
+GRACE = 5.0  # seconds between asking a group to end and making it
+_LOOK = 0.05
+_TAKEN = 65536  # bytes of one read
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """``timeout`` in seconds, 0 for no bound. ``stdin``: what the command reads first; its input then stays open until
+    the pass ends or the command does. None: it has none. ``grace``: seconds to end by itself once its input has ended,
+    and again once it is asked to; 0: it is killed. ``stop_signal`` asks it to end, ``stop_grace`` seconds
+    later it must. ``apart``: what it writes to its standard error is logged, and not captured."""
+
+    arguments: Sequence[str]
+    cwd: Path
+    environment: Mapping[str, str]
+    timeout: float = 0.0
+    stdin: bytes | None = None
+    grace: float = 0.0
+    stop_signal: signal.Signals = signal.SIGTERM
+    stop_grace: float = GRACE
+    apart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEnd:
+    """``status`` as the command gave it, the negative signal where one ended it. It proves nothing."""
+
+    status: int
+    timed_out: bool
+
+
+class StopRequest:
+    """Asks for the end of a command, from any thread and from a signal handler, also before it has started."""
+
+    def __init__(self) -> None:
+        self._descriptor = -1
+        self.asked = False
+
+    def ask(self) -> None:
+        self.asked = True
+        if self._descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.write(self._descriptor, b"stop")
+
+    def attach(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        if self.asked and descriptor >= 0:
+            self.ask()
+
+
+def run_group(
+    command: Command,
+    output: BoundedOutput,
+    afterwards: Callable[[], None],
+    during: AbstractContextManager[object] | None = None,
+    stop: StopRequest | None = None,
+) -> GroupEnd:
+    """``afterwards`` puts in order what must not outlive the command; called in every case, more than once too.
+    ``during`` is entered once the keeper is forked: it may start threads, which must not be there when it forks.
+    ``stop`` ends the command in order before its own end.
+
+    Raises HarnessError when the command does not start.
+    """
+    adopt_orphans()
+    pipes = control, printed, aside, told = os.pipe(), os.pipe(), os.pipe(), os.pipe()
+    keeper = os.fork()
+    own, others = (control[0], *(pipe[1] for pipe in pipes[1:])), (control[1], *(pipe[0] for pipe in pipes[1:]))
+    if keeper == 0:
+        _keep(command, own, others, afterwards)
+    for descriptor in own:
+        os.close(descriptor)
+    stop = stop or StopRequest()
+    stop.attach(control[1])
+    try:
+        with during or contextlib.nullcontext():
+            answer = _follow(printed[0], aside[0], told[0], output)
+    finally:
+        stop.attach(-1)
+        for descriptor in others:
+            os.close(descriptor)
+        os.waitpid(keeper, 0)
+        _end_children()
+        afterwards()
+        output.close()
+    status, _, rest = answer.partition(" ")
+    if not status.lstrip("-").isdigit():
+        problem = f"{command.arguments[0]} does not start: {rest}" if rest else "the command's keeper was killed"
+        raise HarnessError(problem, "missing" if rest else "resources", "check the command, its folder and its PATH")
+    return GroupEnd(int(status), rest == "timeout")
+
+
+def _follow(printed: int, aside: int, told: int, output: BoundedOutput) -> str:
+    """What the keeper tells, once all that was printed is taken. A keeper that was killed tells nothing, and then what
+    it kept may print forever: that is not waited for."""
+    answer, sources = b"", [printed, aside, told]
+    while printed in sources or aside in sources:
+        for source in select.select(sources, [], [])[0]:
+            data = os.read(source, _TAKEN)
+            if not data:
+                sources.remove(source)
+            elif source != told:
+                output.take(data, captured=source == printed)
+            else:
+                answer += data
+        if told not in sources and not answer:
+            break
+    return (answer or os.read(told, _TAKEN)).decode(errors="replace")
+
+
+def _keep(command: Command, own: tuple[int, ...], others: tuple[int, ...], afterwards: Callable[[], None]) -> None:
+    """The keeper's whole life. ``own``: the end of the pass, where the command prints, where it prints errors that are
+    kept apart, where to tell its status."""
+    control, printed, aside, told = own
+    answer = "error the keeper failed"
+    try:
+        os.setsid()  # a signal to our parent's group does not reach the keeper
+        for number in (signal.SIGINT, signal.SIGTERM):  # what we do with them is not for the command
+            signal.signal(number, signal.SIG_DFL)
+        for descriptor in others:
+            os.close(descriptor)
+        adopt_orphans()
+        answer = _run(command, control, printed, aside)
+    except OSError as error:
+        answer = f"error {error.strerror or error}"
+    finally:
+        with contextlib.suppress(BaseException):
+            _end_children()
+            afterwards()
+        with contextlib.suppress(OSError):
+            os.write(told, answer.encode())
+        os._exit(0)
+
+
+def _run(command: Command, control: int, printed: int, aside: int) -> str:
+    process = subprocess.Popen(
+        list(command.arguments),
+        cwd=command.cwd,
+        env=dict(command.environment),
+        stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE,
+        stdout=printed,
+        stderr=aside if command.apart else subprocess.STDOUT,
+        start_new_session=True,
+    )
+    _say(process, command.stdin or b"")
+    give_up = time.monotonic() + command.timeout if command.timeout else float("inf")
+    asked = timed_out = False
+    while process.poll() is None:
+        stop = bool(select.select([control], [], [], _LOOK)[0])
+        if stop and not os.read(control, 64):
+            break  # the pass is gone
+        late = time.monotonic() >= give_up
+        if late and asked:
+            break
+        if (stop or late) and not asked:
+            _ask(process, command.stop_signal)
+            asked, timed_out, give_up = True, late, time.monotonic() + command.stop_grace
+    _let_end(process, command.grace)
+    _kill_group(process.pid, signal.SIGKILL)
+    return f"{process.wait()} {'timeout' if timed_out else ''}".strip()
+
+
+def _ask(process: subprocess.Popen[bytes], number: int) -> None:
+    """What follows its input ends with that; anything else is told by a signal."""
+    if process.stdin is None:
+        _kill_group(process.pid, number)
+    else:
+        _close(process)
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+
+
+def _say(process: subprocess.Popen[bytes], data: bytes) -> None:
+    """Less than a pipe holds. A command that has ended already reads nothing."""
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(data)
+            process.stdin.flush()
+
+
+def _let_end(process: subprocess.Popen[bytes], grace: float) -> None:
+    """What it started elsewhere ends with its input; a launcher hands on a request to end. Killed at once, it could do
+    neither."""
+    _close(process)
+    if not grace or process.poll() is not None:
+        return
+    for number in (0, signal.SIGTERM):
+        _kill_group(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(grace)
+            return
+
+
+def _kill_group(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _end_children() -> None:
+    """Those that are left are processes of the command; theirs in turn come to us when they end."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    for _ in range(200):
+        with contextlib.suppress(OSError, ValueError):
+            for child in children.read_text(encoding="ascii").split():
+                os.kill(int(child), signal.SIGKILL)
+        try:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.01)
+        except ChildProcessError:
+            return

@@ -1,0 +1,43 @@
+"""A process of the harness's own that is asked through a pipe: how it is started and ended, and what it does itself."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+
+from harness.child.orphan import die_with_parent
+
+
+def start_process(module: str, environment: Mapping[str, str]) -> tuple[Connection, subprocess.Popen[bytes]]:
+    """``environment``: beside this process's own. The descriptor of the other end is the argument of ``module``."""
+    pipe, there = Pipe()
+    whole = {**os.environ, **environment, "RECONCILE_PARENT": str(os.getpid())}
+    words = [sys.executable, "-P", "-m", module, str(there.fileno())]
+    with there:
+        process = subprocess.Popen(words, env=whole, stdin=subprocess.DEVNULL, pass_fds=(there.fileno(),))
+    return pipe, process
+
+
+def end_process(process: subprocess.Popen[bytes], patience: float) -> None:
+    """``patience``: seconds that it may take to end by itself."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(patience)
+    process.kill()
+    process.wait()
+
+
+def serve_pipe(arguments: list[str], serve: Callable[[Connection], None]) -> None:
+    """The whole life of such a process. Ends it, without unloading native libraries."""
+    die_with_parent()
+    faulthandler.enable()
+    with suppress(EOFError, OSError):  # whoever asked is gone
+        serve(Connection(int(arguments[0])))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,0 +1,175 @@
+"""``python -P -m harness.child.slurm_job GROUP SECONDS VERB REQUEST.json RESULT.json``: a job of Slurm that carries out the
+attempt it was queued for, then others of its group that wait for jobs of their own.
+
+Each attempt is a process of its own, forked from this one: what takes long to import is imported once. This process
+computes nothing, and holds nothing that an attempt could find changed.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.__main__ import keep_to_one_thread, load_verb
+from harness.__main__ import main as carry_out
+from harness.child.orphan import adopt_orphans
+from harness.contract import WAITING, Result, WaitingAttempt
+
+_FACTOR, _MARGIN = 2.0, 60.0  # an attempt may take so much longer than expected before its job's limit ends it
+_DONE = b"d"
+_ASK = 10.0  # seconds that Slurm may take to tell the limit
+
+
+@dataclass(slots=True)
+class Room:
+    """For how long an attempt may be expected to take now. ``ends``: when this job takes no more; ``limit``: when Slurm
+    ends it, asked for once it matters. Both monotonic."""
+
+    ends: float
+    ask: Callable[[], float]
+    limit: float | None = None
+
+    def measure(self) -> float:
+        now = time.monotonic()
+        if now >= self.ends:
+            return 0.0
+        if self.limit is None:
+            self.limit = now + self.ask()
+        return min(self.ends - now, (self.limit - now - _MARGIN) / _FACTOR)
+
+
+def ask_left() -> float:
+    """Seconds until the time limit of this job; 0 where Slurm does not tell."""
+    end, job = os.environ.get("SLURM_JOB_END_TIME", ""), os.environ.get("SLURM_JOB_ID", "")
+    if end.isdigit():
+        return int(end) - time.time()
+    question = ("squeue", "--noheader", f"--jobs={job}", "--format=%L")
+    try:
+        told = subprocess.run(question, capture_output=True, text=True, timeout=_ASK, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return 0.0
+    return read_left(told.strip())
+
+
+def read_left(text: str) -> float:
+    """As Slurm writes it: [days-][[hours:]minutes:]seconds."""
+    if text == "UNLIMITED":
+        return float("inf")
+    days, _, rest = text.rpartition("-")
+    parts = [days or "0", *(["0", "0", *rest.split(":")][-3:])]
+    if not all(part.isdigit() for part in parts):
+        return 0.0
+    return float(sum(int(part) * unit for part, unit in zip(parts, (86400, 3600, 60, 1), strict=True)))
+
+
+def take_next(attempts: Path, group: str, placed: bytes, room: Callable[[], float]) -> WaitingAttempt | None:
+    """The oldest that waits and fits, which is this job's from now on."""
+    for path in sorted(attempts.glob(f"*/{WAITING.format(group)}")):
+        with suppress(OSError, ValueError):  # another was faster, or the pass has dropped it
+            waiting = WaitingAttempt.read(path)
+            if waiting.seconds <= room() and claim(path.parent, placed):
+                path.unlink(missing_ok=True)
+                return waiting
+    return None
+
+
+def claim(folder: Path, placed: bytes) -> bool:
+    """Whether this came first, before the attempt's own job and all others. ``begun`` appears at once with what it
+    says, so that nobody ever sees an attempt that was taken by nobody knows whom."""
+    if os.path.lexists(folder / "begun"):
+        return False
+    aside = folder / f"placed-{os.environ.get('SLURM_JOB_ID', '')}-{os.getpid()}.partial"
+    aside.write_bytes(placed)
+    with suppress(OSError):  # the answer of a file server may be lost, or it knows no links: the count tells
+        os.link(aside, folder / "begun")
+    if aside.stat().st_nlink < 2:
+        aside.unlink()
+        return False
+    aside.replace(folder / "placed")
+    return True
+
+
+def run_forked(arguments: list[str], log: Path | None) -> tuple[int, bool]:
+    """Its exit status, and whether it is done: its folder may be recorded and gone by then. ``log``: what it prints
+    goes there; None for where this process prints."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    told, telling = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.chdir(Path(arguments[1]).parent)
+            if log is not None:
+                out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+                os.dup2(out, 1)
+                os.dup2(out, 2)
+                os.close(out)
+            carry_out(arguments, lambda result: _tell(telling, result))
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    os.close(telling)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.set_blocking(told, False)  # what it left running may hold the other end
+    try:
+        return status, os.read(told, 1) == _DONE
+    except BlockingIOError:
+        return status, False
+    finally:
+        os.close(told)
+
+
+def _tell(telling: int, result: Result) -> None:
+    os.write(telling, _DONE if result.done else b"")
+
+
+def is_quiet() -> bool:
+    """Whether nothing that an attempt started is left: it would run beside the next."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
+
+
+def stamp_code() -> dict[str, tuple[int, int]]:
+    """File → its size and time, of what is imported of the harness: an attempt says which code it ran."""
+    ours = (module for name, module in list(sys.modules.items()) if name.split(".")[0] == "harness")
+    files = {str(module.__file__) for module in ours if getattr(module, "__file__", None)}
+    found = {file: Path(file).stat() for file in files}
+    return {file: (stat.st_size, stat.st_mtime_ns) for file, stat in found.items()}
+
+
+def main(arguments: list[str]) -> int:
+    began = time.monotonic()
+    group, seconds, *own = arguments
+    keep_to_one_thread()
+    adopt_orphans()
+    with suppress(Exception):  # the attempt itself tells what is missing
+        load_verb(own[0])
+    code = stamp_code()
+    gc.freeze()
+    folder = Path(own[1]).parent
+    placed = (folder / "placed").read_bytes()
+    room = Room(began + float(seconds), ask_left)
+    status, done = run_forked(own, None)
+    while done and is_quiet() and stamp_code() == code:  # a node on which an attempt fails takes no more of them
+        waiting = take_next(folder.parent, group, placed, room.measure)
+        if waiting is None:
+            break
+        status, done = run_forked(list(waiting.arguments), Path(waiting.log))
+    return status if status >= 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

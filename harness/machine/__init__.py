@@ -1,0 +1,1 @@
+"""This machine: processors, memory, GPUs and their slices, clocks and telemetry."""

@@ -1,0 +1,58 @@
+"""Which node each worker of a CPU backend computes on, and with how many threads."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.machine.facts import count_usable_cores
+from harness.machine.numa import Node, list_nodes, list_usable
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlace:
+    """Of a worker. ``node`` -1: it computes on any of ``processors``, wherever they are."""
+
+    node: int
+    processors: frozenset[int]
+    threads: int
+
+
+def place_workers(workers: int, threads: int) -> list[WorkerPlace]:
+    """On this machine, of which control groups may give less than its processors. ``threads`` of each worker, 0 for its
+    share."""
+    return share_out(list_nodes(), list_usable(), count_usable_cores(), workers, threads)
+
+
+def share_out(nodes: Sequence[Node], usable: set[int], cores: int, workers: int, threads: int) -> list[WorkerPlace]:
+    """One place per worker, in the order of the workers.
+
+    A worker stays on one node, and each node has as many workers as its part of the processors, but at least one. Where
+    there are fewer workers than nodes, or one of them has more threads than the smallest node has processors, binding
+    would leave processors idle or crowd them: then none is bound. ``cores``: of processor time that may be used, at
+    most.
+    """
+    anywhere = WorkerPlace(-1, frozenset(usable), threads or max(1, cores // workers))
+    smallest = min((len(node.processors) for node in nodes), default=0)
+    bound = len(nodes) > 1 and threads <= smallest and (workers >= len(nodes) or threads)
+    if not bound:
+        return [anywhere] * workers
+    chosen: list[Node] = []
+    taken: Counter[int] = Counter()
+    for left in range(workers, 0, -1):
+        idle = [node for node in nodes if not taken[node.number]]
+        offered = idle if left == len(idle) else nodes  # the last ones go where nobody computes yet
+        best = max(offered, key=lambda node: (len(node.processors) / (taken[node.number] + 1), -node.number))
+        taken[best.number] += 1
+        chosen.append(best)
+    allowed = min(1.0, cores / sum(len(node.processors) for node in nodes))
+    return [
+        WorkerPlace(
+            node.number,
+            node.processors,
+            threads or max(1, math.floor(len(node.processors) * allowed / taken[node.number])),
+        )
+        for node in chosen
+    ]

@@ -1,0 +1,1 @@
+"""A run of LoadGen: samples, queries, batches, loops and tokens."""

@@ -1,0 +1,304 @@
+"""Runs one LoadGen test in this process, whose callbacks never let an exception reach it; nothing else imports LoadGen.
+
+A process runs one test only. LoadGen counts the files that were given as user.conf in a process-wide variable, and
+the second one silently gets no built-in mlperf.conf; an exception that escapes from a callback leaves its threads
+behind.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import mlperf_loadgen as lg  # never mlcommons_loadgen: importing that package hides this module
+import numpy as np
+
+from harness.child.digests import hash_file
+from harness.contract import Fact, Mode, Scenario
+from harness.errors import HarnessError
+from harness.machine.facts import find_distribution_version
+from harness.run.sut import Sut
+
+_BUILT_IN, _USER, _OTHER = 0, 1, 2  # FromConfig's kinds of file
+_BEFORE_KINDS = {_BUILT_IN: True, _USER: False}  # up to 5.0.5 its argument says whether it is the built-in one
+_REFUSALS = {-2: "the file is missing", -22: "the file has a syntax error; comments must be on lines of their own"}
+_SWITCH_SECONDS = 1e-4  # the default of 5 ms lets a busy Python thread hold up LoadGen's for as long
+ACCURACY_SERVER_QPS = 100_000.0
+SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
+
+
+class Library(Protocol):
+    """The samples, as LoadGen sees them."""
+
+    @property
+    def total_count(self) -> int: ...
+
+    @property
+    def performance_count(self) -> int: ...
+
+    def load(self, indices: list[int], /) -> None: ...
+
+    def unload(self, indices: list[int], /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Test:
+    """One LoadGen test. ``audit_config`` "" disables LoadGen's search for one."""
+
+    scenario: Scenario
+    mode: Mode
+    model_key: str
+    user_conf: Path
+    log_dir: Path
+    audit_config: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Settings ready for a test. ``overrides``: what was set against the conf files, as setting -> [conf, used]."""
+
+    test: Test
+    settings: Any
+    overrides: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def logs_responses(self) -> bool:
+        """Whether LoadGen will read any response's bytes."""
+        settings = self.settings
+        return bool(
+            settings.mode != lg.TestMode.PerformanceOnly
+            or _read(settings, "accuracy_log_sampling_target")
+            or settings.accuracy_log_probability
+            or self.test.audit_config
+        )
+
+    def expected_samples(self, total_count: int) -> int:
+        """How many samples the test will probably issue, for a progress display only."""
+        settings = self.settings
+        if settings.mode == lg.TestMode.AccuracyOnly:
+            return int(_read(settings, "accuracy_sample_count_override") or total_count)
+        seconds, least, scenario = settings.min_duration_ms / 1e3, settings.min_query_count, self.test.scenario
+        if scenario == "SingleStream":
+            return int(max(least, seconds * 1e9 / settings.single_stream_expected_latency_ns))
+        if scenario == "MultiStream":
+            queries = max(least, seconds * 1e9 / settings.multi_stream_expected_latency_ns)
+            return int(queries * settings.multi_stream_samples_per_query)
+        if scenario == "Server":
+            return int(max(least, seconds * settings.server_target_qps))
+        return int(max(least, 1.1 * seconds * settings.offline_expected_qps))
+
+    def snapshot(self) -> dict[str, int | float | bool | str]:
+        """Every setting as it stands after all files, re-read from LoadGen; enumerations by name."""
+        names = (name for name in dir(self.settings) if not name.startswith("_") and name != "FromConfig")
+        values = ((name, getattr(self.settings, name)) for name in names)
+        return {name: value if isinstance(value, int | float) else value.name for name, value in values}
+
+
+def prepare(test: Test) -> Prepared:
+    """Read the conf files exactly once. Raises HarnessError when LoadGen refuses one, or the log folder is missing.
+
+    An accuracy run of the Server scenario is paced by target_qps like any other, though its latencies mean nothing: the
+    rate is raised so that the run takes as long as the computation does. user.conf stays as it is; the change is in
+    ``overrides``.
+    """
+    if not test.log_dir.is_dir():
+        raise HarnessError(f"the log folder is not there: {test.log_dir}", "input", "create it before the run")
+    settings = lg.TestSettings()
+    _apply(settings, str(test.user_conf), test.model_key, test.scenario, _USER)
+    settings.scenario = getattr(lg.TestScenario, test.scenario)
+    settings.mode = lg.TestMode.AccuracyOnly if test.mode == "accuracy" else lg.TestMode.PerformanceOnly
+    if test.audit_config:
+        # LoadGen itself applies only the lines for any model ("*"); lines that name one need this call.
+        _apply(settings, test.audit_config, test.model_key, test.scenario, _OTHER)
+        _set_seeds(settings, Path(test.audit_config))
+    overrides: dict[str, list[float]] = {}
+    declared = settings.server_target_qps
+    if test.mode == "accuracy" and test.scenario == "Server" and declared < ACCURACY_SERVER_QPS:
+        settings.server_target_qps = ACCURACY_SERVER_QPS
+        overrides["server_target_qps"] = [declared, ACCURACY_SERVER_QPS]
+    return Prepared(test=test, settings=settings, overrides=overrides)
+
+
+def _set_seeds(settings: Any, audit_config: Path) -> None:
+    """TEST05 has seeds of its own. LoadGen has read them from its built-in configuration alone since it has one."""
+    for line in audit_config.read_text(encoding="utf-8").splitlines():
+        name, _, value = line.removeprefix("*.*.").partition(" = ")
+        if name in SEEDS:
+            setattr(settings, name, int(value))
+
+
+def _read(settings: Any, name: str) -> int:
+    """A setting that not every release lets Python see; 0, which LoadGen takes for unset, where this one does not."""
+    value: int = getattr(settings, name, 0)
+    return value
+
+
+def _apply(settings: Any, path: str, model_key: str, scenario: str, kind: int) -> None:
+    code = _read_conf(settings, path, model_key, scenario, kind)
+    if code:
+        raise HarnessError(
+            f"LoadGen refuses {path}: {_REFUSALS.get(code, f'code {code}')}", "input", "render the file again"
+        )
+
+
+def _read_conf(settings: Any, path: str, model_key: str, scenario: str, kind: int) -> int:
+    """FromConfig by keyword: a release whose argument means something else would take a kind for it, and read another
+    file."""
+    parameter = settings.FromConfig.__doc__ or ""
+    if "conf_type" in parameter:
+        found = settings.FromConfig(path, model_key, scenario, conf_type=kind)
+    elif "is_mlperf_conf" in parameter and kind in _BEFORE_KINDS:
+        found = settings.FromConfig(path, model_key, scenario, is_mlperf_conf=_BEFORE_KINDS[kind])
+    else:
+        release = find_distribution_version("mlcommons-loadgen")
+        fix = "install LoadGen 5.0.6 or newer, of the round: reconcile doctor"
+        raise HarnessError(f"LoadGen {release} cannot read {path or 'the settings of the round'}", "input", fix)
+    return int(found)
+
+
+def run_test(prepared: Prepared, sut: Sut, library: Library) -> None:
+    """Run to the end. Returns normally whatever the verdict is: that stands in the detail log."""
+    test = prepared.test
+    log_settings = lg.LogSettings()
+    log_settings.log_output.outdir = str(test.log_dir)
+    log_settings.enable_trace = False
+    sut_handle = lg.ConstructFastSUT(sut.issue, sut.flush)
+    qsl_handle = lg.ConstructQSL(library.total_count, library.performance_count, library.load, library.unload)
+    with _undisturbed():
+        lg.StartTestWithLogSettings(sut_handle, qsl_handle, prepared.settings, log_settings, test.audit_config)
+    lg.DestroyQSL(qsl_handle)
+    lg.DestroyFastSUT(sut_handle)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """No garbage collection over millions of list entries, and short turns for Python threads."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+        sys.setswitchinterval(interval)
+
+
+class Responder:
+    """Completes samples in bulk; any thread may call it.
+
+    Response objects are kept and filled again: LoadGen copies them out of the list before it lets other threads run,
+    and making a new one costs three times as much. ``with_data`` false answers without bytes, which LoadGen would not
+    read. ``tokens``: a row is so many tokens, whose number LoadGen is told.
+    """
+
+    def __init__(self, *, with_data: bool, tokens: bool = False) -> None:
+        self._with_data, self._tokens = with_data, tokens
+        self._spare: list[list[Any]] = []
+
+    def complete(
+        self,
+        ids: Sequence[int],
+        responses: np.ndarray | Sequence[np.ndarray] | None,
+        counts: Sequence[int] | None = None,
+    ) -> None:
+        """``responses``: one row per id, C-contiguous, or one such array per id, of any sizes; None answers without
+        bytes. ``counts``: the tokens of each where they are not as many as its values. Raises before any sample is
+        completed.
+        """
+        count = len(ids)
+        pool = self._take(count)
+        if not self._with_data:
+            for response, identity in zip(pool, ids, strict=False):
+                response.id = identity
+        elif responses is not None and not isinstance(responses, np.ndarray):
+            for response, identity, answer in zip(pool, ids, responses, strict=False):
+                response.id, response.data, response.size = identity, answer.ctypes.data, answer.nbytes
+        else:
+            address, size = (0, 0) if responses is None else _location(responses)
+            addresses = range(address, address + size * count, size) if size else itertools.repeat(0, count)
+            for response, identity, data in zip(pool, ids, addresses, strict=False):
+                response.id, response.data, response.size = identity, data, size
+        if self._tokens and counts is not None:
+            for response, tokens in zip(pool, counts, strict=False):
+                response.n_tokens = tokens
+        elif self._tokens and isinstance(responses, np.ndarray):
+            each = responses.size // count
+            for response in pool:
+                response.n_tokens = each
+        elif self._tokens and responses is not None:
+            for response, answer in zip(pool, responses, strict=False):
+                response.n_tokens = answer.size
+        lg.QuerySamplesComplete(pool if len(pool) == count else pool[:count])
+        # ``responses`` is alive until here: LoadGen has copied what it logs.
+        self._spare.append(pool)
+
+    def first(self, identity: int, token: np.ndarray) -> None:
+        """The first token of an answer is there; LoadGen takes the time now."""
+        lg.FirstTokenComplete([lg.QuerySampleResponse(identity, token.ctypes.data, token.nbytes, token.size)])
+
+    def _take(self, count: int) -> list[Any]:
+        pool = self._spare.pop() if self._spare else []
+        if len(pool) < count:
+            pool.extend(lg.QuerySampleResponse(0, 0, 0) for _ in range(count - len(pool)))
+        return pool
+
+
+def _location(responses: np.ndarray) -> tuple[int, int]:
+    """Address of the first row, and bytes per row."""
+    address: int = responses.__array_interface__["data"][0]
+    return address, responses.nbytes // len(responses)
+
+
+def collect_loadgen_facts() -> dict[str, Fact]:
+    """Which LoadGen ran: the version of the installed distribution and the bytes of its library."""
+    return {
+        "loadgen.version": Fact(value=find_distribution_version("mlcommons-loadgen"), role="evidence"),
+        "loadgen.digest": Fact(value=hash_file(Path(lg.__file__)), role="evidence"),
+    }
+
+
+def probe_seeds() -> dict[str, int]:
+    """The seeds that the installed LoadGen carries, measured: a run of one query, then its detail log."""
+    settings = lg.TestSettings()
+    _apply(settings, "", "*", "SingleStream", _BUILT_IN)
+    settings.scenario, settings.mode = lg.TestScenario.SingleStream, lg.TestMode.PerformanceOnly
+    settings.min_duration_ms, settings.min_query_count = 0, 1
+    settings.single_stream_expected_latency_ns, settings.performance_sample_count_override = 1_000_000, 0
+    with tempfile.TemporaryDirectory() as folder:
+        test = Test(scenario="SingleStream", mode="performance", model_key="*", user_conf=Path(), log_dir=Path(folder))
+        run_test(Prepared(test=test, settings=settings), _Echo(), _OneSample())
+        lines = (Path(folder) / "mlperf_log_detail.txt").read_text(encoding="utf-8").splitlines()
+    entries = [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
+    logged = {entry["key"]: entry["value"] for entry in entries}
+    return {name: int(logged[f"effective_{name}"]) for name in SEEDS}
+
+
+class _Echo:
+    def __init__(self) -> None:
+        self._responder = Responder(with_data=False)
+
+    def issue(self, ids: list[int], _indices: list[int]) -> None:
+        self._responder.complete(ids, None)
+
+    def flush(self) -> None:
+        return
+
+
+class _OneSample:
+    total_count = performance_count = 1
+
+    def load(self, _indices: list[int]) -> None:
+        return
+
+    unload = load

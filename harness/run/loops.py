@@ -1,0 +1,137 @@
+"""Samples that take several calls of the engine each: a sliding window, a decoder that goes on until it is done.
+
+A benchmark writes such a sample as a generator, ``loop(sample)``: it yields inputs of the engine, any number of rows at
+once, is sent the outputs of those rows, and returns the response. Where its model has several parts, an engine each, it
+yields a part's name and inputs. Rows of all samples under way share batches, so that a loop knows nothing of batching,
+and a batch is as full as there is work.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from queue import SimpleQueue
+from typing import Any, cast
+
+import numpy as np
+
+from harness.backends import LoadPlan, Outputs, Session, Tensor, Token
+from harness.run.loop_coordinator import LoopCoordinator
+from harness.run.loop_workers import LoopWorkers, computes_on_call
+from harness.run.pool import BatchRoom
+from harness.run.qsl import Arrays, Rows, take_rows
+from harness.run.row_batches import RowBatches
+from harness.run.running_sample import Finish, RunningSample, Steps
+
+Loop = Callable[[Arrays], Steps]
+Parts = Mapping[str, Sequence[Tensor]]
+"""Name of a part of a model -> its outputs, for a backend without engines. Empty where the model is one."""
+_AHEAD = 1024  # samples of an Offline query that wait to be begun, at most
+
+
+class LoopSession:
+    """A session whose batches are single samples. The threads that see to them complete them, too."""
+
+    batch_size = 1
+    sizes: Sequence[int] = ()
+
+    def __init__(
+        self,
+        load: Callable[[LoadPlan], Session],
+        plan: LoadPlan,
+        loop: Loop,
+        *,
+        parts: Parts | None = None,
+        at_once: int = 0,
+        step_threads: int = 0,
+    ) -> None:
+        """``at_once``: samples under way at most; 0 for as many as keep every batch full. ``step_threads``:
+        how many compute what a loop computes itself, where one thread would hold the engine up."""
+        self._plan, self._loop = plan, loop
+        plans = {part: _choose_part(plan, part, outputs) for part, outputs in (parts or {}).items()} or {"": plan}
+        coordinator = LoopCoordinator(step_threads)
+        opened = {part: _open(load, own, coordinator, part) for part, own in plans.items()}
+        on_call = step_threads <= plan.streams and all(map(computes_on_call, opened.values()))
+        pools = plan.streams if on_call else plan.depth
+        self._engines = {part: RowBatches(engine, pools) for part, engine in opened.items()}
+        filling = max(engine.size * engine.pools for engine in self._engines.values())
+        limit = at_once or filling * (2 if on_call else 1)
+        ahead = _AHEAD if on_call and plan.scenario == "Offline" else 0
+        self._room = BatchRoom(limit + ahead, limit - 1 + ahead // 2)
+        self._driver: LoopCoordinator | LoopWorkers = coordinator
+        if on_call:
+            self._driver = LoopWorkers(self._engines, plan.streams, limit)
+        else:
+            coordinator.open(self._engines)
+        self._samples: Mapping[str, Any] = {}
+        first = next(iter(self._engines.values())).engine
+        # The engine may add to its own until it is closed.
+        self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": limit}, cast(dict[str, Any], first.notes))
+        self.evidence: Mapping[str, Any] = getattr(first, "evidence", {})
+
+    def place(self, samples: Arrays) -> None:
+        self._samples = samples
+
+    def compute(self, rows: Rows) -> Outputs:
+        done: SimpleQueue[tuple[np.ndarray | None, BaseException | None]] = SimpleQueue()
+        positions = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
+        for row in positions:
+            self._begin(row, lambda answer, error: done.put((answer, error)))
+        answers = []
+        for _ in positions:  # of one sample at a time: ``batch_size`` is 1
+            answer, error = done.get()
+            if error is not None or answer is None:
+                raise error or RuntimeError("a loop ended without an answer")
+            answers.append(answer)
+        return answers
+
+    def submit(self, rows: Rows, token: Token) -> None:
+        def finish(answer: np.ndarray | None, error: BaseException | None) -> None:
+            if error is not None or answer is None:
+                self._plan.failed(token, error or RuntimeError("a loop ended without an answer"))
+            else:
+                self._plan.completed(token, [answer])
+
+        self._begin(rows.start if isinstance(rows, slice) else int(rows[0]), finish)
+
+    def ready(self) -> None:
+        self._room.wait()
+
+    def drain(self) -> None:
+        self._room.drain()
+        for engine in self._engines.values():
+            engine.engine.drain()
+
+    def close(self) -> None:
+        self._driver.close()
+        for engine in self._engines.values():
+            engine.engine.close()
+
+    def _begin(self, row: int, finish: Finish) -> None:
+        def end(answer: np.ndarray | None, error: BaseException | None) -> None:
+            finish(answer, error)
+            self._room.give_back()
+
+        sample = {name: array[row] for name, array in self._samples.items()}
+        running = RunningSample(self._loop(sample), end)
+        self._room.take()
+        try:
+            self._driver.begin(running)
+        except Exception:  # there is no thread for it
+            self._room.give_back()
+            raise
+
+
+def _open(load: Callable[[LoadPlan], Session], plan: LoadPlan, coordinator: LoopCoordinator, part: str) -> Session:
+    in_flight = coordinator.expect(part)
+    return load(replace(plan, completed=in_flight.arrived, failed=in_flight.lost))
+
+
+def _choose_part(plan: LoadPlan, part: str, outputs: Sequence[Tensor]) -> LoadPlan:
+    return replace(plan, engine=plan.engine / part if plan.engine else None, outputs=outputs)
+
+
+def warm_rows(samples: Arrays, count: int) -> dict[str, Any]:
+    """The first samples, in memory that may be written."""
+    return {name: take_rows(array, np.arange(count)) for name, array in samples.items()}

@@ -1,0 +1,123 @@
+"""Samples of many rows that take one call of the engine each: batches of whole samples, dealt with all at once.
+
+Where a loop (harness.run.loops) would deal with samples one by one, here Python does as much for a batch of hundreds as for
+one of two. Rows stay where they are: the engine's session is told which of them make a batch, and gathers them itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.backends import LoadPlan, Outputs, Session, Token
+from harness.run.qsl import Arrays, Rows, count_rows
+
+ENOUGH = 8
+"""A batch must hold so many of the largest samples, else too much of it would stay empty: a sample is not divided."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneCall:
+    """``inputs``: the engine's; ``least_rows`` and ``most_rows``: of a sample; ``answer``: outputs of rows, and what
+    else those rows have -> a response for each row."""
+
+    inputs: tuple[str, ...]
+    least_rows: int
+    most_rows: int
+    answer: Callable[[Outputs, Arrays], np.ndarray]
+
+
+class OneCallSession:
+    """``batch_size``: the most samples that any batch could hold; ``fit`` says how many of some a batch does hold, and
+    ``surely_fit`` how many of any."""
+
+    sizes: Sequence[int] = ()
+
+    def __init__(self, load: Callable[[LoadPlan], Session], plan: LoadPlan, one_call: OneCall) -> None:
+        self._plan, self._one_call = plan, one_call
+        self._engine = load(replace(plan, completed=self._arrived, failed=self._lost))
+        self.batch_size = max(1, self._engine.batch_size // one_call.least_rows)
+        self.surely_fit = max(1, self._engine.batch_size // one_call.most_rows)
+        self._bounds = np.zeros(1, np.intp)
+        self._others: dict[str, np.ndarray] = {}
+        self._batches: dict[int, tuple[Rows, NDArray[np.intp]]] = {}  # their rows, and of each sample how many
+        self.notes: Mapping[str, Any] = self._engine.notes
+        self.evidence: Mapping[str, Any] = getattr(self._engine, "evidence", {})
+
+    def place(self, samples: Arrays) -> None:
+        sizes = np.array([len(sample) for sample in samples[self._one_call.inputs[0]]])
+        self._bounds = np.concatenate([np.zeros(1, np.intp), np.cumsum(sizes)])
+        flat = {name: np.concatenate(list(rows)) for name, rows in samples.items()}
+        self._others = {name: rows for name, rows in flat.items() if name not in self._one_call.inputs}
+        self._engine.place({name: flat[name] for name in self._one_call.inputs})
+
+    def fit(self, samples: Rows) -> int:
+        """How many of these, from the first on, a batch holds."""
+        rows = np.cumsum(self._find(samples)[1])
+        return max(1, int(np.searchsorted(rows, self._engine.batch_size, "right")))
+
+    def compute(self, samples: Rows) -> Outputs:
+        """As many batches as it takes: a warm-up asks for more than one holds."""
+        found: list[np.ndarray] = []
+        left = np.arange(samples.start, samples.stop) if isinstance(samples, slice) else samples
+        while len(left):
+            count = self.fit(left)
+            rows, sizes = self._list_rows(left[:count])
+            found += self._answer(rows, sizes, self._engine.compute(rows))
+            left = left[count:]
+        return found
+
+    def submit(self, samples: Rows, token: Token) -> None:
+        rows, sizes = self._list_rows(samples)
+        self._batches[token[0]] = rows, sizes
+        try:
+            self._engine.submit(rows, token)
+        except BaseException:
+            del self._batches[token[0]]
+            raise
+
+    def ready(self) -> None:
+        self._engine.ready()
+
+    def drain(self) -> None:
+        self._engine.drain()
+
+    def close(self) -> None:
+        self._engine.close()
+
+    def _find(self, samples: Rows) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Where each begins, and how many rows it has."""
+        firsts = self._bounds[:-1][samples]
+        return firsts, self._bounds[1:][samples] - firsts
+
+    def _list_rows(self, samples: Rows) -> tuple[Rows, NDArray[np.intp]]:
+        firsts, sizes = self._find(samples)
+        total = int(sizes.sum())
+        if total == firsts[-1] + sizes[-1] - firsts[0] and (np.diff(firsts) == sizes[:-1]).all():
+            return slice(int(firsts[0]), int(firsts[0]) + total), sizes
+        before = np.cumsum(sizes) - sizes
+        return np.repeat(firsts - before, sizes) + np.arange(total), sizes
+
+    def _answer(self, rows: Rows, sizes: NDArray[np.intp], outputs: Outputs) -> list[np.ndarray]:
+        others = {name: array[rows] for name, array in self._others.items()}
+        answers = np.ascontiguousarray(self._one_call.answer([part[: count_rows(rows)] for part in outputs], others))
+        ends = np.cumsum(sizes).tolist()
+        return [answers[first:last] for first, last in zip([0, *ends], ends, strict=False)]
+
+    def _arrived(self, token: Token, outputs: Outputs) -> None:
+        """On any thread."""
+        rows, sizes = self._batches.pop(token[0])
+        try:
+            answers = self._answer(rows, sizes, outputs)
+        except Exception as error:
+            self._plan.failed(token, error)
+        else:
+            self._plan.completed(token, answers)
+
+    def _lost(self, token: Token, error: BaseException) -> None:
+        self._batches.pop(token[0], None)
+        self._plan.failed(token, error)

@@ -1,0 +1,168 @@
+"""The samples of a run: which are resident, in what order, and where LoadGen's indices are found among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import HarnessError
+
+Arrays = Mapping[str, Any]
+"""Input name -> samples: an array whose first axis counts them, or a ``Ragged``."""
+Rows = slice | NDArray[np.intp]
+"""Positions among the resident samples: a slice where they are contiguous, so that a backend may read in place."""
+
+
+class Ragged:
+    """Samples of different sizes, an array each; they may be memory maps. It stands where an array of samples does,
+    for benchmarks that take a sample at a time (harness.run.loops)."""
+
+    def __init__(self, samples: Sequence[np.ndarray]) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        return self._samples[row]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter(self._samples)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._samples[0].dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """With -1 where it varies."""
+        sizes = zip(*(sample.shape for sample in self._samples), strict=True)
+        return (len(self), *(size[0] if len(set(size)) == 1 else -1 for size in sizes))
+
+
+class Consecutive(Sequence[np.ndarray]):
+    """Samples of different sizes that lie one after the other in an array, which may be a memory map. ``bounds``: where
+    each begins, and last the end of the last."""
+
+    def __init__(self, whole: np.ndarray, bounds: NDArray[np.int64]) -> None:
+        self._whole, self._bounds = whole.view(np.ndarray), bounds.tolist()
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    def __getitem__(self, number: Any) -> Any:
+        first = range(len(self))[number]
+        return self._whole[self._bounds[first] : self._bounds[first + 1]]
+
+
+def take_rows(samples: Any, rows: NDArray[np.intp]) -> Any:
+    """Samples in memory, in this order. One that is named twice is held once where they are of different sizes."""
+    if not isinstance(samples, Ragged):
+        return np.ascontiguousarray(samples[rows])
+    held = {row: np.array(samples[row]) for row in set(rows.tolist())}
+    return Ragged([held[row] for row in rows.tolist()])
+
+
+class SampleLibrary:
+    """Loads samples in the order in which LoadGen names them, so that its runs of neighbours stay neighbours.
+
+    ``arrays``: input name -> samples, the first axis counts them; they may be memory maps. ``place`` takes the resident
+    arrays, each C-contiguous, and may move them to a device. ``failed`` is told the error of a load, which must not
+    reach LoadGen. ``performance_count`` and ``total_count`` 0 mean all.
+    """
+
+    def __init__(
+        self,
+        arrays: Arrays,
+        place: Callable[[Arrays], None],
+        failed: Callable[[BaseException], None],
+        *,
+        performance_count: int = 0,
+        total_count: int = 0,
+    ) -> None:
+        counts = {len(array) for array in arrays.values()}
+        if len(counts) != 1 or 0 in counts:
+            raise HarnessError(
+                f"the dataset's arrays hold {sorted(counts) or 'no'} samples",
+                "input",
+                "every input needs as many samples",
+            )
+        self._arrays, self._place, self._failed = arrays, place, failed
+        available = counts.pop()
+        self.total_count = min(total_count, available) if total_count else available
+        self.performance_count = min(performance_count, self.total_count) if performance_count else self.total_count
+        self._position = np.zeros(available, np.intp)
+
+    def load(self, indices: list[int]) -> None:
+        """Make these samples resident. MultiStream names some twice; each is found at its first place."""
+        try:
+            order = np.fromiter(indices, np.intp, len(indices))
+            self._position[order[::-1]] = np.arange(len(order))[::-1]
+            self._place({name: take_rows(array, order) for name, array in self._arrays.items()})
+        except Exception as error:
+            self._failed(error)
+
+    def unload(self, indices: list[int]) -> None:
+        """Nothing to do: the next load replaces what is resident, and the end of the process frees it."""
+
+    def rows(self, indices: list[int]) -> Rows:
+        """Where these samples are."""
+        count = len(indices)
+        if count == 1:
+            row = int(self._position[indices[0]])
+            return slice(row, row + 1)
+        return _find_slice(self._position[np.fromiter(indices, np.intp, count)])
+
+
+class IssueOrder:
+    """Finds samples in an order of the benchmark's own, whichever LoadGen names. Raises HarnessError where not all of
+    them are resident."""
+
+    def __init__(self, library: SampleLibrary, order: Iterator[int]) -> None:
+        if library.performance_count != library.total_count:
+            loaded = f"{library.performance_count} of {library.total_count} samples"
+            problem = f"{loaded} would be loaded, and they are asked for in an order that needs all"
+            raise HarnessError(problem, "input", "leave performance_sample_count to the round")
+        self._library, self._order = library, order
+
+    def rows(self, indices: list[int]) -> Rows:
+        return self._library.rows(list(islice(self._order, len(indices))))
+
+
+def split_rows(rows: Rows, size: int) -> Iterator[Rows]:
+    """In parts of ``size``, the last of them perhaps smaller."""
+    if isinstance(rows, slice):
+        for first in range(rows.start, rows.stop, size):
+            yield slice(first, min(first + size, rows.stop))
+    elif size == 1:
+        for row in rows.tolist():
+            yield slice(row, row + 1)
+    else:
+        for first in range(0, len(rows), size):
+            yield _find_slice(rows[first : first + size])
+
+
+def _find_slice(rows: NDArray[np.intp]) -> Rows:
+    """A slice where they follow each other."""
+    first, count = int(rows[0]), len(rows)
+    if rows[-1] - first == count - 1 and bool((np.diff(rows) == 1).all()):
+        return slice(first, first + count)
+    return rows
+
+
+def gather(array: np.ndarray, rows: Rows, staging: np.ndarray) -> np.ndarray:
+    """The samples at ``rows``: a view where they are contiguous, else copied into the head of ``staging``."""
+    if isinstance(rows, slice):
+        return array[rows]
+    head = staging[: len(rows)]
+    # mode="clip" lets numpy write straight into ``out``; the positions are ours and in range.
+    np.take(array, rows, axis=0, out=head, mode="clip")
+    return head
+
+
+def count_rows(rows: Rows) -> int:
+    return rows.stop - rows.start if isinstance(rows, slice) else len(rows)

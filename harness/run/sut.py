@@ -1,0 +1,317 @@
+"""The system under test: turns LoadGen's queries into batches and the batches' outputs into responses.
+
+Every sample is completed exactly once, whatever fails, because LoadGen waits forever for one that is not and aborts
+the process for one that is completed twice. After the first failure the rest is answered without bytes and without
+computing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
+
+import numpy as np
+
+from harness.backends import Outputs, Session, Token
+from harness.contract import Counter
+from harness.run.qsl import Rows, SampleLibrary
+
+Responses = np.ndarray | Sequence[np.ndarray]
+Postprocess = Callable[[Outputs, Sequence[int]], Responses]
+"""The outputs of a batch and the indices of its samples -> their responses."""
+_NEVER = sys.maxsize
+_SHARES = 64  # of what is left of an Offline query; none is handed over as more than one of them
+
+
+class Indexed(Protocol):
+    """Finds samples."""
+
+    def rows(self, indices: list[int]) -> Rows: ...
+
+
+class Respond(Protocol):
+    """Completes samples; raises before it completes any. ``responses`` None answers without bytes."""
+
+    def complete(self, ids: Sequence[int], responses: Responses | None) -> None: ...
+
+
+class Guard:
+    """Keeps the first failure of a run, and tells who wants to know."""
+
+    def __init__(self, on_failure: Callable[[BaseException], None] = lambda _: None) -> None:
+        self.failure: BaseException | None = None
+        self._on_failure = on_failure
+        self._once = threading.Lock()
+
+    def record(self, error: BaseException) -> None:
+        with self._once:
+            first, self.failure = self.failure is None, self.failure or error
+        if first:
+            self._on_failure(error)
+
+
+class Sut(Protocol):
+    """What LoadGen calls, on its own thread; neither may raise."""
+
+    def issue(self, ids: list[int], indices: list[int], /) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driven:
+    """What a run hands to LoadGen, loaded and warmed up, whatever computes: batches of tensors, or streams of tokens.
+    ``evidence``: what was found while loading and must be the same in all runs of a cell.
+    ``values``: what the result tells of it afterwards; ``samples``: completed so far; ``close`` ends threads and frees
+    devices."""
+
+    sut: Sut
+    library: SampleLibrary
+    notes: Mapping[str, Any]
+    values: Callable[[], dict[str, Any]]
+    samples: Callable[[], int]
+    close: Callable[[], None]
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Completer:
+    """Completes batches, from any thread. ``completed`` and ``failed`` are what a session calls."""
+
+    def __init__(self, respond: Respond, postprocess: Postprocess, counter: Counter, guard: Guard) -> None:
+        self.samples = self.batches = 0
+        self.batch_size = sys.maxsize  # of the session, which may be handed several batches at once
+        self._respond, self._postprocess, self._counter, self._guard = respond, postprocess, counter, guard
+        self._in_flight: dict[int, tuple[Token, Sequence[int]]] = {}
+        self._lock = threading.Lock()
+
+    def expect(self, token: Token, indices: Sequence[int]) -> None:
+        """A batch is about to be submitted. LoadGen's ids are unique, so the first one names it."""
+        self._in_flight[token[0]] = token, indices
+
+    def completed(self, token: Token, outputs: Outputs) -> None:
+        expected = self._in_flight.pop(token[0], None)
+        if expected is None:
+            self._guard.record(RuntimeError("the backend completed a batch that was not in flight"))
+            return
+        self.answer(token, expected[1], outputs)
+
+    def failed(self, token: Token, error: BaseException) -> None:
+        self._guard.record(error)
+        if self._in_flight.pop(token[0], None) is not None:
+            self.give_up(token)
+
+    def fail_all(self, error: BaseException) -> None:
+        """The backend lost what is in flight."""
+        for token, _ in list(self._in_flight.values()):
+            self.failed(token, error)
+
+    def answer(self, ids: Token, indices: Sequence[int], outputs: Outputs) -> None:
+        """Complete a batch with what was computed; without bytes if that cannot be made into responses."""
+        try:
+            made = self._postprocess(outputs, indices)
+            responses = np.ascontiguousarray(made) if isinstance(made, np.ndarray) else made
+            if len(responses) != len(ids):
+                raise ValueError(f"postprocess made {len(responses)} responses of a batch of {len(ids)}")
+            self._respond.complete(ids, responses)
+        except BaseException as error:  # one that exits ends its thread, and LoadGen would wait for ever
+            self._guard.record(error)
+            self.give_up(ids)
+            return
+        with self._lock:
+            self.samples += len(ids)
+            self.batches += -(-len(ids) // self.batch_size)
+            self._counter.bump(len(ids))
+
+    def give_up(self, ids: Token) -> None:
+        """Complete samples that nobody computed."""
+        self._respond.complete(ids, None)
+
+
+class _Base:
+    """What the kinds of SUT share: batches are cut, submitted, and given up after a failure."""
+
+    def __init__(self, session: Session, samples: Indexed, completer: Completer, guard: Guard) -> None:
+        self._session, self._samples, self._completer, self._guard = session, samples, completer, guard
+        self._batch_size = completer.batch_size = session.batch_size
+        self._count: Callable[[Rows], int] | None = getattr(session, "fit", None)
+
+    def flush(self) -> None:
+        self._drain()
+
+    def close(self) -> None:
+        """Nothing of this kind to end."""
+
+    def _drain(self) -> None:
+        try:
+            self._session.drain()
+        except Exception as error:
+            self._completer.fail_all(error)
+
+    def _submit(self, ids: list[int], indices: list[int], at_once: int = 1) -> None:
+        """Cut into batches and submit each, or up to so many together; waits while every stream is busy."""
+        start = 0
+        while start < len(ids):
+            even = (len(ids) - start) // (_SHARES * self._batch_size)
+            size = self._batch_size * max(1, min(at_once, even))
+            count = self._fit(indices[start : start + size])
+            self._submit_batch(ids[start : start + count], indices[start : start + count])
+            start += count
+
+    def _fit(self, indices: list[int]) -> int:
+        """How many of them make a batch: all, but where samples are of different sizes, and a session tells."""
+        if self._count is None or self._guard.failure is not None:
+            return len(indices)
+        return int(self._count(self._samples.rows(indices)))
+
+    def _submit_batch(self, ids: Token, indices: list[int]) -> None:
+        if self._guard.failure is not None:
+            self._completer.give_up(ids)
+            return
+        self._completer.expect(ids, indices)
+        try:
+            self._session.submit(self._samples.rows(indices), ids)
+        except Exception as error:
+            self._completer.failed(ids, error)
+
+
+class StreamSut(_Base):
+    """SingleStream and MultiStream: a query that fits one batch is computed on LoadGen's own thread, with no
+    hand-over.
+    """
+
+    def issue(self, ids: list[int], indices: list[int]) -> None:
+        if len(ids) > self._batch_size:
+            self._submit(ids, indices)
+            # The next query may be computed on this thread, which a session allows only with nothing in flight.
+            self._drain()
+            return
+        if self._guard.failure is not None:
+            self._completer.give_up(ids)
+            return
+        try:
+            outputs = self._session.compute(self._samples.rows(indices))
+        except Exception as error:
+            self._guard.record(error)
+            self._completer.give_up(ids)
+            return
+        self._completer.answer(ids, indices, outputs)
+
+
+class OfflineSut(_Base):
+    """Offline: one query with everything, cut into full batches.
+
+    ``at_once``: so many batches are handed over together, and fewer where that is more than a part in 64 of what is
+    left of the query: what Python does for each is then done once for all of them, and the streams still end at the
+    same time.
+    """
+
+    def __init__(
+        self, session: Session, samples: Indexed, completer: Completer, guard: Guard, *, at_once: int = 1
+    ) -> None:
+        super().__init__(session, samples, completer, guard)
+        self._at_once = at_once
+
+    def issue(self, ids: list[int], indices: list[int]) -> None:
+        self._submit(ids, indices, self._at_once)
+
+
+class ServerSut(_Base):
+    """Server: queries are collected, and a thread of ours makes batches of them.
+
+    It waits for a free stream, then takes a full batch, or what is there ``delay`` seconds after it found the first
+    query: the batch grows with the load. A large batch is taken in a size that needs no padding, and the rest with the
+    next: under load it is the device's time that is short.
+
+    LoadGen's thread only appends. Ids are appended before indices and there is one thread on either side, so the first
+    n indices always belong to the first n ids, and no lock is needed.
+    """
+
+    def __init__(self, session: Session, samples: Indexed, completer: Completer, guard: Guard, *, delay: float) -> None:
+        super().__init__(session, samples, completer, guard)
+        self._delay = delay
+        self._ids: list[int] = []
+        self._indices: list[int] = []
+        self._wake_at = _NEVER  # how many waiting samples are worth waking the batcher for
+        self._gate: SimpleQueue[None] = SimpleQueue()
+        self._flushed: SimpleQueue[None] = SimpleQueue()
+        self._hurry = self._closing = False
+        self._thread = threading.Thread(target=self._serve, name="batcher", daemon=True)
+        self._thread.start()
+
+    def issue(self, ids: list[int], indices: list[int]) -> None:
+        self._ids.extend(ids)
+        self._indices.extend(indices)
+        if len(self._indices) >= self._wake_at:
+            self._wake_at = _NEVER
+            self._gate.put(None)
+
+    def flush(self) -> None:
+        self._hurry = True
+        self._gate.put(None)
+        self._flushed.get()
+
+    def close(self) -> None:
+        self._closing = True
+        self._gate.put(None)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        try:
+            while not self._closing:
+                self._step()
+        except BaseException as error:  # nobody else would hear of it, and LoadGen would wait forever
+            self._guard.record(error)
+
+    def _step(self) -> None:
+        if self._indices:
+            try:
+                self._session.ready()
+            except Exception as error:
+                self._completer.fail_all(error)
+            self._fill()
+            self._take()
+        elif self._hurry:
+            self._drain()
+            self._hurry = False
+            self._flushed.put(None)
+        else:
+            self._sleep(1, None)
+
+    def _fill(self) -> None:
+        """Give a partial batch its time to fill."""
+        if self._delay > 0 and not self._hurry:
+            while not self._gate.empty():  # wake-ups that came while nobody slept
+                self._gate.get()
+            self._sleep(self._batch_size, self._delay)
+
+    def _sleep(self, count: int, seconds: float | None) -> None:
+        """Until ``count`` samples wait, or a flush, or the time is over."""
+        self._wake_at = count
+        # Asked again after wake_at is set: a query that came before would wake nobody.
+        if len(self._indices) < count and not self._hurry and not self._closing:
+            with suppress(Empty):
+                self._gate.get(timeout=seconds)
+        self._wake_at = _NEVER
+
+    def _take(self) -> None:
+        count = min(len(self._indices), self._batch_size)
+        if not self._hurry:
+            count = strip_padding(count, self._session.sizes, self._batch_size)
+        count = self._fit(self._indices[:count])
+        ids, indices = self._ids[:count], self._indices[:count]
+        del self._ids[:count], self._indices[:count]
+        self._submit_batch(ids, indices)
+
+
+def strip_padding(count: int, sizes: Sequence[int], batch_size: int) -> int:
+    """How many of ``count`` waiting samples make a batch: the largest of ``sizes`` that they fill, if that is more than
+    a quarter of ``batch_size``; else all of them.
+    """
+    full = bisect_right(sizes, count)
+    return sizes[full - 1] if full and 4 * sizes[full - 1] > batch_size else count

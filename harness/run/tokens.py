@@ -1,0 +1,399 @@
+"""Tokens: a prompt in, a stream of tokens out. The engine batches; what is here admits prompts, tells LoadGen of first
+tokens and of whole answers, and sees to it that each prompt is answered exactly once, whatever fails.
+
+A backend that generates is a module like any other (``TokenBackend``); what it loads is a ``Generator``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from harness.contract import Counter, Fact, Scenario
+from harness.errors import HarnessError
+from harness.run.qsl import Arrays, Rows
+from harness.run.sut import Guard
+
+PROMPTS, SOUNDS, MESSAGES = "input_ids", "sound", "messages"
+STOP_SEQUENCE = "stop_sequence"
+"""Beside prompts: which of ``Sampling.stop_sequences`` ends the answer to each, counted from 1; 0 for none."""
+"""The names of samples: one row of token ids each, of any length; one waveform in -1..1; or the messages of a chat,
+pictures and all, as the bytes of their JSON."""
+SOUND_RATE = 16_000  # of a waveform, samples of a second
+
+_NOTHING = np.int32(0)
+_WARM_UP_LIMIT = 600.0  # seconds; a server may compile for its first request
+
+
+class StopSequence(NamedTuple):
+    """What ends an answer and is its last part: as a text, and as tokens."""
+
+    text: str
+    tokens: tuple[int, ...]
+
+    def find(self, answer: Sequence[int], start: int = 0) -> int:
+        """How many tokens the answer has, as far as the first such sequence that begins at ``start`` or later; 0 where
+        there is none."""
+        count, first = len(self.tokens), self.tokens[0]
+        for place in range(max(0, start), len(answer) - count + 1):
+            if answer[place] == first and tuple(answer[place : place + count]) == self.tokens:
+                return place + count
+        return 0
+
+    def cut(self, answer: Sequence[int]) -> Sequence[int]:
+        """The answer with its stop sequence, and nothing behind that."""
+        return answer[: self.find(answer) or len(answer)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How the tokens of an answer are chosen, and when it ends. ``temperature`` 0 takes the likeliest each time.
+
+    ``max_new_tokens`` 0: an answer may be as long as what computes it has room for.
+    ``top_k`` below 1: tokens are drawn from all; ``seed`` below 0: equal prompts have different answers. ``stop``:
+    token ids that end an answer; empty for what the model itself says. ``beams``: how many beginnings of an answer are
+    followed side by side, of which the likeliest whole one is the answer. ``stop_sequences``: further ends of answers
+    to some of the prompts (``STOP_SEQUENCE``).
+    """
+
+    min_new_tokens: int = 1
+    max_new_tokens: int = 128
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 1
+    seed: int = 42
+    stop: tuple[int, ...] = ()
+    beams: int = 1
+    stop_sequences: tuple[StopSequence, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.min_new_tokens < 1 or 0 != self.max_new_tokens < self.min_new_tokens:
+            raise HarnessError(
+                f"an answer cannot have from {self.min_new_tokens} to {self.max_new_tokens} tokens",
+                "input",
+                "correct run.options.min_new_tokens and max_new_tokens",
+            )
+
+    def find_stop_sequence(self, number: int) -> StopSequence | None:
+        """By its number in ``STOP_SEQUENCE``."""
+        return self.stop_sequences[number - 1] if number else None
+
+    def describe_choice(self) -> dict[str, float | int]:
+        """How a token is chosen, in the words that vLLM and servers of the OpenAI protocol share."""
+        if not self.temperature:
+            return {"temperature": self.temperature}
+        known = {"temperature": self.temperature, "top_p": self.top_p}
+        if self.top_k > 0:
+            known["top_k"] = self.top_k
+        return known | ({"seed": self.seed} if self.seed >= 0 else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationPlan:
+    """Load what generates for one run. ``model``: the folder of the Model artifact; ``source``: what the spec names as
+    its path, for a checkpoint that is too large to copy. ``logged``: LoadGen reads the tokens themselves, not only how
+    many there are. ``samples``: the name of what is asked. Each submitted prompt gets ``first`` (at most once, only
+    where ``streaming``), then exactly one of ``completed`` and ``failed``, from any thread.
+    """
+
+    model: Path | None
+    source: Path | None
+    scenario: Scenario
+    sampling: Sampling
+    streaming: bool
+    logged: bool
+    threads: int
+    precision: str
+    options: Mapping[str, Any]
+    first: Callable[[int, Sequence[int]], None]
+    completed: Callable[[int, Answer], None]
+    failed: Callable[[int, BaseException], None]
+    samples: str = PROMPTS
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """An answer that is a text: what it says, and of how many tokens it was made."""
+
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenized:
+    """An answer that came as a text, as token ids again, and of how many tokens it was made: a text that ends within a
+    character, or was not cut into the likeliest parts, has others."""
+
+    ids: Sequence[int]
+    tokens: int
+
+
+Answer = Sequence[int] | int | Spoken | Tokenized
+"""The tokens of an answer, or only how many they are where nobody reads them, or a text."""
+
+
+class Generator(Protocol):
+    """A loaded model that answers prompts, as many at a time as it sees fit."""
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """What is in fact used."""
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """What must be the same in all runs of a cell and was found only now, such as what a server is."""
+
+    def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
+        """Make these the resident prompts. Nothing is in flight; whatever can be prepared of a request is prepared
+        now, since no clock runs. ``stops``: ``STOP_SEQUENCE`` of each; empty where none has any."""
+
+    def submit(self, identity: int, row: int) -> None:
+        """Admit the prompt at ``row``. Returns at once; one thread calls it."""
+
+    def close(self) -> None:
+        """Free everything. Nothing is in flight."""
+
+
+class TokenBackend(Protocol):
+    """A backend module that generates."""
+
+    def facts(self) -> dict[str, Fact]:
+        """Which library this is, as of any backend."""
+
+    def load(self, plan: GenerationPlan) -> Generator:
+        """Load the model, or find the server."""
+
+
+class Answering(Protocol):
+    """Tells LoadGen."""
+
+    def first(self, identity: int, token: np.ndarray) -> None: ...
+
+    def complete(
+        self, ids: Sequence[int], responses: Sequence[np.ndarray] | None, counts: Sequence[int] | None = None
+    ) -> None: ...
+
+
+@dataclass(slots=True)
+class TokenCounts:
+    """Of the answers of a run. ``single``: those of one token, of which LoadGen cannot tell the time per token."""
+
+    samples: int = 0
+    tokens: int = 0
+    single: int = 0
+    shortest: int = 0
+    longest: int = 0
+
+    def add(self, count: int) -> None:
+        self.shortest = min(self.shortest, count) if self.samples else count
+        self.longest = max(self.longest, count)
+        self.samples += 1
+        self.tokens += count
+        self.single += count == 1
+
+
+class TokenCompleter:
+    """Completes prompts, from any thread: ``first``, ``completed`` and ``failed`` are what a generator calls."""
+
+    def __init__(
+        self,
+        respond: Answering,
+        sampling: Sampling,
+        counter: Counter,
+        guard: Guard,
+        *,
+        dtype: str,
+        streaming: bool,
+        logged: bool,
+        write_text: Callable[[str], np.ndarray] | None = None,
+    ) -> None:
+        """``write_text``: what is logged of an answer that is a text."""
+        self.counts = TokenCounts()
+        self._respond, self._sampling, self._counter, self._guard = respond, sampling, counter, guard
+        self._dtype, self._streaming, self._logged = np.dtype(dtype), streaming, logged
+        self._write_text = write_text
+        self._waiting: dict[int, bool] = {}  # LoadGen's id: whether its first token has come
+        self._lock = threading.Lock()
+
+    def expect(self, identity: int) -> None:
+        self._waiting[identity] = False
+
+    def first(self, identity: int, tokens: Sequence[int]) -> None:
+        """The first tokens of an answer are there."""
+        if self._waiting.get(identity) is not False:
+            problem = "gave the first token of an answer twice" if identity in self._waiting else _STRAY
+            self._guard.record(HarnessError(f"the backend {problem}", "backend", "see its log"))
+            return
+        self._waiting[identity] = True
+        if self._streaming:
+            self._respond.first(identity, np.array(tokens, self._dtype))
+
+    def completed(self, identity: int, tokens: Answer) -> None:
+        """A whole answer."""
+        seen = self._waiting.pop(identity, None)
+        if seen is None:
+            self._guard.record(HarnessError(f"the backend {_STRAY}", "backend", "see its log"))
+            return
+        if self._guard.failure is not None:
+            self._abandon(identity, seen=seen)
+            return
+        count = count_tokens(tokens)
+        try:
+            self._check(count)
+            answer = self._make_response(tokens, seen=seen)
+            if self._streaming and not seen:  # it all came at once
+                self._respond.first(identity, answer[:1])
+                seen = True
+            counts = [count] if isinstance(tokens, Spoken) else None
+            self._respond.complete([identity], [answer], counts)
+        except Exception as error:
+            self._guard.record(error)
+            self._abandon(identity, seen=seen)
+            return
+        with self._lock:
+            self.counts.add(count)
+            self._counter.bump(1)
+
+    def _make_response(self, tokens: Answer, *, seen: bool) -> np.ndarray:
+        if isinstance(tokens, Spoken):
+            if self._write_text is None:
+                problem = "the backend answers with a text, and the benchmark takes tokens"
+                raise HarnessError(problem, "input", "choose another backend, or write write_text() in the benchmark")
+            return self._write_text(tokens.text)
+        if not isinstance(tokens, int):
+            return np.array(tokens.ids if isinstance(tokens, Tokenized) else tokens, self._dtype)
+        if self._logged or (self._streaming and not seen):
+            raise HarnessError("the backend told of tokens only how many there are", "backend", "see its log")
+        return np.broadcast_to(_NOTHING, tokens)
+
+    def failed(self, identity: int, error: BaseException) -> None:
+        self._guard.record(error)
+        seen = self._waiting.pop(identity, None)
+        if seen is not None:
+            self._abandon(identity, seen=seen)
+
+    def give_up(self, identity: int) -> None:
+        """Answer a prompt that nobody computes."""
+        self._abandon(identity, seen=False)
+
+    def _abandon(self, identity: int, *, seen: bool) -> None:
+        """Of a run that has failed. Where LoadGen awaits first tokens and logs answers, it reads that of each answer
+        without asking whether there is one, and the process would die before it could say what failed."""
+        if self._streaming and not seen:
+            self._respond.first(identity, np.zeros(1, self._dtype))
+        self._respond.complete([identity], None)
+
+    def _check(self, count: int) -> None:
+        sampling = self._sampling
+        if sampling.min_new_tokens <= count and (not sampling.max_new_tokens or count <= sampling.max_new_tokens):
+            return
+        few = count < sampling.min_new_tokens
+        problem = f"an answer has {count} tokens, and must have at {'least' if few else 'most'} "
+        bound = sampling.min_new_tokens if few else sampling.max_new_tokens
+        fix = "see whether the server obeys min_tokens, max_tokens and stop_token_ids, and that it loaded the model"
+        raise HarnessError(f"{problem}{bound}", "backend", fix)
+
+
+def count_tokens(answer: Answer) -> int:
+    if isinstance(answer, (Spoken, Tokenized)):
+        return answer.tokens
+    return answer if isinstance(answer, int) else len(answer)
+
+
+_STRAY = "completed a prompt that was not in flight: it was never asked, or is answered already"
+
+
+class Located(Protocol):
+    """Finds samples."""
+
+    def rows(self, indices: list[int]) -> Rows: ...
+
+
+class TokenSut:
+    """Any scenario: every prompt goes to the generator as it comes, which keeps those that it has no room for."""
+
+    def __init__(self, generator: Generator, samples: Located, completer: TokenCompleter, guard: Guard) -> None:
+        self._generator, self._samples, self._completer, self._guard = generator, samples, completer, guard
+
+    def issue(self, ids: list[int], indices: list[int]) -> None:
+        rows = self._samples.rows(indices)
+        numbers = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
+        for identity, row in zip(ids, numbers, strict=True):
+            if self._guard.failure is not None:
+                self._completer.give_up(identity)
+                continue
+            self._completer.expect(identity)
+            try:
+                self._generator.submit(identity, row)
+            except Exception as error:
+                self._completer.failed(identity, error)
+
+    def flush(self) -> None:
+        """Nothing is held back here."""
+
+
+def place_prompts(generator: Generator, samples: Arrays) -> None:
+    """What a sample library calls with the samples that LoadGen wants in memory."""
+    stops = samples.get(STOP_SEQUENCE)
+    generator.place(list(samples[name_samples(samples)]), () if stops is None else [int(each) for each in stops])
+
+
+def name_samples(samples: Arrays) -> str:
+    """Which of the known ones a benchmark has."""
+    found = next((name for name in (PROMPTS, SOUNDS, MESSAGES) if name in samples), None)
+    if found is None:
+        known = ", ".join(samples) or "nothing"
+        fix = f"give load_samples() of the benchmark an entry {PROMPTS!r}: a row of token ids for each prompt"
+        raise HarnessError(f"the dataset has no {PROMPTS}, but {known}", "input", fix)
+    return found
+
+
+@dataclass(slots=True)
+class WarmUp:
+    """Answers a few prompts before the clock starts, through the callbacks that a run uses afterwards."""
+
+    answered: list[int] = field(default_factory=list)
+    problem: BaseException | None = None
+    _over: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def first(self, _identity: int, _tokens: Sequence[int]) -> None:
+        """Nobody waits for it."""
+
+    def completed(self, _identity: int, tokens: Answer) -> None:
+        self.answered.append(count_tokens(tokens))
+        self._over.release()
+
+    def failed(self, _identity: int, error: BaseException) -> None:
+        self.problem = self.problem or error
+        self._over.release()
+
+    def wait(self, count: int) -> None:
+        """Raises what went wrong."""
+        for _ in range(count):
+            if not self._over.acquire(timeout=_WARM_UP_LIMIT):
+                raise HarnessError(
+                    f"no answer to a first prompt within {_WARM_UP_LIMIT:.0f} s", "resources", "see the server's log"
+                )
+        if self.problem is not None:
+            raise self.problem
+
+
+class TokenRelay:
+    """The callbacks of a generator, which first serve the warm-up and then the run."""
+
+    def __init__(self) -> None:
+        self.target: WarmUp | TokenCompleter = WarmUp()
+
+    def first(self, identity: int, tokens: Sequence[int]) -> None:
+        self.target.first(identity, tokens)
+
+    def completed(self, identity: int, tokens: Answer) -> None:
+        self.target.completed(identity, tokens)
+
+    def failed(self, identity: int, error: BaseException) -> None:
+        self.target.failed(identity, error)

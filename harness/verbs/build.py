@@ -1,0 +1,220 @@
+"""``build``: makes the files of one Dataset, Model or Engine."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.backends import BuildPlan, Outputs, load_backend
+from harness.benchmarks import BenchmarkCode, load_benchmark
+from harness.benchmarks.command import note_source
+from harness.benchmarks.sources import is_rehearsal
+from harness.child.digests import hash_code, hash_file
+from harness.contract import BACKENDS, SOURCE_NOTE, Benchmark, BuildRequest, Counter, Fact, Result
+from harness.errors import HarnessError, require
+
+_OWN = ("batch_size", "precision")
+MODEL_FILES = ("model.onnx", "model.pt2")
+_COMPARED = 16  # calibration samples that a quantized model is compared on
+
+
+def execute(request: BuildRequest, _give_up: Callable[[BaseException], None]) -> Result:
+    """values: what was made, by kind; marks. Every file under ``output`` belongs to the artifact."""
+    began = time.monotonic()
+    counter = Counter(request.counter)
+    counter.stage("building")
+    if request.benchmark == Benchmark(name="command"):
+        source = _source(request)
+        return Result(done=True, seconds=time.monotonic() - began, values=note_source(source, Path(request.output)))
+    build = {"Dataset": _build_dataset, "Model": _build_model, "Engine": _build_engine}[request.kind]
+    values, facts = build(request, counter)
+    facts["harness.code"] = Fact(value=hash_code(), role="evidence")
+    facts["numpy.version"] = Fact(value=np.__version__, role="note")
+    counter.stage("done")
+    return Result(done=True, seconds=time.monotonic() - began, values=values, facts=facts)
+
+
+Made = tuple[dict[str, Any], dict[str, Fact]]
+
+
+def _build_dataset(request: BuildRequest, counter: Counter) -> Made:
+    """values: count, arrays (input name -> shape per sample and dtype), files (name -> sha256)."""
+    benchmark = load_benchmark(request.benchmark)
+    output = Path(request.output)
+    source = _source(request)
+    benchmark.build_dataset(source, request.settings, output, counter)
+    arrays = benchmark.load_samples(output)
+    counts = {len(array) for array in arrays.values()}
+    if len(counts) != 1 or 0 in counts:
+        raise HarnessError(f"the dataset's arrays hold {sorted(counts)} samples", "input", "correct build_dataset()")
+    values = {
+        "count": counts.pop(),
+        "arrays": {name: [list(array.shape[1:]), array.dtype.name] for name, array in arrays.items()},
+        "files": _digests(output),
+    }
+    manifest = json.dumps({"format": 1, **values}, indent=1, sort_keys=True) + "\n"
+    (output / "manifest.json").write_text(manifest, encoding="utf-8")
+    marks = ["synthetic"] if benchmark.synthetic or is_rehearsal(source) else []
+    return {**values, "marks": marks}, _benchmark_facts(benchmark.digest)
+
+
+def _build_model(request: BuildRequest, counter: Counter) -> Made:
+    """values: files (name -> sha256)."""
+    benchmark = load_benchmark(request.benchmark)
+    output = Path(request.output)
+    inputs = {kind: require(Path(path), f"the {kind}") for kind, path in request.inputs.items()}
+    benchmark.build_model(_source(request), request.settings, inputs, output, counter)
+    written: list[str] = []
+    for part in benchmark.parts or ("",):
+        found = [name for name in MODEL_FILES if (output / part / name).is_file()]
+        own = benchmark.tokens or (output / SOURCE_NOTE).is_file()  # a format that only what generates reads
+        if not found and not own:
+            names = " nor ".join(str(Path(part) / name) for name in MODEL_FILES)
+            problem = f"build_model() of the benchmark wrote neither {names}"
+            raise HarnessError(problem, "input", "write one of them into the folder output")
+        written += found
+    asked = _list_changes(request.settings)
+    if asked and benchmark.parts:
+        problem = f"the model has parts, and model.settings.{asked[0]} changes models of one network only"
+        raise HarnessError(problem, "input", "leave it out, and set engine.precision")
+    if asked and not written:
+        raise HarnessError(
+            f"the model is a checkpoint, and model.settings.{asked[0]} changes ONNX models and programs only",
+            "input",
+            "leave it out, and set engine.precision",
+        )
+    made = _change_model(request, benchmark, counter) if asked else {}
+    return {"files": _digests(output), **made, "marks": []}, _benchmark_facts(benchmark.digest)
+
+
+def _list_changes(settings: Mapping[str, Any]) -> list[str]:
+    """What is changed of the model, as "precision int8"."""
+    usual = {"sparsity": "", "weights": "", "precision": "fp32"}
+    return [f"{name} {settings[name]}" for name, same in usual.items() if str(settings.get(name, same)) != same]
+
+
+def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Counter) -> dict[str, Any]:
+    """values: quantization (how, the calibration document, what it cost against fp32 on the calibration samples)."""
+    from harness.quantization.calibrating import change_precision
+    from harness.quantization.comparing import compared, score_with
+    from harness.quantization.onnx_files import copy, gather, load, save
+    from harness.quantization.settings import count_of
+    from harness.quantization.weights import change_weights
+
+    model, settings = Path(request.output) / MODEL_FILES[0], request.settings
+    dataset = Path(request.inputs["dataset"]) if "dataset" in request.inputs else None
+    samples = benchmark.load_calibration(dataset) if dataset else {}
+    cache = request.caches.get("calibration")
+    count, scored = count_of(settings, "compare_count", _COMPARED), count_of(settings, "score_count")
+    if not model.is_file():
+        from harness.quantization.programs import quantize_program
+
+        program = model.with_name(MODEL_FILES[1])
+        return {"quantization": quantize_program(program, settings, samples, benchmark.packing, counter, compare=count)}
+    with tempfile.TemporaryDirectory(dir=model.parent.parent) as folder:
+        gather(model)
+        plain = copy(model, Path(folder))
+        changed, made = change_weights(load(model), settings)
+        if made:
+            save(changed, model)
+        if str(settings.get("precision", "fp32")) != "fp32":
+            made |= change_precision(model, settings, samples, counter, Path(cache) if cache else None)
+        scales = made.get("input_scales", {})
+        if count and samples:
+            few = {name: array[:count] for name, array in samples.items()}
+            made["comparison"] = compared(plain, model, few, _comparable(benchmark), scales=scales)
+        if scored and dataset:
+            few = {name: array[:scored] for name, array in benchmark.load_samples(dataset).items()}
+            score = score_with(benchmark.score, dataset)
+            made["scores"] = compared(plain, model, few, _comparable(benchmark), scales=scales, score=score)["scores"]
+    return {"quantization": made}
+
+
+def _comparable(benchmark: BenchmarkCode) -> Callable[[Outputs], np.ndarray]:
+    """What of a batch is compared: its responses, or the first output where they take several batches or may differ in
+    size."""
+    if benchmark.loops or benchmark.names_samples:
+        return lambda outputs: np.asarray(outputs[0])
+    return lambda outputs: np.asarray(benchmark.postprocess(outputs, range(len(outputs[0]))))
+
+
+def _build_engine(request: BuildRequest, counter: Counter) -> Made:
+    """values: engine (what was built, as in engine.json; by part where the model has several), files (name ->
+    sha256)."""
+    if request.backend is None:
+        raise HarnessError("an engine needs a backend", "input", "name one in the spec")
+    backend = load_backend(request.backend)
+    precision = str(request.settings.get("precision", "fp32"))
+    offered = BACKENDS[request.backend].precisions
+    if precision not in offered:
+        raise HarnessError(
+            f"{request.backend} builds no {precision} engine", "input", f"use one of {', '.join(offered)}"
+        )
+    model = Path(request.inputs["model"])
+    parts = list_parts(model)
+    facts = backend.facts()
+    documents: dict[str, Any] = {}
+    timings: dict[str, Any] = {}
+    for part in parts or ("",):
+        output = Path(request.output) / part
+        output.mkdir(exist_ok=True)
+        engine = backend.build(
+            BuildPlan(
+                model=_find_model(request.backend, model / part),
+                output=output,
+                batch_size=int(request.settings.get("batch_size", 1)),
+                precision=precision,
+                options={name: value for name, value in request.settings.items() if name not in _OWN},
+                counter=counter,
+                caches={name: Path(path) for name, path in request.caches.items()},
+            )
+        )
+        engine.write(output)
+        documents[part] = engine.document()
+        if timing := engine.settings.get("tensorrt", {}).get("timing_cache"):
+            timings[part] = timing
+    if timings:
+        facts["timing_cache"] = Fact(value=timings if parts else timings[""], role="evidence")
+    made = documents if parts else documents[""]
+    return {"engine": made, "files": _digests(Path(request.output)), "marks": []}, facts
+
+
+def list_parts(model: Path) -> list[str]:
+    """The networks of a model that is several of them, a folder each; none where it is one."""
+    if any((model / name).is_file() for name in MODEL_FILES):
+        return []
+    return sorted(folder.name for folder in model.glob("*/") if any((folder / name).is_file() for name in MODEL_FILES))
+
+
+def _find_model(backend: str, folder: Path) -> Path:
+    """The file of the model that this backend takes."""
+    wanted = BACKENDS[backend].model_file
+    other = next((name for name in MODEL_FILES if name != wanted and (folder / name).is_file()), None)
+    if other and not (folder / wanted).is_file():
+        raise HarnessError(
+            f"{backend} builds engines from {wanted}, and the model is {other}",
+            "input",
+            f"name a {Path(wanted).suffix} file as model.path, or where its benchmark writes either set "
+            f"model.settings.format to {Path(wanted).suffix.removeprefix('.')}, or use a backend that takes "
+            f"{Path(other).suffix} files",
+        )
+    return require(folder / wanted, "the model")
+
+
+def _source(request: BuildRequest) -> Path | None:
+    return require(Path(request.source), "the source") if request.source else None
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): hash_file(path) for path in files}
+
+
+def _benchmark_facts(digest: str) -> dict[str, Fact]:
+    return {"benchmark.code": Fact(value=digest, role="evidence")}

@@ -1,0 +1,103 @@
+"""Finds the results that a command of the endpoints harness left: exactly one new set, or a reason why not.
+
+A set is a folder with config.yaml and performance/result_summary.json or accuracy/accuracy_results.json. What stands
+below its audit/ belongs to it: the phases of a compliance test have such files of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from harness.contract import CommandRequest
+from harness.verbs.collecting import Collected, Stamps, take
+
+CONFIGS = ("config.yaml", "config.yml")
+PARTS = ("performance/result_summary.json", "accuracy/accuracy_results.json")
+_AUDIT = ("audit/audit_*.json", "audit/*/performance/result_summary.json")
+_UNIX = 10**17  # ns: no machine has been up for so long, and no run was so early
+_KEPT_OLD = 3  # sets of earlier runs that are kept to show what was found
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSet:
+    """``written``: when its newest result was. ``new``: neither that nor the start which it states is before the
+    attempt."""
+
+    folder: Path
+    written: datetime
+    new: bool
+
+
+def collect_run(request: CommandRequest, clock: int, _before: Stamps) -> Collected:
+    """One set of results; what they were made with is in their own configuration. A clock that was set back during the
+    attempt dates them before it."""
+    passed = timedelta(microseconds=(time.monotonic_ns() - clock) / 1000)
+    since = min(datetime.fromisoformat(request.since), datetime.now(UTC) - passed)
+    return collect_results(Path(request.logs), since, clock, Path(request.run_dir), Path(request.output))
+
+
+def find_result_sets(logs: Path, since: datetime, clock: int) -> list[ResultSet]:
+    """Newest first. ``clock``: the monotonic clock in ns when the command began, which is what the harness states."""
+    folders = [Path(parent) for parent, _, files in os.walk(logs) if any(name in files for name in CONFIGS)]
+    sets = [folder for folder in folders if any((folder / part).is_file() for part in PARTS)]
+    own = [folder for folder in sets if not any(folder.is_relative_to(other / "audit") for other in sets)]
+    found = [_read(folder, since, clock) for folder in own]
+    return sorted(found, key=lambda item: item.written, reverse=True)
+
+
+def _read(folder: Path, since: datetime, clock: int) -> ResultSet:
+    parts = [folder / part for part in PARTS if (folder / part).is_file()]
+    # File systems keep times less exactly than clocks tell them.
+    earliest = since - timedelta(milliseconds=50)
+    written = max(datetime.fromtimestamp(part.stat().st_mtime, UTC) for part in parts)
+    began = max(map(_began, parts))
+    if began > _UNIX:
+        return ResultSet(folder, written, began >= earliest.timestamp() * 1e9)
+    return ResultSet(folder, written, began >= clock if began else written >= earliest)
+
+
+def _began(part: Path) -> int:
+    """test_started_at in ns; 0 when the file does not say, as that of the harness's own releases."""
+    try:
+        document: Any = json.loads(part.read_bytes())
+        return int(document.get("test_started_at") or 0)
+    except (OSError, ValueError, TypeError, AttributeError):
+        return 0
+
+
+def collect_results(logs: Path, since: datetime, clock: int, run_dir: Path, output: Path) -> Collected:
+    """Brings the one new set to ``output``; of any other number, brings what there is into folders below it."""
+    sets = find_result_sets(logs, since, clock)
+    new = [item for item in sets if item.new]
+    if len(new) == 1:
+        _bring(new[0].folder, output, run_dir)
+        return Collected(new[0].folder)
+    for number, item in enumerate(new or sets[:_KEPT_OLD], start=1):
+        _bring(item.folder, output / f"set-{number}", run_dir)
+    if new:
+        listed = ", ".join(sorted(item.folder.relative_to(logs).as_posix() for item in new))
+        return Collected(None, f"result sets: expected one, the command left {len(new)}: {listed}")
+    if sets:
+        asked, written = f"{since:%Y-%m-%d %H:%M:%S}", f"{sets[0].written:%Y-%m-%d %H:%M:%S}"
+        return Collected(None, f"start: expected a run at or after {asked} UTC, its results are of {written}")
+    wanted = f"there is no {CONFIGS[0]} beside {' or '.join(PARTS)}"
+    return Collected(None, f"result sets: expected one, the command left none: {wanted}")
+
+
+def _bring(folder: Path, target: Path, run_dir: Path) -> None:
+    """Under their bare names, as a record has them; what is of a compliance test keeps its folders."""
+    config = next(folder / name for name in CONFIGS if (folder / name).is_file())
+    take(config, target / CONFIGS[0], run_dir)
+    for part in PARTS:
+        if (folder / part).is_file():
+            take(folder / part, target / Path(part).name, run_dir)
+    for pattern in _AUDIT:
+        for path in sorted(folder.glob(pattern)):
+            if path.is_file():
+                take(path, target / path.relative_to(folder), run_dir)

@@ -1,0 +1,197 @@
+"""``command``: a user's own command runs the benchmark, or scores it. Its exit status proves nothing: its files do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.child.digests import hash_code
+from harness.child.group import Command, GroupEnd, StopRequest, run_group
+from harness.child.launched import LAUNCHED, ORPHANED, is_launched
+from harness.child.output import BoundedOutput
+from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
+from harness.cuda.nvml import device_evidence
+from harness.errors import HarnessError
+from harness.machine.clocks import ClockWatch
+from harness.machine.facts import collect_machine_notes, list_accelerators
+from harness.machine.slices import slice_evidence
+from harness.machine.telemetry import Telemetry, find_flags
+from harness.verbs import collecting, collecting_results
+from harness.verbs.audit_config import audit_config
+from harness.verbs.building import collect_built, list_written
+from harness.verbs.code_folder import list_created, list_entries
+from harness.verbs.collecting import Collector, Stamps, bring_outputs
+
+LAST_LINE, SERVICE_LOG = "last-line", "service.log"
+_STAGES = {"build": "building", "run": "running", "score": "scoring"}
+_COLLECTORS: Mapping[str, Collector] = {
+    "loadgen": collecting,
+    "endpoints": collecting_results,
+    "points": collecting_results,
+}
+_OURS = ("RECONCILE_PARENT", LAUNCHED)
+
+_LONGEST = 200  # characters of a command's last line in a message
+
+
+def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) -> Result:
+    """values: exit_status, logs (where the set was found); marks; clock_set. ``done`` says that the files are there, no
+    more."""
+    began, clock = time.monotonic(), ClockWatch()
+    counter = Counter(request.counter)
+    counter.stage(_STAGES[request.purpose])
+    environment = build_command_environment(request)
+    cwd = Path(request.cwd)
+    if not cwd.is_dir():
+        raise HarnessError(f"the command's folder is not there: {cwd}", "missing", "check harness.cwd and harness.code")
+    if request.results == "points":
+        from harness.verbs.served_model import refuse_other_model  # which loads HTTP and TLS
+
+        refuse_other_model(Path(request.user_conf), environment)
+    facts = {
+        "harness.code": Fact(value=hash_code(), role="evidence"),
+        **collect_machine_notes(),
+        **find_code_commit(request.code),
+    }
+    # A scorer computes the same on any machine; what runs must have had the same devices and driver each time.
+    facts |= device_evidence() | slice_evidence() if request.purpose != "score" and list_accelerators() else {}
+    last_line, secrets = Path(request.counter).with_name(LAST_LINE), list_secrets(request)
+    output = BoundedOutput(sys.stdout.fileno(), last_line, secrets=secrets)
+    before = list_written(request) if request.purpose == "build" else {}
+    stamps = collecting.list_stamps(Path(request.logs)) if request.purpose == "run" else {}
+    entries = list_entries(Path(request.code)) if request.code_location else frozenset()
+    stop = StopRequest()
+    if is_launched():
+        # The first process of a container takes the others with it: what was placed must be cleared before it ends.
+        signal.signal(signal.SIGTERM, lambda *_: stop.ask())
+    with audit_config(request.place_audit, cwd, request.lock) as clear:
+        apart = request.purpose == "score"  # what it prints is published, and its warnings are not
+        command = Command(request.command, cwd, environment, request.timeout, apart=apart)
+        readings = Path(request.counter).with_name(TELEMETRY) if request.purpose == "run" else None
+        telemetry = Telemetry([str(gpu["bus"]) for gpu in list_accelerators() if "bus" in gpu], readings)
+        ended = run_group(command, output, clear, telemetry, stop)
+    if stop.asked:
+        os._exit(ORPHANED)
+    counter.stage("completing")
+    if request.code_location and (created := list_created(entries, list_entries(Path(request.code)))):
+        facts["code.written"] = Fact(value={"location": request.code_location, "names": created}, role="note")
+    if request.service_log:
+        copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
+    facts |= telemetry.facts()
+    flags = telemetry.flags() if request.purpose == "run" else {}
+    values: dict[str, Any] = find_flags({"exit_status": ended.status, "marks": [], **clock.values()}, flags)
+    if request.purpose == "build":
+        problem = collect_built(request, ended, before)
+    else:
+        problem = _problem(request, ended, values, output, int(began * 1e9), stamps)
+    counter.stage("done")
+    if problem:
+        return _refused(request.purpose, problem, ended, facts, time.monotonic() - began, output)
+    return Result(done=True, seconds=time.monotonic() - began, values=values, facts=facts)
+
+
+def build_command_environment(request: CommandRequest | ServiceRequest) -> dict[str, str]:
+    """The allow-listed environment of this child, the declared variables, and secrets under the names they go by."""
+    found = read_declared_secrets(request.secrets)
+    kept = {*found, *_OURS, *(request.hides if isinstance(request, ServiceRequest) else ())}
+    passed = {name: value for name, value in os.environ.items() if name not in kept}
+    secrets = {name: found[source] for name, source in request.secrets.items()}
+    return {**passed, **request.env, **secrets}
+
+
+def list_secrets(request: CommandRequest | ServiceRequest) -> list[str]:
+    """Values that nothing may show which the command prints."""
+    hides = request.hides if isinstance(request, ServiceRequest) else ()
+    return [os.environ[name] for name in (*request.secrets.values(), *hides) if name in os.environ]
+
+
+def read_declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:
+    """Variable of this process → its value, of those that a command refers to. Raises HarnessError for one not set."""
+    taken = sorted(set(declared.values()))
+    missing = [name for name in taken if name not in os.environ]
+    if missing:
+        raise HarnessError(
+            f"the environment variable {missing[0]} is not set", "missing", f"export {missing[0]}, then run again"
+        )
+    return {name: os.environ[name] for name in taken}
+
+
+def _problem(
+    request: CommandRequest, ended: GroupEnd, values: dict[str, Any], output: BoundedOutput, clock: int, stamps: Stamps
+) -> str:
+    """Why the command's files are not what was asked; "" when they may be. ``clock``: monotonic ns at its start;
+    ``stamps``: of the logs that were there."""
+    run_dir, target, cwd = Path(request.run_dir), Path(request.output), Path(request.cwd)
+    if request.purpose == "score":
+        problem = _score(run_dir, target, ended, output)
+        for name in request.outputs if not problem else ():
+            if (run_dir / name).is_dir():
+                shutil.copytree(run_dir / name, target / name)
+        return problem
+    found = _COLLECTORS[request.results].collect_run(request, clock, stamps)
+    bring_outputs(request.outputs, cwd, run_dir, target)
+    if ended.timed_out:
+        return f"timeout: the command took longer than {request.timeout:g} s"
+    if found.folder is not None:
+        values["logs"] = found.folder.name
+    return found.problem
+
+
+def _score(run_dir: Path, target: Path, ended: GroupEnd, output: BoundedOutput) -> str:
+    if ended.timed_out or ended.status:
+        return f"the scorer {'took too long' if ended.timed_out else f'ended with status {ended.status}'}"
+    written = run_dir / "accuracy.txt"
+    printed = output.captured if output.captured.strip() else output.captured_aside  # some log all that they say
+    text = written.read_text(encoding="utf-8") if written.is_file() else printed.decode(errors="replace")
+    lines = [line for line in text.splitlines() if not line.startswith("hash=")]
+    (target / "accuracy.txt").write_text("\n".join(lines).strip() + "\n", encoding="utf-8")
+    return ""
+
+
+def _refused(
+    purpose: str, problem: str, ended: GroupEnd, facts: dict[str, Fact], seconds: float, output: BoundedOutput
+) -> Result:
+    ending = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
+    told = f"{problem} (the command ended with {ending})"
+    if ended.status and not ended.timed_out and purpose == "run":
+        # First the cause, then what is missing for it.
+        last = next((line for line in reversed(output.last_lines().splitlines()) if line.strip()), "")
+        told = f"the command ended with {ending}{f': {last.strip()[:_LONGEST]}' if last else ''}; {problem}"
+    return Result(
+        done=False,
+        seconds=seconds,
+        values={"log": output.last_lines(), "exit_status": ended.status},
+        facts=facts,
+        problem=told,
+        problem_class="backend" if purpose == "build" else "contradiction",
+        fix="see the log of the command" if purpose == "build" else "what it left is kept; see the log of the command",
+    )
+
+
+def find_code_commit(code: str) -> dict[str, Fact]:
+    """The commit of the command's code, and whether it was edited since; nothing outside a repository."""
+    if not code:
+        return {}
+    folder = Path(code) if Path(code).is_dir() else Path(code).parent
+    commit, status = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain", "--", code)
+    if not commit:
+        return {}
+    return {
+        "command.commit": Fact(value=commit.strip(), role="note"),
+        "command.dirty": Fact(value=bool(status), role="note"),
+    }
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""

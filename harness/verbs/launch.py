@@ -1,0 +1,90 @@
+"""``launch``: start another child behind a launcher, relay its progress and its result, and leave nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from harness.child.group import Command, GroupEnd, StopRequest, run_group
+from harness.child.output import BoundedOutput
+from harness.contract import CounterCopy, LaunchRequest, Result
+from harness.errors import HarnessError
+from harness.verbs.command import LAST_LINE, read_declared_secrets
+
+_LOOK = 0.25  # seconds between two readings of the counter there
+_ENDING = 30.0  # seconds that a container may take to be removed
+_GRACE = 8.0  # more than a command has there, once it is asked to end
+
+
+def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -> Result:
+    """The child's own result. Raises HarnessError when there is none: the launcher failed, or the child saw no request,
+    or was killed."""
+    secrets = read_declared_secrets(request.secrets)
+    environment = {name: value for name, value in os.environ.items() if name not in request.secrets.values()}
+    environment.pop("RECONCILE_PARENT", None)
+    # The child's own output has been bounded where it matters; its last line is written by a command there.
+    output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(f"{LAST_LINE}-launcher"))
+    command = Command(
+        request.command,
+        Path(request.cwd),
+        environment,
+        stdin=json.dumps(secrets).encode() + b"\n",
+        grace=_GRACE,
+        stop_grace=request.stop_grace,
+    )
+    stop = StopRequest()
+    if request.stop_grace:
+        signal.signal(signal.SIGTERM, lambda *_: stop.ask())
+    relay = CounterRelay(CounterCopy(request.counter_there, request.counter))
+    ended = run_group(command, output, lambda: _end(request.ending), relay, stop)
+    answer = Path(request.answer)
+    if not answer.exists():
+        raise _silent(request, ended, output)
+    return Result.read(answer)
+
+
+def _silent(request: LaunchRequest, ended: GroupEnd, output: BoundedOutput) -> HarnessError:
+    how = f"was ended by signal {-ended.status}" if ended.status < 0 else f"ended with status {ended.status}"
+    said = output.last_lines(5)
+    return HarnessError(
+        f"the launcher {request.command[0]} {how} and its child left no result{': ' if said else ''}{said}",
+        "resources" if ended.status < 0 else "missing",
+        f"what it starts must see {Path(request.answer).parent}, and have this mlperf-reconciler in the interpreter of "
+        "Python that the system's `python` names",
+    )
+
+
+def _end(command: tuple[str, ...]) -> None:
+    """Whatever it says: mostly that there is nothing left to end."""
+    if command:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_ENDING, check=False)
+
+
+class CounterRelay:
+    """Context manager: brings the progress of a child on another machine here while it is entered."""
+
+    def __init__(self, copy: CounterCopy) -> None:
+        self._copy = copy
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="relay", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._copy.copy()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_LOOK):
+            self._copy.copy()

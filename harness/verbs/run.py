@@ -1,0 +1,252 @@
+"""``run``: one LoadGen test of one engine. The verdict is not read here: the parent parses the logs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.backends import LoadPlan, Session, load_backend
+from harness.benchmarks import BenchmarkCode, load_benchmark
+from harness.child.digests import hash_code, hash_folder
+from harness.child.launched import is_launched
+from harness.contract import BACKENDS, OWN_CODE, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
+from harness.errors import HarnessError, require
+from harness.machine.clocks import ClockWatch
+from harness.machine.facts import collect_machine_notes
+from harness.machine.slice_session import SliceSession
+from harness.machine.slices import list_taken, slice_evidence, split_taken
+from harness.machine.telemetry import Telemetry, find_flags
+from harness.run.allocator import keep_freed_memory
+from harness.run.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
+from harness.run.loops import warm_rows
+from harness.run.qsl import Arrays, IssueOrder, SampleLibrary
+from harness.run.sut import Completer, Driven, Guard, Indexed, OfflineSut, ServerSut, StreamSut
+from harness.verbs import generating
+from harness.verbs.background import Background
+from harness.verbs.command import SERVICE_LOG
+from harness.verbs.load_plans import make_load_plan
+
+RANDOM_WEIGHTS = "random_weights"  # an option of backends that can draw a model's weights
+_GRACE = 2.0  # seconds that LoadGen gets to end by itself after a failure
+_WARM_UP_BATCHES = 3
+_HANDED_OVER = 0.03  # seconds of computing that a stream is given at once where its batches take less
+
+
+def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Result:
+    """values: samples_completed, marks, loadgen (settings, overrides), response (dtype); batches and batch_size, or of
+    a backend that generates tokens (how many, the shortest and the longest answer) and sampling; clock_set.
+
+    ``give_up`` ends the process with a failed result. It is called from another thread when a run has failed and
+    LoadGen, which cannot be aborted, would go on to the end of its schedule.
+    """
+    began, clock = time.monotonic(), ClockWatch()
+    keep_freed_memory()
+    others = split_taken(len(request.slices)) if request.background else []
+    counter = Counter(request.counter)
+    counter.stage("loading")
+    benchmark = load_benchmark(request.benchmark)
+    backend = load_backend(request.backend)
+    prepared = prepare(_test(request))
+    dataset = require(Path(request.inputs["dataset"]), "the dataset")
+    arrays = load_arrays(benchmark, request.mode, dataset)
+    guard = Guard(partial(_end_soon, give_up))
+    load = generating.load_generator if BACKENDS[request.backend].generates else load_session
+    driven = load(request, benchmark, arrays, prepared, counter, guard)
+    _require_different(request.audit_config, driven.library.performance_count)
+    beside = Background(request.background, others, Path(request.counter).parent)
+    counter.stage("warming up")
+    with beside:
+        counter.stage("running", prepared.expected_samples(driven.library.total_count))
+        readings = Path(request.counter).with_name(TELEMETRY)
+        with Telemetry(driven.notes.get("devices", ()), readings, lambda: counter.done) as telemetry:
+            run_test(prepared, driven.sut, driven.library)
+        beside.check()
+    if guard.failure is not None:
+        raise _as_backend_error(request.backend, guard.failure, telemetry.faults())
+    counter.stage("completing")
+    driven.close()
+    facts = {
+        **backend.facts(),
+        **collect_loadgen_facts(),
+        **collect_machine_notes(),
+        **slice_evidence(),
+        **beside.facts(),
+        **telemetry.facts(driven.samples()),
+        **_facts(request, benchmark),
+    }
+    facts |= {f"backend.{name}": Fact(value=value, role="note") for name, value in driven.notes.items()}
+    facts |= {name: Fact(value=value, role="evidence") for name, value in driven.evidence.items()}
+    if request.service_log:
+        copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
+    if is_launched() and request.mode == "performance":
+        from harness.child.own_code import pack_own_code
+
+        pack_own_code(Path(request.counter).with_name(OWN_CODE))
+    counter.stage("done")
+    return Result(
+        done=True,
+        seconds=time.monotonic() - began,
+        values=find_flags(_values(request, benchmark, prepared, driven) | clock.values(), telemetry.flags()),
+        facts=facts,
+    )
+
+
+def load_arrays(benchmark: BenchmarkCode, mode: Mode, dataset: Path) -> Arrays:
+    """Those of performance runs where they have samples of their own."""
+    load = benchmark.load_performance_samples if mode == "performance" else benchmark.load_samples
+    return load(dataset)
+
+
+def load_session(
+    request: RunRequest, benchmark: BenchmarkCode, arrays: Arrays, prepared: Prepared, counter: Counter, guard: Guard
+) -> Driven:
+    """A session that computes batches, warmed up, and the SUT that cuts queries into them."""
+    backend = load_backend(request.backend)
+    responder = Responder(with_data=prepared.logs_responses, tokens=benchmark.tokens)
+    completer = Completer(responder, benchmark.postprocess, counter, guard)
+    plan = _load_plan(request, benchmark, completer)
+    slices = list_taken()
+    session: Session
+    if len(slices) > 1 and request.scenario in ("Offline", "Server"):  # else a query keeps one of them busy
+        session = SliceSession(request.backend, request.benchmark, plan, slices)
+    else:
+        session = benchmark.open_session(backend.load, plan)
+    library = SampleLibrary(arrays, session.place, guard.record, performance_count=request.performance_sample_count)
+    counter.stage("warming up")
+    seconds = warm_up(session, arrays, benchmark)
+    samples: Indexed = library
+    if benchmark.list_in_order is not None:
+        expected = prepared.expected_samples(library.total_count)
+        samples = IssueOrder(library, benchmark.list_in_order(arrays, expected))
+    sut = make_sut(request, session, samples, completer, guard, seconds)
+
+    def close() -> None:
+        sut.close()
+        session.close()
+
+    return Driven(
+        sut=sut,
+        library=library,
+        notes=session.notes,
+        values=lambda: {
+            "samples_completed": completer.samples,
+            "batches": completer.batches,
+            "batch_size": session.batch_size,
+        },
+        samples=lambda: completer.samples,
+        close=close,
+        evidence=getattr(session, "evidence", {}),
+    )
+
+
+def _require_different(audit_config: str, loaded: int) -> None:
+    """LoadGen reads past the samples in memory where a test issues more different ones than there are."""
+    if not audit_config:
+        return
+    lines = Path(audit_config).read_text(encoding="utf-8").splitlines()
+    settings = dict(line.removeprefix("*.*.").split(" = ") for line in lines if line.startswith("*.*."))
+    asked = int(settings.get("min_query_count", 0))
+    if settings.get("performance_issue_unique") == "1" and loaded < asked:
+        fix = "check the dataset of the test, and performance_sample_count"
+        raise HarnessError(f"the test issues {asked} different samples, and {loaded} are in memory", "input", fix)
+
+
+def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> float:
+    """Compute a few batches of the largest and the smallest size, so that no run pays for first-time work; the largest
+    first, since memory that grows with the first batches is laid out best by it. A session whose batches take long says
+    by an attribute ``warm_up_batches`` how many are enough. The seconds of the last of the largest batches."""
+    count = min(session.batch_size, len(next(iter(arrays.values()))))
+    session.place(warm_rows(arrays, count))
+    seconds = dict.fromkeys((count, 1), 0.0)
+    for size in seconds:
+        for _ in range(getattr(session, "warm_up_batches", 1 if benchmark.loops else _WARM_UP_BATCHES)):
+            began = time.perf_counter()
+            benchmark.postprocess(session.compute(slice(0, size)), range(size))
+            seconds[size] = time.perf_counter() - began
+    return seconds[count]
+
+
+def make_sut(
+    request: RunRequest, session: Session, samples: Indexed, completer: Completer, guard: Guard, seconds: float
+) -> StreamSut | OfflineSut | ServerSut:
+    """``seconds``: that a batch takes."""
+    if request.scenario == "Server":
+        delay = int(request.settings.get("queue_delay_us", 0)) / 1e6
+        return ServerSut(session, samples, completer, guard, delay=delay)
+    if request.scenario == "Offline":
+        at_once = max(1, int(_HANDED_OVER / seconds)) if getattr(session, "takes_several", False) else 1
+        return OfflineSut(session, samples, completer, guard, at_once=at_once)
+    return StreamSut(session, samples, completer, guard)
+
+
+def _test(request: RunRequest) -> Test:
+    return Test(
+        scenario=request.scenario,
+        mode=request.mode,
+        model_key=request.model_key,
+        user_conf=Path(request.user_conf),
+        log_dir=Path(request.log_dir),
+        audit_config=request.audit_config,
+    )
+
+
+def _load_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Completer) -> LoadPlan:
+    served = {"service_url": request.service_url, "service_log": request.service_log}
+    return make_load_plan(
+        request,
+        benchmark,
+        scenario=request.scenario,
+        completed=completer.completed,
+        failed=completer.failed,
+        folder=Path(request.counter).parent,
+        more={**({"devices": 1} if list_taken() else {}), **(served if request.service_url else {})},
+        source=Path(request.sources["model"]) if "model" in request.sources else None,
+    )
+
+
+def _end_soon(give_up: Callable[[BaseException], None], error: BaseException) -> None:
+    timer = threading.Timer(_GRACE, give_up, (error,))
+    timer.daemon = True
+    timer.start()
+
+
+def _as_backend_error(backend: str, failure: BaseException, told: str) -> BaseException:
+    """``told``: what else is known of the device."""
+    if isinstance(failure, HarnessError):
+        return HarnessError(failure.problem + told, failure.problem_class, failure.fix) if told else failure
+    if isinstance(failure, MemoryError | OSError):
+        return failure
+    error = HarnessError(
+        f"the run on {backend} failed: {type(failure).__name__}: {failure}{told}",
+        "backend",
+        "the traceback is in the log of this run",
+    )
+    error.__cause__ = failure
+    return error
+
+
+def _facts(request: RunRequest, benchmark: BenchmarkCode) -> dict[str, Fact]:
+    engine = request.inputs.get("engine")
+    return {
+        "harness.code": Fact(value=hash_code(), role="evidence"),
+        "benchmark.code": Fact(value=benchmark.digest, role="evidence"),
+        "engine.digest": Fact(value=hash_folder(Path(engine)) if engine else "", role="evidence"),
+        "numpy.version": Fact(value=np.__version__, role="note"),
+    }
+
+
+def _values(request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, driven: Driven) -> dict[str, Any]:
+    drawn = bool(request.settings.get(RANDOM_WEIGHTS))
+    synthetic = benchmark.synthetic or BACKENDS[request.backend].synthetic or drawn
+    return {
+        **driven.values(),
+        "marks": ["synthetic"] if synthetic else [],
+        "loadgen": {"settings": prepared.snapshot(), "overrides": prepared.overrides},
+        "response": {"dtype": benchmark.response_dtype},
+    }

@@ -1,0 +1,130 @@
+"""``serve``: starts a user's server, asks it until it is ready and while runs use it, and keeps it until its end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.child.digests import hash_code
+from harness.child.group import Command, GroupEnd, StopRequest, run_group
+from harness.contract import Counter, Fact, Ready, Result, ServiceRequest
+from harness.errors import HarnessError
+from harness.machine.facts import collect_machine_notes
+from harness.verbs.command import LAST_LINE, build_command_environment, find_code_commit, list_secrets
+from harness.verbs.ready import WatchedOutput, find_unanswered
+
+_FIRST, _EVERY = 0.1, 10.0  # seconds between two probes, until it is ready and then; a run is hardly disturbed by one
+
+
+def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) -> Result:
+    """values: exit_status, log (the last lines). ``done``: it was ready once, and was asked to end."""
+    began = time.monotonic()
+    stop = StopRequest()
+    signal.signal(signal.SIGTERM, lambda *_: stop.ask())
+    cwd = Path(request.cwd)
+    if not cwd.is_dir():
+        raise HarnessError(f"the service's folder is not there: {cwd}", "missing", "check harness.service: cwd, code")
+    facts = {
+        "harness.code": Fact(value=hash_code(), role="evidence"),
+        **collect_machine_notes(),
+        **find_code_commit(request.code),
+    }
+    command = Command(
+        request.command,
+        cwd,
+        build_command_environment(request),
+        stop_signal=signal.Signals[request.stop_signal],
+        stop_grace=request.stop_grace,
+    )
+    _refuse_stranger(request.probe)
+    last_line = Path(request.counter).with_name(LAST_LINE)
+    output = WatchedOutput(Path(request.log), last_line, secrets=list_secrets(request))
+    output.line = request.probe.line.encode()
+    watch = _Watch(request, output, stop, facts)
+    ended = run_group(command, output, lambda: None, watch, stop)
+    problem, problem_class, fix = _problem(request.probe, watch, ended, asked=stop.asked)
+    values: dict[str, Any] = {"exit_status": ended.status, "log": output.last_lines()}
+    return Result(
+        done=not problem,
+        seconds=time.monotonic() - began,
+        values=values,
+        problem=problem,
+        problem_class=problem_class,
+        fix=fix,
+    )
+
+
+def _refuse_stranger(probe: Ready) -> None:
+    """Whoever answers before the server has started would be taken for it."""
+    place = probe.url or probe.tcp
+    if place and not find_unanswered(probe, None):
+        fix = "end it; or let the service listen on {port}, which is free at each start"
+        raise HarnessError(f"another server answers at {place} already", "resources", fix)
+
+
+class _Watch:
+    """Asks the server from a thread of its own, while this is entered."""
+
+    def __init__(
+        self, request: ServiceRequest, output: WatchedOutput, stop: StopRequest, facts: dict[str, Fact]
+    ) -> None:
+        self._request, self._output, self._stop, self._facts = request, output, stop, facts
+        self._counter = Counter(request.counter)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.ready = False
+        self.silent = ""
+
+    def __enter__(self) -> None:
+        self._counter.stage("starting service")
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _look(self) -> None:
+        probe, began = self._request.probe, time.monotonic()
+        give_up = began + probe.timeout
+        every = min(_EVERY, probe.patience / 4)
+        while not self._over.wait(every if self.ready else _FIRST):
+            silent = find_unanswered(probe, self._output)
+            if self._over.is_set():
+                return
+            if not silent:
+                if not self.ready:
+                    self._say_ready(time.monotonic() - began)
+                if not probe.patience:
+                    return
+                give_up = time.monotonic() + probe.patience
+            elif time.monotonic() >= give_up:
+                self.silent = silent
+                self._stop.ask()
+                return
+
+    def _say_ready(self, seconds: float) -> None:
+        self.ready = True
+        Result(done=True, seconds=seconds, facts=self._facts).write(Path(self._request.ready))
+        self._counter.stage("serving")
+
+
+def _problem(probe: Ready, watch: _Watch, ended: GroupEnd, *, asked: bool) -> tuple[str, str, str]:
+    """What went wrong, of which class, and what to do; nothing where it was asked to end."""
+    if watch.silent and watch.ready:
+        problem = f"the service stopped answering for {probe.patience:g} s ({watch.silent})"
+        return problem, "resources", "see what it printed last; raise harness.service.ready.unanswered for a busy one"
+    if watch.silent:
+        problem = f"the service was not ready within {probe.timeout:g} s ({watch.silent})"
+        return problem, "backend", "see what it printed; raise harness.service.ready.timeout if it only needs longer"
+    if asked:
+        return "", "", ""
+    ending = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
+    when = "died" if watch.ready else "ended before it was ready"
+    killed = watch.ready or ended.status == -signal.SIGKILL
+    fix = "see what it printed last, and correct harness.service or its code"
+    if ended.status == -signal.SIGKILL:
+        fix += "; signal 9 usually means that the kernel ran out of memory"
+    return f"the service {when} with {ending}", "resources" if killed else "backend", fix

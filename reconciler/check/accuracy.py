@@ -1,0 +1,311 @@
+"""Rules of the accuracy run, accuracy.txt and the truncated accuracy log (submission checker: accuracy check)."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from decimal import Decimal
+
+from reconciler.check.demands import NEW, OLD, OURS, Complaints, soften
+from reconciler.check.runs import check_audit_absent
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, truncate_text
+from reconciler.resource.quantities import parse_number
+from reconciler.resource.ruled_values import Bar
+from reconciler.rules.accuracy import (
+    METRIC_LINES,
+    WHOLE_SET,
+    check_bars,
+    is_digest,
+    list_digests,
+    names_another_log,
+    parse_accuracy,
+)
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.reading.cell import Folder
+from reconciler.tree.reading.recent import HeldAnswers
+from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.view import CellView, RunView
+
+_WHOLE = 32 << 20  # bytes of a log that was never truncated, up to which its hash is computed
+_RESCORE = "score the accuracy run again"
+
+
+def check_mode(view: CellView) -> Complaints:
+    run = view.accuracy
+    if run is not None and run.log.mode != "AccuracyOnly" and not run.log.serves_both:
+        cause = (
+            "the log of a performance run is in the folder of the accuracy run"
+            if run.log.mode == "PerformanceOnly"
+            else ""
+        )
+        yield Complaint(
+            find_at(run.log, "effective_test_mode"), show_value(run.log.mode or None), "AccuracyOnly", cause=cause
+        )
+
+
+def check_ended(view: CellView) -> Complaints:
+    run = view.accuracy
+    if run is not None and run.log.mode == "AccuracyOnly" and not run.log.complete:
+        place = Place(run.log.file, run.log.length)
+        yield Complaint(place, "the log ends before the run did", "the log of a run that came to its end")
+
+
+def check_errors(view: CellView) -> Complaints:
+    run = view.accuracy
+    if run is not None and run.log.errors:
+        first = run.log.errors[0]
+        yield Complaint(Place(run.log.file, first.line), show_value(str(first.value)), "no ERROR line")
+
+
+def audit(view: CellView) -> Complaints:
+    if view.accuracy is not None:
+        yield from check_audit_absent(view.accuracy)
+
+
+def check_samples(view: CellView) -> Complaints:
+    """Every sample of the validation set, once: in open the checkers accept fewer. LoadGen before 6 logs only the size
+    of the QSL."""
+    run = view.accuracy
+    wanted = parse_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    if run is None or wanted is None:
+        return
+    key = count_key(run)
+    found = number(run.log, key)
+    if found != wanted:
+        yield Complaint(
+            find_at(run.log, key),
+            f"{show_value(read_value(run.log, key))} samples",
+            f"exactly {wanted}",
+            severity=soften(view, "accuracy"),
+            mechanism="short-accuracy",
+        )
+
+
+def count_key(run: RunView) -> str:
+    logged = "effective_accuracy_sample_count"
+    return logged if run.log.number(logged) else "qsl_reported_total_count"
+
+
+def check_accuracy_bars(view: CellView) -> Complaints:
+    yield from _check_bars(view, METRIC_LINES.keys() - WHOLE_SET)
+
+
+def check_lengths(view: CellView) -> Complaints:
+    yield from _check_bars(view, WHOLE_SET)
+
+
+def _check_bars(view: CellView, metrics: Set[str]) -> Complaints:
+    content = view.files.accuracy_text
+    if content.value is None or view.rules is None or not view.binds("accuracy"):
+        return
+    known = [bar for bar in view.rules.bars(view.cell.scenario) if bar.metric in metrics]
+    report = parse_accuracy(content.value, [bar.metric for bar in known], content.file)
+    for check in check_bars(report, known):
+        if check.measured is None:
+            place = Place(content.file)
+            yield Complaint(place, f"no line states {check.bar.metric}", _bar(check.bar), fix=_RESCORE)
+        elif not check.met:
+            yield Complaint(Place(content.file, check.line), f"{check.bar.metric} {check.measured}", _bar(check.bar))
+
+
+def _bar(bar: Bar) -> str:
+    ends = [f"at least {bar.least}"] if bar.least is not None else []
+    return " and ".join([*ends, *([f"at most {bar.most}"] if bar.most is not None else [])])
+
+
+def check_number_form(view: CellView) -> Complaints:
+    """Scorers under NumPy 2 print np.float64(80.2), which is read here and by no official checker."""
+    content = view.files.accuracy_text
+    if content.value is None or view.rules is None or not view.binds("accuracy"):
+        return
+    known = [bar.metric for bar in view.rules.bars(view.cell.scenario) if bar.metric in METRIC_LINES]
+    report = parse_accuracy(content.value, known, content.file)
+    for metric, values in report.metrics.items():
+        if values and values[0].numpy:
+            found = f"{metric} {values[0].value} as a scalar of NumPy 2, np.…({values[0].value})"
+            fix = "score with NumPy 1, or print float(…): the value itself stays"
+            yield Complaint(Place(content.file, values[0].line), found, "a plain number", fix=fix)
+            return
+
+
+def check_hash_line(view: CellView) -> Complaints:
+    content = view.files.accuracy_text
+    if content.value is None or not view.binds("accuracy"):
+        return
+    if not parse_accuracy(content.value, ()).hash:
+        cause = "the accuracy log was perhaps not put through the truncation script"
+        yield Complaint(
+            Place(content.file),
+            "no line hash=…",
+            "the SHA-256 of the whole accuracy log",
+            cause=cause,
+            mechanism="no-hash",
+        )
+
+
+def check_log_size(view: CellView) -> Complaints:
+    folder, limit = view.files.accuracy.folder, view.ruleset.accuracy_log.limit
+    size = folder.size(ACCURACY_LOG)
+    if size is not None and size > limit:
+        yield Complaint(
+            Place(f"{folder.shown}/{ACCURACY_LOG}"), f"{size:,} bytes", f"at most {limit:,}", fix="truncate the log"
+        )
+
+
+def hash_of_log(view: CellView) -> Complaints:
+    """Against the log itself where it is whole, against the archived original where there is an archive."""
+    content = view.files.accuracy_text
+    report = parse_accuracy(content.value or "", (), content.file)
+    answers = _answers(view, view.files.accuracy.folder)
+    if not report.hash or answers is None:
+        return
+    place, log = Place(report.file, report.hash_line), Place(f"{view.files.accuracy.folder.shown}/{ACCURACY_LOG}")
+    own = answers.hash
+    if not answers.truncated:
+        if report.hash.lower() not in answers.hashes():
+            yield Complaint(
+                place, f"hash={_short(report.hash)}", f"{_short(own)}, that of the log", other=log, fix=_RESCORE
+            )
+    elif report.hash.lower() == own:
+        cause = "the hash was taken after the log was truncated, as by a second truncation"
+        # The official script truncates again what has no hash that it sees, and adds one: the first is still there.
+        mild = Severity.WARNING if names_another_log(content.value or "", own) else None
+        wanted = "that of the whole log"
+        yield Complaint(place, "the hash of the truncated log", wanted, cause=cause, other=log, severity=mild)
+    elif not is_digest(report.hash):
+        yield Complaint(place, f"hash={_short(report.hash)}", "a SHA-256: 64 hexadecimal digits")
+    elif view.original is not None:
+        yield from _archived(view, report.hash.lower(), answers.data, place, log)
+
+
+def _answers(view: CellView, folder: Folder) -> HeldAnswers | None:
+    found = view.files.answers(folder)
+    return found if found is not None and len(found.data) <= _WHOLE else None
+
+
+def _archived(view: CellView, digest: str, data: bytes, place: Place, log: Place) -> Complaints:
+    assert view.original is not None
+    path = view.original(digest)
+    if path is None:
+        yield Complaint(place, f"hash={_short(digest)}", "the hash of an accuracy log in the archive", fix=_RESCORE)
+        return
+    rule = view.ruleset.accuracy_log
+    with path.open("rb") as stream:
+        size = path.stat().st_size
+        head = stream.read(rule.keep if size >= rule.whole_below else size)
+        stream.seek(max(0, size - rule.keep))
+        whole = truncate_text(head, stream.read(), size, rule)
+    if whole.replace(b"\r\n", b"\n") != data.replace(b"\r\n", b"\n"):
+        yield Complaint(log, "not the ends of the log that the hash names", "its truncated form", other=place)
+
+
+def _short(digest: str) -> str:
+    return digest if len(digest) <= 16 else f"{digest[:12]}…"
+
+
+def check_extra_files(view: CellView) -> Complaints:
+    """Images or videos of some samples, where the round asks for them. In open, checkers up to v5.1 accept a result
+    without them."""
+    yield from _complain_of_files(view, beyond=False)
+
+
+def check_extra_samples(view: CellView) -> Complaints:
+    """Those of samples that the accuracy run did not have: a cut dataset, or a rehearsal."""
+    yield from _complain_of_files(view, beyond=True)
+
+
+def _complain_of_files(view: CellView, *, beyond: bool) -> Complaints:
+    wanted = view.rules.extra_files(view.cell.scenario) if view.rules else None
+    if wanted is None:
+        return
+    folder = view.files.accuracy.folder / wanted.folder
+    there = {name.rpartition(".")[0] or name for name in folder.files()}
+    run = view.accuracy
+    count = None if run is None else number(run.log, count_key(run))
+    lacking = [
+        stem
+        for stem in wanted.stems
+        if stem not in there and beyond == (count is not None and stem.isdecimal() and int(stem) >= count)
+    ]
+    if lacking:
+        found = f"{len(lacking)} of {len(wanted.stems)} files missing, as {lacking[0]}"
+        mild = soften(view, "accuracy_files")
+        samples = f"{', '.join(wanted.stems)} with any extension"
+        yield Complaint(Place(folder.shown), found, samples, severity=mild)
+
+
+def check_test_hashes(view: CellView) -> Complaints:
+    """The accuracy run and a compliance run each have a log of their own, and its hash. One of the test's log with the
+    line ends of Windows, where it has others, is not looked for: tests of long answers leave megabytes."""
+    accuracy = view.files.accuracy.folder
+    digest, line = _hash_in(view, accuracy)
+    log = _answers(view, accuracy)
+    text, cut = Place(f"{accuracy.shown}/{ACCURACY_TEXT}", line), view.files.whole_answers(accuracy) is None
+    for name, test in view.files.tests.items():
+        folder = test / "accuracy"
+        theirs, their_line = _hash_in(view, folder)
+        their_log = _answers(view, folder)
+        # What is left of a log of long answers may be all of one sample: there it is the hashes that tell.
+        differ = bool(cut and digest and theirs and digest != theirs)
+        if log and their_log and log.data and log.data == their_log.data and not differ:
+            yield Complaint(
+                Place(f"{folder.shown}/{ACCURACY_LOG}"),
+                "the accuracy run's log, byte for byte",
+                f"the log of {name}'s own run",
+                cause="one of the two was copied from the other",
+                other=Place(f"{accuracy.shown}/{ACCURACY_LOG}"),
+                mechanism="copied-logs",
+            )
+        elif digest and digest == theirs and not _names_another(view, folder, digest):
+            yield Complaint(
+                Place(f"{folder.shown}/{ACCURACY_TEXT}", their_line),
+                f"hash={_short(theirs)}, that of the accuracy run",
+                f"the hash of {name}'s own log",
+                cause="accuracy.txt, or its hash, is of the accuracy run",
+                other=text,
+            )
+        elif digest and their_log and their_log.data and digest.lower() in their_log.own_hashes():
+            yield Complaint(
+                text,
+                f"hash={_short(digest)}, that of {name}'s log",
+                "the hash of the accuracy run's own log",
+                cause=f"accuracy.txt, or its hash, is of the run of {name}",
+                other=Place(f"{folder.shown}/{ACCURACY_LOG}"),
+                mechanism="accuracy-of-another-run",
+            )
+
+
+def _names_another(view: CellView, folder: Folder, digest: str) -> bool:
+    """Behind the accuracy run's own output and hash may stand the hash of the test's log."""
+    stated = list_digests(view.files.text(folder, ACCURACY_TEXT).value or "")
+    return any(each != digest.lower() for each in stated)
+
+
+def _hash_in(view: CellView, folder: Folder) -> tuple[str, int]:
+    report = parse_accuracy(view.files.text(folder, ACCURACY_TEXT).value or "", ())
+    return report.hash, report.hash_line
+
+
+def read_metric_values(content: str, metrics: tuple[str, ...]) -> dict[str, Decimal]:
+    """The last value that each metric is given, as the checker reads the files of a fallback."""
+    known = [name for name in metrics if name in METRIC_LINES]
+    report = parse_accuracy(content, known)
+    return {name: found[-1].value for name, found in report.metrics.items() if found}
+
+
+_CHECK = f"{NEW}: accuracy check"
+ACCURACY_RULES = (
+    (Rule("accuracy.mode", "the run is an accuracy run", (OURS,)), check_mode),
+    (Rule("accuracy.ended", "the run came to its end", (OURS,)), check_ended),
+    (Rule("accuracy.errors", "the log has no ERROR", (_CHECK, OLD)), check_errors),
+    (Rule("accuracy.audit", "no audit.config took part", (OURS,)), audit),
+    (Rule("accuracy.samples", "the whole validation set", (_CHECK,)), check_samples),
+    (Rule("accuracy.bars", "the accuracy bars", (_CHECK, OLD)), check_accuracy_bars),
+    (Rule("accuracy.lengths", "the lengths of answers in all", (_CHECK, OLD)), check_lengths),
+    (Rule("accuracy.number", "numbers that the official checkers read", (_CHECK, OLD)), check_number_form),
+    (Rule("accuracy.hash", "accuracy.txt has a hash line", (_CHECK, OLD)), check_hash_line),
+    (Rule("accuracy.size", "the accuracy log is truncated", (_CHECK, OLD)), check_log_size),
+    (Rule("accuracy.hash-of-log", "the hash is that of the log", ("submission rules: truncation", OURS)), hash_of_log),
+    (Rule("accuracy.extra", "images or videos that the round asks for", (_CHECK,)), check_extra_files),
+    (Rule("accuracy.extra-samples", "the samples that they are of", (_CHECK,)), check_extra_samples),
+    (Rule("accuracy.test-hash", "a compliance run has its own hash", (OURS,)), check_test_hashes),
+)

@@ -1,0 +1,167 @@
+"""Which files a scenario folder must and may hold, and what measurements.json must say (submission rules: layout)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from reconciler.check import listing
+from reconciler.check.demands import NEW, OLD, OURS, Complaints, soften
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.reading.cell import README
+from reconciler.tree.reading.files import Read
+from reconciler.tree.reading.values import show_value
+from reconciler.tree.reading.view import CellView
+
+_LOGS_ALONE = "LoadGen's files only"
+_POWER = ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.log")
+
+
+def check_run_files(view: CellView) -> Complaints:
+    """run_1 and accuracy/ hold their logs."""
+    files = view.files
+    yield from listing.list_missing(files.performance.folder, (SUMMARY, DETAIL))
+    yield from listing.list_missing(files.accuracy.folder, (SUMMARY, DETAIL, ACCURACY_LOG, ACCURACY_TEXT))
+
+
+def check_extra_files(view: CellView) -> Complaints:
+    """Rounds whose checker did not look accepted what tools left."""
+    files, mild = view.files, soften(view, "listed_files")
+    power = {"spl.txt"} if is_power(view) else set()
+    for folder, own in ((files.performance.folder, {*power}), (files.accuracy.folder, {ACCURACY_TEXT})):
+        for item in listing.list_unlisted(folder, {SUMMARY, DETAIL, *listing.TOLERATED, *own}, _LOGS_ALONE):
+            yield replace(item, severity=mild)
+
+
+def check_documents(view: CellView) -> Complaints:
+    """Those of the round."""
+    yield from _find_empty(view, view.ruleset.cell_documents)
+
+
+def check_readme(view: CellView) -> Complaints:
+    """README.md alone: the endpoints harness configures no LoadGen."""
+    yield from _find_empty(view, (README,))
+
+
+def _find_empty(view: CellView, names: Iterable[str]) -> Complaints:
+    folder = view.files.measurements_folder
+    for name in names:
+        size = folder.size(name)
+        if size is None:
+            yield Complaint(Place(f"{folder.shown}/{name}"), "missing", "a file that is not empty")
+        elif size == 0:
+            mild = soften(view, "filled_values")
+            yield Complaint(Place(f"{folder.shown}/{name}"), "empty", "a file that is not empty", severity=mild)
+
+
+def check_measurements(view: CellView) -> Complaints:
+    found = view.files.measurements
+    if found.absent:
+        wanted = f"{view.cell.system}*.json" if view.files.legacy else "measurements.json"
+        yield Complaint(Place(found.file), "missing", wanted)
+
+
+def check_measurements_fields(view: CellView) -> Complaints:
+    found = view.files.measurements
+    if found.value is None:
+        return
+    for name in view.ruleset.measurements_fields:
+        if name not in found.value.values:
+            yield Complaint(Place(found.file), f"no field {name}", "a value")
+        elif not found.value.get(name):
+            value = found.value.get(name)
+            place = Place(found.file, found.value.lines.get(name, 0))
+            said, mild = f"{name} is {show_value(value) or 'empty'}", soften(view, "filled_values")
+            yield Complaint(place, said, "a value that says something", severity=mild)
+
+
+def check_readable_logs(view: CellView) -> Complaints:
+    """Every file that is there can be read."""
+    files = view.files
+    logs = (log for run in files.runs() for log in (run.detail, run.summary))
+    yield from _find_broken((*logs, files.user_conf, files.measurements, files.accuracy_text))
+
+
+def check_readable_results(view: CellView) -> Complaints:
+    """The same of the endpoints harness."""
+    files = view.files
+    yield from _find_broken((files.config, files.result_summary, files.accuracy_results, files.measurements))
+
+
+def _find_broken(reads: Iterable[Read[object]]) -> Complaints:
+    for found in reads:
+        if found.problem:
+            yield Complaint(
+                Place(found.file, found.line), found.problem, "a file that can be read", cause=_broken(found)
+            )
+
+
+def _broken(found: Read[object]) -> str:
+    return "the file was cut or edited" if found.line else ""
+
+
+def check_empty_logs(view: CellView) -> Complaints:
+    """A summary without a single result line, and an accuracy log without bytes, are as good as missing."""
+    for run in view.files.runs():
+        if run.summary.value is not None and not run.summary.value.values and run.summary.value.errors is None:
+            yield Complaint(Place(run.summary.file), "no line of LoadGen's summary", "a summary that LoadGen wrote")
+
+
+def check_further_runs(view: CellView) -> Complaints:
+    folder = view.files.results / "performance"
+    for name in folder.folders():
+        if name.startswith("run_") and name != "run_1":
+            yield Complaint(Place(f"{folder.shown}/{name}"), "a further run", "run_1 alone", fix="only run_1 is read")
+
+
+def check_power_files(view: CellView) -> Complaints:
+    """A power submission has the power folder, and logs of the ranging run beside those of the testing run."""
+    if not is_power(view):
+        return
+    performance = view.files.results / "performance"
+    yield from listing.list_missing(performance / "run_1", ("spl.txt",))
+    yield from listing.list_missing(performance / "ranging", (SUMMARY, DETAIL, "spl.txt"))
+    yield from listing.list_missing(performance / "power", _POWER)
+
+
+def is_power(view: CellView) -> bool:
+    return view.once(_has_power)
+
+
+def _has_power(view: CellView) -> bool:
+    return (view.files.results / "performance" / "power").exists
+
+
+def check_scenario_name(view: CellView) -> Complaints:
+    folder, proper = view.files.place.folder, view.cell.scenario
+    if folder != proper:
+        yield Complaint(
+            Place(view.files.results.shown),
+            f"folder {folder}",
+            proper,
+            cause="the checker takes such a result for an inferred one",
+            fix=f"rename the folder to {proper}",
+        )
+
+
+_READABLE = Rule("files.readable", "every file can be read", (NEW, OURS))
+_DOCUMENT = Rule("files.document", "user.conf and README.md", (f"{NEW}: measurements check", OLD))
+LOADGEN_READING_RULES = ((_READABLE, check_readable_logs), (_DOCUMENT, check_documents))
+ENDPOINTS_READING_RULES = ((_READABLE, check_readable_results), (_DOCUMENT, check_readme))
+LOADGEN_FILE_RULES = (
+    (Rule("files.missing", "the logs are there", (f"{NEW}: loader", f"{OLD}: file lists")), check_run_files),
+    (Rule("files.extra", "no other files beside the logs", (f"{OLD}: file lists",)), check_extra_files),
+    (Rule("files.empty-log", "summaries are LoadGen's", (OURS,)), check_empty_logs),
+    (Rule("files.power", "the files of a power submission", (f"{NEW}: power check", OLD)), check_power_files),
+    (Rule("files.runs", "only run_1 is read", (OURS,), Severity.NOTE), check_further_runs),
+)
+FILE_RULES = (
+    (Rule("files.scenario-name", "the scenario folder's name", (OURS,), Severity.WARNING), check_scenario_name),
+    (Rule("measurements.missing", "the measurements file", (f"{NEW}: measurements check", OLD)), check_measurements),
+    (
+        Rule("measurements.fields", "the mandatory fields", (f"{NEW}: measurements check", OLD)),
+        check_measurements_fields,
+    ),
+)

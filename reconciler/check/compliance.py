@@ -1,0 +1,151 @@
+"""Rules of the compliance tests: which there must be, their files, their verdicts (submission checker: compliance)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import PurePosixPath
+
+from reconciler.check import listing
+from reconciler.check.accuracy import read_metric_values
+from reconciler.check.demands import NEW, OLD, OURS, Complaints
+from reconciler.loadgen.log_files import (
+    ACCURACY_LOG,
+    ACCURACY_TEXT,
+    BASELINE,
+    COMPLIANCE,
+    DETAIL,
+    SUMMARY,
+    VERIFY_ACCURACY,
+)
+from reconciler.resource.ruled_values import TestRules
+from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.reading.cell import Folder
+from reconciler.tree.reading.view import CellView, RunView
+
+_LISTED_ALONE = "the listed files only"
+_RUN = "performance/run_1"
+# The limit of a test that may fail its accuracy verdict when its score is that of the accuracy run.
+_CHANGE = "most_accuracy_change"
+
+
+def check_missing(view: CellView) -> Complaints:
+    for test in view.tests:
+        if test not in view.files.tests:
+            place = Place(f"{view.files.compliance_folder.shown}/{test}")
+            yield Complaint(place, "missing", f"{test}, which {view.official} needs", fix=f"run {test}")
+
+
+def check_files(view: CellView) -> Complaints:
+    for rules, folder in _present(view):
+        wanted = [*rules.files, *(f"accuracy/{name}" for name in sorted(_accuracy_files(view, rules, folder)))]
+        for place, names in _grouped(folder, wanted):
+            yield from listing.list_missing(place, names)
+
+
+def check_extra(view: CellView) -> Complaints:
+    for rules, folder in _present(view):
+        if rules.performance_checks:
+            yield from listing.list_unlisted(folder / _RUN, {SUMMARY, DETAIL, *listing.TOLERATED}, _LISTED_ALONE)
+        listed = _accuracy_files(view, rules, folder)
+        if listed:
+            yield from listing.list_unlisted(folder / "accuracy", listed, _LISTED_ALONE)
+
+
+def check_verdicts(view: CellView) -> Complaints:
+    """The verification scripts' files say that the test is passed, or the score is that of the accuracy run."""
+    for rules, folder in _present(view):
+        for expected in rules.expected:
+            read = view.files.text(folder, expected.file)
+            lines = (read.value or "").splitlines()
+            if read.value is None or expected.stands_in(lines):
+                continue
+            if expected.file == VERIFY_ACCURACY and _CHANGE in rules.limits:
+                yield from _fallback_verdict(view, rules, folder)
+            else:
+                place = Place(read.file, _line_of(lines, expected.texts[0]))
+                fix = f"repeat {rules.name}, or the run it is compared with"
+                yield Complaint(place, f"no line {expected.texts[0]}", expected.texts[0], fix=fix)
+
+
+def check_audit_present(view: CellView) -> Complaints:
+    """LoadGen's own mark that an audit.config took part; without it the test tested nothing."""
+    for run in list_compliance_runs(view):
+        if run.log.audit is None:
+            yield Complaint(
+                Place(run.log.file),
+                "LoadGen found no audit.config",
+                f"a run with the audit.config of {run.name}",
+                cause="the log of another run, or an audit.config in another folder",
+                fix=f"repeat {run.name}",
+            )
+
+
+def list_compliance_runs(view: CellView) -> Iterator[RunView]:
+    """The runs of required tests that must keep the rules of a performance run."""
+    for rules, _ in _present(view):
+        if rules.performance_checks and rules.name in view.test_views:
+            yield view.test_views[rules.name]
+
+
+def _present(view: CellView) -> Iterator[tuple[TestRules, Folder]]:
+    for test in view.tests:
+        if view.rules is not None and test in view.files.tests:
+            yield view.rules.test(test, view.cell.scenario), view.files.tests[test]
+
+
+def _accuracy_files(view: CellView, rules: TestRules, folder: Folder) -> set[str]:
+    """What the test's accuracy folder must hold and nothing else (older submission checker: file lists)."""
+    if _CHANGE not in rules.limits:
+        return set()
+    passed = all(
+        item.stands_in((view.files.text(folder, item.file).value or item.texts[0]).splitlines())
+        for item in rules.expected
+        if item.file == VERIFY_ACCURACY
+    )
+    return {ACCURACY_LOG, ACCURACY_TEXT} | (set() if passed else {BASELINE, COMPLIANCE})
+
+
+def _fallback_verdict(view: CellView, rules: TestRules, folder: Folder) -> Complaints:
+    """Not deterministic: the score on the audited samples must be that of the accuracy run on the same samples."""
+    metrics = tuple(bar.metric for bar in view.rules.bars(view.cell.scenario)) if view.rules else ()
+    texts = [view.files.text(folder / "accuracy", name) for name in (BASELINE, COMPLIANCE)]
+    if any(text.value is None for text in texts):
+        return  # missing files are findings of their own
+    ours, theirs = (read_metric_values(text.value or "", metrics) for text in texts)
+    place, other = Place(texts[1].file), Place(texts[0].file)
+    for name in metrics:
+        before, after = ours.get(name), theirs.get(name)
+        if not before or not after:
+            yield Complaint(place, f"{name} is not stated in both files", "a value above 0 in each", other=other)
+            return
+        limit = rules.limits.get(f"{_CHANGE}_{name}", rules.limits[_CHANGE])
+        spread, most = abs(1 - before / after) * 100, Decimal(str(limit.value))
+        if spread > most:
+            found = f"{name} {after}, {spread:.2f} % from {before}"
+            yield Complaint(place, found, f"within {most} %", other=other, fix=f"repeat {rules.name}")
+            return
+
+
+def _grouped(folder: Folder, wanted: list[str]) -> Iterator[tuple[Folder, list[str]]]:
+    groups: dict[str, list[str]] = {}
+    for path in map(PurePosixPath, wanted):
+        groups.setdefault(str(path.parent), []).append(path.name)
+    for parent, names in groups.items():
+        yield folder if parent == "." else folder / parent, names
+
+
+def _line_of(lines: list[str], wanted: str) -> int:
+    """The 1-based line that begins with the same word, 0 for none."""
+    start = wanted.partition(" ")[0].lower()
+    return next((n for n, line in enumerate(lines, 1) if line.lower().startswith(start)), 0)
+
+
+_CHECK = f"{NEW}: compliance check"
+COMPLIANCE_RULES = (
+    (Rule("compliance.missing", "every test that the benchmark needs", (_CHECK, OLD)), check_missing),
+    (Rule("compliance.files", "the files of a test", (_CHECK, f"{OLD}: file lists")), check_files),
+    (Rule("compliance.extra", "no other files beside a test's logs", (_CHECK, f"{OLD}: file lists")), check_extra),
+    (Rule("compliance.verdict", "the test is passed", (_CHECK, OLD)), check_verdicts),
+    (Rule("compliance.audit", "audit.config took part", (OURS,)), check_audit_present),
+)

@@ -1,0 +1,42 @@
+"""A scenario folder that the endpoints harness filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.check.cell_files import ENDPOINTS_READING_RULES, FILE_RULES
+from reconciler.check.endpoints import ENDPOINTS_RULES
+from reconciler.rules.endpoints import read_measured
+from reconciler.tree.findings import Gap, TreeFinding
+from reconciler.tree.reading.values import make_finite
+from reconciler.tree.reading.view import CellView
+from reconciler.tree.rule_engine import About, apply_rules
+from reconciler.verify.endpoints import ENDPOINTS_CONTRADICTIONS
+from reconciler.verify.gaps import find_result_gaps
+from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS
+
+CHECK_TABLES = (ENDPOINTS_READING_RULES, FILE_RULES, ENDPOINTS_RULES)
+VERIFY_TABLES = (ENDPOINTS_CONTRADICTIONS, MEASUREMENTS_CONTRADICTIONS)
+
+
+def check(view: CellView, about: About) -> Iterator[TreeFinding]:
+    for table in CHECK_TABLES:
+        yield from apply_rules(table, view, about)
+
+
+def verify(view: CellView, about: About) -> Iterator[TreeFinding]:
+    for table in VERIFY_TABLES:
+        yield from apply_rules(table, view, about)
+
+
+def find_gaps(view: CellView) -> Iterator[Gap]:
+    return find_result_gaps(view)
+
+
+def read_metric(view: CellView) -> tuple[float | None, str]:
+    summary, rules, scenario = view.files.result_summary.value, view.rules, view.cell.scenario
+    if summary is None or rules is None or rules.ruled("metric_key", scenario) is None:
+        return None, ""
+    metric = view.ruleset.endpoints.metric(rules.name, scenario, rules.metric(scenario))
+    found = read_measured(summary, metric.key)
+    return (make_finite(found / metric.divisor), metric.unit) if found is not None else (None, "")

@@ -1,0 +1,144 @@
+"""Latency limits of a run, and the settings by which LoadGen measures and keeps them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from reconciler.check.demands import NEW, OLD, OURS, Complaints, read_demand, read_setting, show_milliseconds
+from reconciler.loadgen.compare import is_unlogged
+from reconciler.tree.findings import Complaint, Rule, Severity
+from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.view import RunView
+
+_SAME_PERCENT = Decimal("0.0001")  # LoadGen holds shares as doubles, and logs six digits
+
+
+def check_target_latency(run: RunView) -> Complaints:
+    if run.log.scenario != "Server":
+        return
+    most = read_demand(run, "most_target_latency")
+    found = number(run.log, "effective_target_latency_ns")
+    if most is not None and (found is None or found > most):
+        yield Complaint(
+            find_at(run.log, "effective_target_latency_ns"),
+            f"target latency {show_milliseconds(found)}",
+            f"at most {show_milliseconds(most)}",
+        )
+
+
+def check_percentile(run: RunView) -> Complaints:
+    """The share of queries that the latency is stated for, or that has to keep it: the round's. Offline's decides
+    nothing. A model of the open division may be held to another: a warning there."""
+    key = "effective_target_latency_percentile"
+    ruled, found = read_setting(run, "target_latency_percentile"), number(run.log, key)
+    if run.log.scenario == "Offline" or ruled is None or found is None:
+        return
+    wanted = Decimal(str(ruled))
+    if abs(found * 100 - wanted) < _SAME_PERCENT:
+        return
+    yield Complaint(
+        find_at(run.log, key),
+        f"percentile {(found * 100).normalize():f} of the latency",
+        f"{wanted.normalize():f}, which {run.cell.ruleset.round} states {run.scenario} by",
+        cause="LoadGen was given another model key, or a percentile in user.conf or code",
+        fix="leave the percentile to LoadGen, and repeat the run",
+        severity=Severity.WARNING if run.cell.division == "open" else None,
+    )
+
+
+def check_token_latencies(run: RunView) -> Complaints:
+    if (
+        read_setting(run, "exact_use_token_latencies")
+        and read_value(run.log, "requested_use_token_latencies") is not True
+    ):
+        yield Complaint(
+            find_at(run.log, "requested_use_token_latencies"),
+            "token latencies were not measured",
+            "use_token_latencies on",
+            cause="LoadGen was given another model key, so that its settings for this benchmark did not apply",
+            fix=f"pass the model key {read_setting(run, 'model_key')}",
+        )
+
+
+def list_token_limits(run: RunView) -> Complaints:
+    """The measured p99 against the limits of the folder's scenario: Interactive's are its own."""
+    if run.log.scenario != "Server" or run.inferred:
+        return
+    for name, limit, key in _TOKEN_LIMITS:
+        most, found = read_demand(run, limit), number(run.log, key)
+        if most is not None and (found is None or found >= most):
+            yield Complaint(
+                find_at(run.log, key),
+                f"p99 {name} {show_milliseconds(found)}",
+                f"below {show_milliseconds(most)}, the limit of {run.scenario}",
+                fix="lower target_qps and repeat the run",
+            )
+
+
+_TOKEN_LIMITS = (
+    ("TTFT", "most_ttft_latency", "result_first_token_99.00_percentile_latency_ns"),
+    ("TPOT", "most_tpot_latency", "result_time_per_output_token_99.00_percentile_ns"),
+)
+
+
+def find_model_key(run: RunView) -> Complaints:
+    """Interactive ran with its own model key, which is what gives LoadGen its limits."""
+    if run.scenario != "Interactive":
+        return
+    for name, limit, key in _KEY_LIMITS:
+        most, found = read_demand(run, limit), number(run.log, key)
+        if most is not None and found is not None and found > most:
+            yield Complaint(
+                find_at(run.log, key),
+                f"LoadGen's {name} limit was {show_milliseconds(found)}",
+                f"at most {show_milliseconds(most)}, the limit of Interactive",
+                cause="LoadGen was given the model key of Server",
+                fix=f"pass the model key {read_setting(run, 'model_key')}",
+            )
+            return
+
+
+_KEY_LIMITS = (
+    ("TTFT", "most_ttft_latency", "requested_server_ttft_latency"),
+    ("TPOT", "most_tpot_latency", "requested_server_tpot_latency"),
+)
+
+
+def check_equal_issue(run: RunView) -> Complaints:
+    """The log says it; where its LoadGen did not print it, the confs beside it, as the round's checker reads them. What
+    no checker asks for, but LoadGen's own configuration sets, an earlier LoadGen of the round may not have set yet."""
+    key = "effective_sample_concatenate_permutation"
+    if not read_setting(run, "exact_sample_concatenate_permutation") or read_value(run.log, key) is True:
+        return
+    if not (is_unlogged(run.log, key) and _configured(run, key.removeprefix("effective_"))):
+        yield Complaint(
+            find_at(run.log, key),
+            f"sample_concatenate_permutation {show_value(read_value(run.log, key))}",
+            "true: every sample is issued equally often",
+            fix=f"pass the model key {read_setting(run, 'model_key')}",
+            severity=Severity.WARNING if _is_only_set(run, "exact_sample_concatenate_permutation") else None,
+        )
+
+
+def _is_only_set(run: RunView, name: str) -> bool:
+    ruled = run.cell.rules.ruled(name, run.scenario) if run.cell.rules is not None else None
+    return getattr(ruled, "sources", ()) == ("mlperf.conf",)
+
+
+def _configured(run: RunView, name: str) -> bool:
+    files, model = run.cell.files, str(read_setting(run, "model_key") or run.cell.official)
+    confs = [read.value for read in (files.mlperf_conf, files.user_conf) if read.value is not None]
+    lines = [conf.effective(model, run.log.scenario, name) for conf in confs]
+    return any(line is not None and line.integer == 1 for line in lines)
+
+
+_PERFORMANCE = f"{NEW}: performance check"
+PERCENTILE = Rule("run.percentile", "the percentile of the latency", ("inference rules", "mlperf.conf"))
+LIMIT_RULES = (
+    (Rule("run.target-latency", "the configured Server latency", (_PERFORMANCE, OLD)), check_target_latency),
+    (PERCENTILE, check_percentile),
+    (Rule("run.token-latencies", "token latencies are measured", (_PERFORMANCE, OLD)), check_token_latencies),
+    (Rule("run.token-limits", "TTFT and TPOT", (_PERFORMANCE, f"{OLD}: Interactive limits")), list_token_limits),
+    (Rule("run.model-key", "Interactive's own model key", ("mlperf.conf", OURS)), find_model_key),
+    (Rule("run.equal-issue", "equal issue of samples", (f"{OLD}: equal issue", "inference rules")), check_equal_issue),
+)

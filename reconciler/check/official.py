@@ -1,0 +1,194 @@
+"""Runs the two official submission checkers of a checkout over a tree, and maps what they say to cells.
+
+Each runs in a child process with its own working folder; a checker that ends without its closing line has crashed, and
+says nothing about the tree.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reconciler.check.demands import NEW, OLD
+from reconciler.errors import ReconcilerError
+from reconciler.resource.kinds import DIVISIONS
+from reconciler.rules.rounds import list_rounds
+from reconciler.storage.process import Child, build_child_environment
+from reconciler.tree.findings import Complaint, OfficialRun, Place, Rule, Severity, TreeFinding, TreeReport
+
+_FOLDER = Path("tools/submission")
+_SUMMARY = re.compile(r"SUMMARY: submission (?P<verdict>looks OK|has errors)")
+_ERROR = re.compile(r"^(?:\[[^\]]* ERROR\]|ERROR:[\w.-]*:)\s*(?P<text>.*)$")
+_NO_RESULTS = re.compile(r"NoResults (?P<path>\S+)")
+_RESULT_PATH = re.compile(
+    rf"(?P<division>{'|'.join(DIVISIONS)})/(?P<submitter>[^/\s]+)/(?:results|measurements|compliance)"
+    r"(?:/(?P<system>[^/\s,]+)(?:/(?P<benchmark>[^/\s,]+)(?:/(?P<scenario>[^/\s,]+))?)?)?"
+)
+_SYSTEM_PATH = re.compile(
+    rf"(?P<division>{'|'.join(DIVISIONS)})/(?P<submitter>[^/\s]+)(?:/systems/(?P<system>[^/\s,]+)\.json)?"
+)
+_WAIT = 0.2
+# Findings of ours that are known to end the newer checker, and no less the older one where it reads the same.
+_FATAL = (
+    "benchmark.category",
+    "system.missing",
+    "system.readable",
+    "benchmark.stray",
+    "submitter.results",
+    "system.fields",
+    "system.network",
+    "files.missing",
+    "files.readable",
+    "measurements.missing",
+    "benchmark.known",
+)
+
+
+class Checker(Struct, frozen=True):
+    name: str
+    rule: Rule
+    file: str
+    arguments: tuple[str, ...]
+
+
+CHECKERS = (
+    Checker(
+        NEW,
+        Rule("official.newer", "the official checker's own words", (NEW,)),
+        "submission_checker/main.py",
+        ("-m", "submission_checker.main"),
+    ),
+    Checker(
+        OLD,
+        Rule("official.older", "the older official checker's own words", (OLD,)),
+        "submission_checker_old.py",
+        ("submission_checker_old.py",),
+    ),
+    # Until v5.1.1 there was this one alone, under another name.
+    Checker(
+        OLD,
+        Rule("official.older", "the older official checker's own words", (OLD,)),
+        "submission_checker.py",
+        ("submission_checker.py",),
+    ),
+)
+
+
+def run_official(
+    report: TreeReport, tree: Path, checkout: Path, commit: str, output: Path, seconds: float = 3600.0
+) -> TreeReport:
+    """The report with what both checkers say. Their output is left in ``output``, a file for each.
+
+    ReconcilerError when ``checkout`` has no checker. ``seconds``: how long each may take.
+    """
+    folder = checkout.resolve() / _FOLDER
+    if not any((folder / checker.file).is_file() for checker in CHECKERS):
+        raise ReconcilerError(
+            f"{checkout} has none of {', '.join(checker.file for checker in CHECKERS)} in {_FOLDER}",
+            fix="name a checkout of the official inference repository",
+        )
+    if not report.rounds or report.rounds[0] not in list_rounds():
+        raise ReconcilerError(
+            f"{tree}: the official checkers are started for a round, and its is unknown here",
+            fix="name it: --round ROUND",
+        )
+    output.mkdir(parents=True, exist_ok=True)
+    runs, findings = [], list(report.findings)
+    for checker in CHECKERS:
+        if (folder / checker.file).is_file():
+            run, found = _run(checker, report, tree.resolve(), folder, commit, output.resolve(), seconds)
+            runs.append(run)
+            findings += found
+    return replace(report, findings=tuple(findings), official=tuple(runs))
+
+
+def _run(
+    checker: Checker, report: TreeReport, tree: Path, folder: Path, commit: str, output: Path, seconds: float
+) -> tuple[OfficialRun, list[TreeFinding]]:
+    stem = checker.rule.id.partition(".")[2]
+    log = output / f"{stem}_checker_log.txt"
+    log.unlink(missing_ok=True)
+    command = [sys.executable, *checker.arguments, "--input", str(tree), "--version", report.rounds[0]]
+    command += ["--csv", str(output / f"{stem}_summary.csv")]
+    with Child(command, folder=folder, log=log, environment=build_child_environment()) as child:
+        status = _wait(child, seconds)
+    text = log.read_text(encoding="utf-8", errors="replace")
+    verdict = _SUMMARY.search(text)
+    findings = list(_findings(checker, text.replace(f"{tree}/", "").splitlines(), log.name))
+    run = OfficialRun(
+        checker.name,
+        commit,
+        -1 if status is None else status,
+        verdict["verdict"] if verdict else "crashed",
+        "" if verdict else _cause(text, status, seconds, report.findings),
+        str(log),
+        tuple(finding.complaint.found for finding in findings if not finding.cell),
+    )
+    return run, [finding for finding in findings if finding.cell]
+
+
+def _wait(child: Child, seconds: float) -> int | None:
+    waited = 0.0
+    while waited < seconds:
+        status = child.wait(_WAIT)
+        if status is not None:
+            return status
+        waited += _WAIT
+    child.stop()
+    return None
+
+
+def _findings(checker: Checker, lines: Sequence[str], log: str) -> Iterator[TreeFinding]:
+    """One for each ERROR line; a cell without result gets one only when no line says why."""
+    told: set[tuple[str, str]] = set()
+    silent: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, start=1):
+        found = _ERROR.match(line)
+        if found is None or _SUMMARY.search(line):
+            continue
+        text = found["text"].strip()
+        if _NO_RESULTS.match(text):
+            silent.append((number, text))
+            continue
+        submitter, cell = find_cell(text)
+        told.add((submitter, cell))
+        yield _finding(checker, submitter, cell, text, Place(log, number))
+    for number, text in silent:
+        submitter, cell = find_cell(text)
+        if not any(name == submitter and cell.startswith(other) for name, other in told):
+            yield _finding(checker, submitter, cell, text, Place(log, number))
+
+
+def _finding(checker: Checker, submitter: str, cell: str, text: str, place: Place) -> TreeFinding:
+    complaint = Complaint(place, text, "no error", severity=Severity.ERROR)
+    return TreeFinding(checker.rule, submitter, cell, complaint)
+
+
+def find_cell(text: str) -> tuple[str, str]:
+    """(submitter, cell) that a message is about, as far as the paths in it say; ("", "") when it names none."""
+    found = _RESULT_PATH.search(text) or _SYSTEM_PATH.search(text)
+    if found is None:
+        return "", ""
+    groups = found.groupdict()
+    parts = [groups["division"], groups.get("system"), groups.get("benchmark"), groups.get("scenario")]
+    return groups["submitter"], "/".join(part for part in parts if part)
+
+
+def _cause(text: str, status: int | None, seconds: float, findings: Sequence[TreeFinding]) -> str:
+    """Its own last words, and what of our findings is known to have this effect."""
+    if status is None:
+        return f"it was stopped after {seconds:.0f} s"
+    last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no output")
+    if "No module named 'yaml'" in text:
+        return "it needs PyYAML: pip install pyyaml into the environment that runs reconcile"
+    fatal = [finding for finding in findings if finding.rule.id in _FATAL]
+    ranked = sorted(fatal, key=lambda finding: _FATAL.index(finding.rule.id))
+    if ranked:
+        complaint = ranked[0].complaint
+        return f"{last}; likely because of {complaint.place}: {complaint.found} ({ranked[0].rule.id})"
+    return last

@@ -1,0 +1,208 @@
+"""Rules of a performance run; those of TEST01 and TEST04 must keep them too (submission checker: performance check)."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from reconciler.check.demands import NEW, OLD, OURS, Complaints, read_demand
+from reconciler.check.limits import LIMIT_RULES
+from reconciler.resource.quantities import show_count
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.view import RunView
+
+
+def check_run_ended(run: RunView) -> Complaints:
+    if not run.log.complete:
+        yield Complaint(
+            Place(run.log.file, run.log.length),
+            "the log ends without a result",
+            "the log of a run that came to its end",
+            cause="the run was stopped, or the file was cut",
+            fix="repeat the run, or copy its log again",
+        )
+
+
+def check_validity(run: RunView) -> Complaints:
+    if "result_validity" in run.log.index and run.log.validity != "VALID":
+        reason = show_value(read_value(run.log, "result_invalid_reason") or "")
+        yield Complaint(
+            find_at(run.log, "result_validity"),
+            f"{show_value(run.log.validity)}{': ' if reason else ''}{reason}",
+            "VALID",
+            fix="repeat the run with a target that the system keeps",
+        )
+
+
+def check_error_lines(run: RunView) -> Complaints:
+    errors = run.log.errors
+    stated = number(run.log, "num_errors")
+    if errors:
+        first = errors[0]
+        more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+        yield Complaint(Place(run.log.file, first.line), f"{show_value(str(first.value))}{more}", "no ERROR line")
+    elif stated:
+        yield Complaint(find_at(run.log, "num_errors"), f"{show_count(int(stated), 'error')} counted", "no error")
+
+
+def check_mode(run: RunView) -> Complaints:
+    if run.log.mode != "PerformanceOnly" and not run.log.serves_both:
+        cause = "the log of an accuracy run was copied here" if run.log.mode == "AccuracyOnly" else ""
+        place = find_at(run.log, "effective_test_mode")
+        yield Complaint(place, show_value(run.log.mode or None), "PerformanceOnly", cause=cause)
+
+
+def check_scenario(run: RunView) -> Complaints:
+    """A folder may hold the logs of another scenario only where the result may be inferred from it."""
+    folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
+    ruleset = run.cell.ruleset
+    if not run.inferred or (category and ruleset.inference(folder, ran, category)):
+        return
+    place = find_at(run.log, "effective_scenario")
+    others = [rule for rule in ruleset.inferences if (rule.scenario, rule.measured) == (folder, ran)]
+    if not others:
+        yield Complaint(
+            place, show_value(ran or None), f"a run of {folder}", cause="the logs of another scenario's folder"
+        )
+    elif category:
+        found, wanted = f"{folder} inferred from {ran} in category {category}", f"a run of {folder}"
+        yield Complaint(place, found, f"{wanted}: only {others[0].category} systems may infer it", fix=f"run {folder}")
+
+
+def check_inferred_metric(run: RunView) -> Complaints:
+    """MultiStream from SingleStream takes 662 queries, so that the 99th percentile can be estimated."""
+    folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
+    inference = run.cell.ruleset.inference(folder, ran, category)
+    if inference is not None and not number(run.log, inference.key):
+        queries = f", which takes {inference.least_queries} queries" if inference.least_queries else ""
+        yield Complaint(
+            find_at(run.log, inference.key),
+            f"{inference.key} {show_value(read_value(run.log, inference.key))}",
+            f"a value to infer {folder} from{queries}",
+            cause=f"the {ran} run was too short" if queries else "",
+            fix=f"repeat the {ran} run{f' with min_query_count = {inference.least_queries}' if queries else ''}",
+        )
+
+
+def check_seeds(run: RunView) -> Complaints:
+    wanted = run.seeds
+    wrong = [name for name, seed in wanted.items() if read_value(run.log, f"effective_{name}") != seed]
+    if wrong:
+        name = wrong[0]
+        yield Complaint(
+            find_at(run.log, f"effective_{name}"),
+            f"{name} {show_value(read_value(run.log, f'effective_{name}'))}",
+            f"{wanted[name]}, the seed of {run.cell.ruleset.round}",
+            cause="a LoadGen of another round" if len(wrong) == len(wanted) else "a seed was set by hand",
+            fix="use a LoadGen that carries the seeds of the round",
+        )
+
+
+def check_least_duration(run: RunView) -> Complaints:
+    yield from _least(run, "effective_min_duration_ms", "least_min_duration", " ms")
+
+
+def check_least_samples(run: RunView) -> Complaints:
+    yield from _least(run, "effective_performance_sample_count", "least_performance_sample_count", " samples")
+
+
+def check_samples_per_query(run: RunView) -> Complaints:
+    """Where the newer checker exempts the division, the older one still refuses: a note."""
+    if run.scenario != "Offline":
+        return
+    for complaint in _least(run, "effective_samples_per_query", "least_samples_per_query", " samples"):
+        bound = run.cell.binds("least_samples_per_query")
+        yield complaint if bound else replace(complaint, severity=Severity.NOTE)
+
+
+def check_early_stopping(run: RunView) -> Complaints:
+    """Also where it proves nothing (Offline): LoadGen itself logs it as met there. Rounds before it asked for a number
+    of queries."""
+    if not run.cell.binds("early_stopping"):
+        yield from _least(run, "effective_min_query_count", "least_query_count", " queries")
+        return
+    met = read_value(run.log, "early_stopping_met")
+    needed = run.scenario != "Offline"
+    if (met is not True and needed) or met is False:
+        if needed and not run.log.complete:
+            return
+        result = next((v for k in _RESULTS if (v := read_value(run.log, k))), "")
+        yield Complaint(
+            find_at(run.log, "early_stopping_met"),
+            (
+                "no early_stopping_met"
+                if met is None
+                else f"early stopping {'not met' if met is False else show_value(met)}"
+            )
+            + (f": {show_value(result)}" if result else ""),
+            "met: enough queries to prove the percentile",
+            fix="run longer, or with a larger min_query_count",
+        )
+
+
+_RESULTS = ("early_stopping_result", "early_stopping_tpot_result", "early_stopping_ttft_result")
+
+
+def check_metric(run: RunView) -> Complaints:
+    """A result needs its number, whatever LoadGen says of it."""
+    rules = run.cell.rules
+    if rules is None or not run.log.complete or run.inferred or rules.ruled("metric_key", run.scenario) is None:
+        return
+    key = rules.metric(run.scenario).key
+    found = number(run.log, key)
+    if found is None or found <= 0:
+        yield Complaint(find_at(run.log, key), f"{key} {show_value(read_value(run.log, key))}", "a number above 0")
+
+
+def check_audit_absent(run: RunView) -> Complaints:
+    marker = run.log.audit
+    if marker is not None:
+        yield Complaint(
+            Place(run.log.file, marker.line),
+            "LoadGen took settings from an audit.config",
+            "a run without audit.config",
+            cause="the log of a compliance run, or an audit.config that was left behind",
+            fix="remove audit.config and repeat the run",
+        )
+
+
+def check_network_name(run: RunView) -> Complaints:
+    name, wanted = read_value(run.log, "sut_name"), run.cell.ruleset.network.sut_name
+    if run.cell.division == "network" and wanted and wanted not in str(name):
+        yield Complaint(find_at(run.log, "sut_name"), f"sut_name {show_value(name)}", f'a name that holds "{wanted}"')
+
+
+def _least(run: RunView, key: str, limit: str, unit: str) -> Complaints:
+    least, found = read_demand(run, limit), number(run.log, key)
+    if least is not None and (found is None or found < least):
+        amount = show_value(read_value(run.log, key))
+        yield Complaint(
+            find_at(run.log, key), f"{amount}{unit if found is not None else ''}", f"at least {least}{unit}"
+        )
+
+
+_PERFORMANCE = f"{NEW}: performance check"
+
+RUN_RULES = (
+    (Rule("run.ended", "the run came to its end", (OURS,)), check_run_ended),
+    (Rule("run.valid", "LoadGen calls the run VALID", (OLD, "inference rules: valid runs")), check_validity),
+    (Rule("run.errors", "the log has no ERROR", (OLD, f"{NEW}: LoadGen errors")), check_error_lines),
+    (Rule("run.mode", "the run is a performance run", (OURS,)), check_mode),
+    (
+        Rule("run.scenario", "the scenario that ran is the folder's, or may be inferred", (_PERFORMANCE,)),
+        check_scenario,
+    ),
+    (Rule("run.inferred", "what is inferred was estimated", (_PERFORMANCE,)), check_inferred_metric),
+    (Rule("run.seeds", "the round's seeds", (_PERFORMANCE, OLD)), check_seeds),
+    (Rule("run.duration", "the configured minimum duration", (_PERFORMANCE, OLD)), check_least_duration),
+    (Rule("run.samples", "the number of loaded samples", (_PERFORMANCE, OLD)), check_least_samples),
+    (Rule("run.samples-per-query", "the samples of an Offline query", (_PERFORMANCE, OLD)), check_samples_per_query),
+    (Rule("run.early-stopping", "enough queries to prove the percentile", (_PERFORMANCE,)), check_early_stopping),
+    *LIMIT_RULES,
+    (Rule("run.metric", "the published number", (_PERFORMANCE,)), check_metric),
+    (Rule("run.network", "the network division's SUT", (_PERFORMANCE, OLD)), check_network_name),
+)
+PERFORMANCE_RULES = (
+    *RUN_RULES,
+    (Rule("run.audit", "no audit.config took part", (OURS,), Severity.ERROR), check_audit_absent),
+)

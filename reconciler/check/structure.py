@@ -1,0 +1,265 @@
+"""Rules of the tree as a whole and of a submitter's folder (submission rules: directory structure)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from reconciler.check.demands import NEW, OLD, OURS, Complaints, soften
+from reconciler.resource.kinds import DIVISIONS
+from reconciler.rules.rounds import list_rounds
+from reconciler.storage.foreign import DEEPEST
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.reading.closed import is_passed_over, list_if_open, read_if_open
+from reconciler.tree.reading.files import (
+    decode_text,
+    is_folder,
+    is_there,
+    list_entries,
+    list_files,
+    list_folders,
+    read_file,
+)
+from reconciler.tree.reading.places import LEGACY, RootPlace
+from reconciler.tree.reading.survey import Survey
+from reconciler.tree.reading.system import SubmitterFiles
+
+_LARGE = 50 << 20  # bytes (submission rules: size of files)
+_ROOT_FOLDERS = {*DIVISIONS, ".git", ".github", "assets"}
+_ROOT_FILES = (".md", ".pdf")
+_ROOT_NAMES = (".gitignore", ".gitattributes", ".gitkeep")
+_DOCUMENT = re.compile(r"(?i).*\.(md|pdf|rst)|(readme|licen[cs]e|copying|notice)(\..*)?")
+# A repository's address, and on its line a commit, or a release as /releases/, /tree/ and @ name it.
+_PUBLIC = re.compile(r"https?://\S+.*?(?:\b[0-9a-f]{7,40}\b|/(?:releases|tree|tag|commit)/\S|@\S|\bv?\d+\.\d+)")
+_CALIBRATION = ("calibration.md", "documentation/calibration.md", "Documentation/calibration.md")
+
+
+def check_round(tree: Survey) -> Complaints:
+    """Without them nothing of a round can be asked: no bar, scenario, seed, duration or compliance test."""
+    if tree.recognised is not None and not tree.recognised.is_known:
+        yield Complaint(
+            Place(tree.root.shown or "."),
+            f"no rules for round {tree.recognised.name} here, recognised by {tree.recognised.evidence}",
+            f"one of {', '.join(list_rounds())}",
+            cause="only what holds in any round was looked at",
+            fix="--round ROUND judges by the rules of a round that you choose",
+        )
+
+
+def check_root_entries(root: RootPlace) -> Complaints:
+    for name in list_folders(root.path):
+        if name not in _ROOT_FOLDERS:
+            yield Complaint(Place(f"{root.shown}{name}"), f"folder {name}", "closed, open and network only")
+    for name in list_files(root.path):
+        if not name.endswith(_ROOT_FILES) and name not in _ROOT_NAMES:
+            yield Complaint(Place(f"{root.shown}{name}"), f"file {name}", "documents (.md, .pdf) only")
+
+
+def check_division_files(root: RootPlace) -> Complaints:
+    for division in DIVISIONS:
+        for name in list_files(root.path / division):
+            place = Place(f"{root.shown}{division}/{name}")
+            yield Complaint(place, f"file {name} beside the submitters", "submitters' folders only")
+
+
+def check_results(files: SubmitterFiles) -> Complaints:
+    if not (files.place.path / "results").is_dir():
+        yield Complaint(Place(f"{files.place.shown}/results"), "missing", "a folder with the results")
+
+
+def check_source(files: SubmitterFiles) -> Complaints:
+    """A folder; in older trees also one in it for each benchmark with results, or a file that names another's folder,
+    without which their checkers refuse a result."""
+    name = "code" if files.place.layout == LEGACY else "src"
+    tops = [top for top in dict.fromkeys((name, "src")) if is_folder(files.place.path / top)]
+    if not (files.place.path / "results").is_dir():
+        return
+    if not tops:
+        yield Complaint(Place(f"{files.place.shown}/{name}"), "missing", "a folder with the code of each benchmark")
+        return
+    if files.place.layout != LEGACY:
+        return
+    for benchmark in sorted(_list_entered(files)):
+        if not any(_holds_code(files.place.path / top, benchmark) for top in tops):
+            place = Place(f"{files.place.shown}/{tops[0]}/{benchmark}")
+            yield Complaint(place, "missing", "the code of this benchmark, which has results")
+
+
+def _list_entered(files: SubmitterFiles) -> set[str]:
+    """The benchmarks with results."""
+    return {name for system in files.place.systems() for name in files.place.benchmarks(system)}
+
+
+def _holds_code(top: Path, benchmark: str) -> bool:
+    path = top / benchmark
+    if is_folder(path) or not is_there(str(path)):
+        return is_folder(path)
+    named = read_file(path, benchmark, decode_text).value
+    return named is None or is_folder(top / named.strip())
+
+
+def check_code(files: SubmitterFiles) -> Complaints:
+    """Of a benchmark with results. Code may also be elsewhere in public, at a commit or release that its document
+    names. Rounds up to v5.1 accepted documents alone."""
+    mild = soften(files, "source_code")
+    entered = _list_entered(files)
+    for top in ("src", "code"):
+        for name in sorted(entered & set(list_folders(files.place.path / top))):
+            folder = files.place.path / top / name
+            below = [Path(item.entry.path) for item in _walk(folder, name) if item.entry.is_file()]
+            documents = [path for path in below if _DOCUMENT.fullmatch(path.name)]
+            if len(documents) < len(below) or is_passed_over(folder) or any(map(_names_public_code, documents)):
+                continue
+            place = Place(f"{files.place.shown}/{top}/{name}")
+            fix = "publish the code that ran, or name its public repository with the commit or release"
+            yield Complaint(place, "no code, documents only", "the code that made the results", fix=fix, severity=mild)
+
+
+def _names_public_code(document: Path) -> bool:
+    read = read_file(document, document.name, decode_text)
+    return read.value is not None and _PUBLIC.search(read.value) is not None
+
+
+def check_calibration(files: SubmitterFiles) -> Complaints:
+    if files.place.division == "open" or not (files.place.path / "results").is_dir():
+        return
+    wanted = "how the models were calibrated or quantized"
+    there = [name for name in _CALIBRATION if (files.place.path / name).is_file()]
+    if not there:
+        place = Place(f"{files.place.shown}/documentation/calibration.md")
+        yield Complaint(place, "missing", wanted, severity=soften(files, "calibration"))
+    elif not any(_says_something(files.place.path / name) for name in there):
+        yield Complaint(Place(f"{files.place.shown}/{there[0]}"), "empty", wanted, severity=Severity.WARNING)
+
+
+def _says_something(document: Path) -> bool:
+    """Also one that cannot be read, which is told elsewhere."""
+    read = read_file(document, document.name, decode_text)
+    return read.value is None or bool(read.value.strip())
+
+
+def check_unused_systems(files: SubmitterFiles) -> Complaints:
+    known = set(list_folders(files.place.path / "results"))
+    mild = soften(files, "used_systems")
+    for name in files.described:
+        if name not in known:
+            place = Place(f"{files.place.shown}/systems/{name}.json")
+            yield Complaint(place, f"no results/{name}", "results for every described system", severity=mild)
+
+
+def check_loose_files(files: SubmitterFiles) -> Complaints:
+    """Files of their own in results/ and in a system's folder: published trees carry them, and no checker minds."""
+    for name in list_files(files.place.path / "results"):
+        if name == "submission_checker_log.txt":
+            continue
+        yield Complaint(Place(f"{files.place.shown}/results/{name}"), f"file {name}", "systems' folders only")
+    for system in files.place.systems():
+        for name in list_files(files.place.path / "results" / system):
+            if name != "privateid.json":
+                place = Place(f"{files.place.shown}/results/{system}/{name}")
+                yield Complaint(place, f"file {name}", "benchmarks' folders only")
+
+
+def check_mapping(files: SubmitterFiles) -> Complaints:
+    read = files.mapping
+    if read.problem:
+        yield Complaint(Place(read.file, read.line), read.problem, "a JSON object: folder → official benchmark")
+
+
+class _WalkedEntry(Struct, frozen=True):
+    entry: os.DirEntry[str]
+    shown: str
+    depth: int
+
+
+def _choose_severity(files: SubmitterFiles) -> Severity | None:
+    """Of what a file system or git stumbles over: rounds whose checker did not look accepted it."""
+    return soften(files, "portable_files")
+
+
+def check_names(files: SubmitterFiles) -> Complaints:
+    mild = _choose_severity(files)
+    for item in _walk(files.place.path, files.place.shown):
+        name = item.entry.name
+        if name == "__pycache__":
+            yield Complaint(Place(item.shown), "a folder of compiled Python", "none", fix="remove it", severity=mild)
+        elif name.startswith(".") and name != ".gitkeep":
+            said = f"hidden name {name}"
+            yield Complaint(Place(item.shown), said, "names without a dot in front", fix="remove it", severity=mild)
+        elif " " in name:
+            said = f"a space in {name}"
+            yield Complaint(Place(item.shown), said, "names without spaces", fix="rename it", severity=mild)
+
+
+def check_links(files: SubmitterFiles) -> Complaints:
+    for item in _walk(files.place.path, files.place.shown):
+        if item.entry.is_symlink() and not Path(item.entry.path).exists():
+            mild = _choose_severity(files)
+            yield Complaint(Place(item.shown), "a broken link", "files", fix="put the file there", severity=mild)
+
+
+def check_sizes(files: SubmitterFiles) -> Complaints:
+    for item in _walk(files.place.path, files.place.shown):
+        size = item.entry.stat(follow_symlinks=False).st_size
+        if size > _LARGE and not item.entry.is_dir(follow_symlinks=False):
+            most = f"at most {_LARGE:,} bytes"
+            yield Complaint(Place(item.shown), f"{size:,} bytes", most, severity=_choose_severity(files))
+
+
+def check_empty_folders(files: SubmitterFiles) -> Complaints:
+    for item in _walk(files.place.path, files.place.shown):
+        if item.entry.is_dir(follow_symlinks=False) and read_if_open(False, _is_empty, item.entry.path):
+            mild = _choose_severity(files)
+            wanted = "folders that hold something"
+            yield Complaint(Place(item.shown), "an empty folder", wanted, fix="remove it", severity=mild)
+
+
+def _is_empty(folder: str) -> bool:
+    return not list_entries(folder)
+
+
+def check_depth(files: SubmitterFiles) -> Complaints:
+    for item in _walk(files.place.path, files.place.shown):
+        if item.depth == DEEPEST and item.entry.is_dir(follow_symlinks=False):
+            text = f"folders nested more than {DEEPEST} deep, which were not examined"
+            yield Complaint(Place(item.shown), text, "the layout of a submission", fix="remove them")
+
+
+def _walk(folder: Path, shown: str, depth: int = 1) -> Iterator[_WalkedEntry]:
+    """Bounded: folders within folders must not exhaust the stack."""
+    entries = list_if_open(list_entries, folder)
+    for entry in sorted(entries, key=lambda entry: entry.name):
+        yield _WalkedEntry(entry, f"{shown}/{entry.name}", depth)
+        if depth < DEEPEST and entry.is_dir(follow_symlinks=False) and entry.name != ".git":
+            yield from _walk(Path(entry.path), f"{shown}/{entry.name}", depth + 1)
+
+
+_STRUCTURE = f"{OLD}: directory structure"
+SURVEY_RULES: tuple[tuple[Rule, Callable[[Survey], Complaints]], ...] = (
+    (Rule("tree.round", "the rules of the round are here", (OURS,), Severity.WARNING), check_round),
+)
+ROOT_RULES: tuple[tuple[Rule, Callable[[RootPlace], Complaints]], ...] = (
+    (Rule("tree.root", "nothing but divisions and documents in the root", (_STRUCTURE,)), check_root_entries),
+    (Rule("tree.division", "nothing but submitters in a division", (_STRUCTURE,)), check_division_files),
+)
+SUBMITTER_RULES: tuple[tuple[Rule, Callable[[SubmitterFiles], Complaints]], ...] = (
+    (Rule("submitter.results", "there are results", (NEW, OURS)), check_results),
+    (Rule("submitter.source", "the code is there", (f"{NEW}: measurements check", OLD)), check_source),
+    (Rule("submitter.code", "the code is more than a document", ("submission rules: source code", OURS)), check_code),
+    (
+        Rule("submitter.calibration", "calibration is documented", (OLD, "submission rules: calibration")),
+        check_calibration,
+    ),
+    (Rule("submitter.systems", "every described system has results", (OLD,)), check_unused_systems),
+    (Rule("submitter.loose", "no loose files among the results", (OURS,), Severity.NOTE), check_loose_files),
+    (Rule("submitter.mapping", "model_mapping.json can be read", (NEW,)), check_mapping),
+    (Rule("submitter.names", "no hidden names, spaces or compiled files", (_STRUCTURE,)), check_names),
+    (Rule("submitter.links", "no broken links", (_STRUCTURE,)), check_links),
+    (Rule("submitter.depth", "no folders without end", (OURS,)), check_depth),
+    (Rule("submitter.sizes", "no file above 50 MiB", (_STRUCTURE,)), check_sizes),
+    (Rule("submitter.empty", "no empty folders", (_STRUCTURE,)), check_empty_folders),
+)

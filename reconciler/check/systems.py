@@ -1,0 +1,152 @@
+"""Rules of systems/<system>.json (submission checker: system check)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from reconciler.check.demands import NEW, OLD, OURS, Complaints
+from reconciler.resource.ruled_values import SystemField
+from reconciler.rules.nameplate import CAPACITY, compute_capacity
+from reconciler.rules.ruleset import Ruleset
+from reconciler.storage.documents import ResultDocument, parse_yaml_mapping
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.reading.files import read_file
+from reconciler.tree.reading.places import SubmitterPlace
+from reconciler.tree.reading.system import SystemFile
+from reconciler.tree.reading.values import show_value
+
+
+class SystemView(Struct, frozen=True, dict=True):
+    submitter: SubmitterPlace
+    system: SystemFile
+    ruleset: Ruleset
+
+
+SystemRule = Callable[[SystemView], Complaints]
+
+
+def check_described(view: SystemView) -> Complaints:
+    if view.system.read.absent:
+        yield Complaint(
+            Place(view.system.read.file),
+            "missing",
+            f"a description of the system results/{view.system.name}",
+            cause="the folder under results/ and the description have different names",
+        )
+
+
+def check_readable(view: SystemView) -> Complaints:
+    read = view.system.read
+    if read.problem:
+        yield Complaint(Place(read.file, read.line), read.problem, "a JSON object")
+
+
+def check_fields(view: SystemView) -> Complaints:
+    """Each mandatory field by itself: there, filled, a whole number, one of the allowed words."""
+    document = view.system.read.value
+    if document is None:
+        return
+    for field in view.ruleset.system_fields:
+        found = _wrong(field, document)
+        place = Place(view.system.read.file, view.system.line(field.name))
+        if found:
+            yield Complaint(place, *found)
+        elif field.integer and not str(document.get(field.name)).strip().isdecimal():
+            bound = view.ruleset.binds(view.submitter.division, "whole_numbers")
+            said = f"{field.name} is {show_value(document.get(field.name))}"
+            yield Complaint(place, said, "a whole number as text", severity=None if bound else Severity.WARNING)
+
+
+def _wrong(field: SystemField, document: ResultDocument) -> tuple[str, str] | None:
+    if field.name not in document.values:
+        return f"no field {field.name}", "a value" if field.filled else "the field, empty or not"
+    found = document.get(field.name)
+    if field.filled and not found:
+        return f"{field.name} is {show_value(found) or 'empty'}", "a value, as text: the number 0 counts as empty"
+    if field.one_of and not _one_of(field, found):
+        return f"{field.name} is {show_value(found)}", f"one of {', '.join(field.one_of)}"
+    return None
+
+
+def _one_of(field: SystemField, found: Any) -> bool:
+    """The status in any case; the system type exactly (submission checker: system check)."""
+    if not isinstance(found, str):
+        return False
+    return found in field.one_of or (field.name != "system_type" and found.lower() in field.one_of)
+
+
+def check_names(view: SystemView) -> Complaints:
+    """division and submitter are those of the folders."""
+    for field, folder in (("division", view.submitter.division), ("submitter", view.submitter.submitter)):
+        found = view.system.read.value.get(field) if view.system.read.value else None
+        if not found:
+            continue  # what is missing or empty is another rule's finding
+        place = Place(view.system.read.file, view.system.line(field))
+        exact = field == "division"
+        if str(found).lower() != folder.lower() or (exact and found != folder):
+            yield Complaint(place, f"{field} is {show_value(found)}", f"{folder}, as the folder is named")
+
+
+def check_network(view: SystemView) -> Complaints:
+    """Network systems say so and describe the network; closed ones leave is_network out."""
+    document = view.system.read.value
+    if document is None:
+        return
+    place = Place(view.system.read.file, view.system.line("is_network"))
+    found = document.get("is_network")
+    if view.submitter.division == "network":
+        lacking = [name for name in view.ruleset.network.fields if not document.get(name)]
+        if lacking:
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            yield Complaint(place, f"no field {lacking[0]}{more}", "every field that describes the network")
+        elif str(found).lower() != "true":
+            yield Complaint(place, f"is_network is {show_value(found)}", '"true" in the network division')
+    elif "is_network" in document.values:
+        fix = "leave the field out"
+        if not isinstance(found, str) or view.submitter.division == "closed":
+            yield Complaint(
+                place, f"is_network is {show_value(found)}", "no such field outside the network division", fix=fix
+            )
+
+
+def check_nameplate(view: SystemView) -> Complaints:
+    """What the power supplies of a system can give, where its power was measured: in its description, or in a file."""
+    document, name = view.system.read.value, view.system.name
+    measured = any((view.submitter.path / "results" / name).glob("*/*/performance/power"))
+    if CAPACITY not in view.ruleset.power_fields or not measured or document is None or CAPACITY in document.values:
+        return
+    file = f"systems/{name}_power.yaml"
+    read = read_file(f"{view.submitter.path}/{file}", f"{view.submitter.shown}/{file}", parse_yaml_mapping)
+    if read.absent:
+        wanted = f"what the power supplies can give, here or as {CAPACITY} of systems/{name}.json"
+        yield Complaint(Place(read.file), "missing", wanted, severity=Severity.WARNING)
+    elif read.value is None:
+        yield Complaint(Place(read.file, read.line), read.problem, "a YAML mapping of components")
+    else:
+        yield from _judge_nameplate(Place(read.file), read.value)
+
+
+def _judge_nameplate(place: Place, document: ResultDocument) -> Complaints:
+    """The checker takes a component that is not as in the template for nothing, or stops at it."""
+    try:
+        capacity = compute_capacity(document.values)
+    except ValueError as error:
+        yield Complaint(place, str(error), "PSUs with PowerCapacityWatts, and how many of them are needed")
+        return
+    if not capacity:
+        found = "no component with PSUs and Min PSUs Needed"
+        yield Complaint(place, found, "at least one, as in the template", severity=Severity.WARNING)
+
+
+_CHECK = f"{NEW}: system check"
+SYSTEM_RULES: tuple[tuple[Rule, SystemRule], ...] = (
+    (Rule("system.missing", "every system is described", (_CHECK, OLD)), check_described),
+    (Rule("system.readable", "the description is a JSON object", (_CHECK, OURS)), check_readable),
+    (Rule("system.fields", "the mandatory fields", (_CHECK, OLD)), check_fields),
+    (Rule("system.names", "division and submitter are the folders'", (_CHECK, OLD)), check_names),
+    (Rule("system.network", "the network division's fields", (_CHECK, OLD)), check_network),
+    (Rule("system.nameplate", "what the power supplies can give", (_CHECK,)), check_nameplate),
+)

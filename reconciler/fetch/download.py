@@ -1,0 +1,316 @@
+"""One file from the first of its addresses that gives it: in parts, verified, under its name only once it is whole.
+
+A part waits in the scratch space's own folder for the rest, with a note of where it is from. Whatever ends a download,
+the next one goes on there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec import Struct, field
+
+from reconciler.errors import LockedError, ReconcilerError, StoreError
+from reconciler.fetch.scratch import hash_with
+from reconciler.fetch.sources import AddressError, NothingLeftError, Opened, TransientError, open_source
+from reconciler.rules.benchmark_files import GIT, FileDigest
+from reconciler.storage.files import Lock, flush_folder, remove, replace
+from reconciler.storage.foreign import StrangeFileError
+from reconciler.storage.json_files import read_json
+from reconciler.storage.storage_errors import convert_storage_errors
+
+_READ = 1 << 20
+_START = 512  # bytes that tell a page of the web
+_LONGEST = 60.0  # seconds between two attempts, where the server does not ask for more
+
+
+class DownloadStoppedError(Exception):
+    """The download is no longer wanted."""
+
+
+class DownloadLimits(Struct, frozen=True):
+    """``timeout``: seconds without any byte; ``attempts`` without a byte that is new; ``wait``: the longest that a
+    server may ask for; ``least``: bytes that must come within ``patience`` seconds; ``largest``: bytes of one file."""
+
+    timeout: float = 30.0
+    attempts: int = 5
+    backoff: float = 1.0
+    wait: float = 300.0
+    least: int = 1024
+    patience: float = 120.0
+    largest: int = 1 << 41
+
+
+class DownloadProgress(Struct):
+    """Counts the bytes of all downloads of one fetch, and tells each of them when to stop."""
+
+    report: Callable[[int], None] = lambda _: None
+    passed: int = 0
+    stopped: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def moved(self, count: int) -> None:
+        if self.stopped.is_set():
+            raise DownloadStoppedError
+        with self.lock:
+            self.passed += count
+            self.report(self.passed)
+
+    def pause(self, seconds: float) -> None:
+        if self.stopped.wait(seconds):
+            raise DownloadStoppedError
+
+
+class Download(Struct, frozen=True):
+    """``folder``: where parts wait, on the file system of ``target``. ``is_locked``: who asks keeps others away."""
+
+    target: Path
+    addresses: tuple[str, ...]
+    digest: FileDigest | None
+    folder: Path
+    is_locked: bool = False
+
+    @property
+    def part(self) -> Path:
+        name = hashlib.sha256(str(self.target).encode(errors="surrogateescape")).hexdigest()[:16]
+        return self.folder / f"{name}-{self.target.name}.part"
+
+    @property
+    def note(self) -> Path:
+        return self.part.with_suffix(".json")
+
+
+class Downloaded(Struct, frozen=True):
+    """``sha256`` of the file that lies at its target now, and the digest that was asked for."""
+
+    address: str
+    size: int
+    sha256: str
+    digest: FileDigest | None
+
+
+class WrongDigestError(AddressError):
+    """What the address gives is another file."""
+
+
+def download(item: Download, limits: DownloadLimits, progress: DownloadProgress) -> Downloaded:
+    """Raises StoreError (the last address's) where none gives the file, StorageError where this disk does not take it,
+    DownloadStoppedError."""
+    with nullcontext() if item.is_locked else hold(item.part.with_suffix(".lock"), item.target.name):
+        found = _from_any(_RunningDownload(item, limits, progress))
+        with convert_storage_errors(item.target):
+            item.target.parent.mkdir(parents=True, exist_ok=True)
+            item.part.chmod(0o644)
+            item.part.replace(item.target)
+            flush_folder(item.target.parent)
+        remove(item.note)
+    return found
+
+
+@contextmanager
+def hold(path: Path, name: str) -> Iterator[None]:
+    """So that two processes never write one part. Raises StoreError naming who else fetches it."""
+    lock = Lock(path, purpose=f"fetching {name}", shared_folder=True)
+    try:
+        held = lock.acquire()
+    except LockedError as error:
+        raise StoreError(f"{name}: {error.message}", fix=error.fix) from error
+    with held:
+        yield
+
+
+class _RunningDownload(Struct):
+    """``counted``: bytes of it that were told to the progress, whichever attempt they came with."""
+
+    item: Download
+    limits: DownloadLimits
+    progress: DownloadProgress
+    counted: int = 0
+
+    def has(self, size: int) -> None:
+        self.progress.moved(max(0, size - self.counted))
+        self.counted = max(self.counted, size)
+
+
+def _from_any(run: _RunningDownload) -> Downloaded:
+    """Each address in turn; a part from one serves the next only where the whole can be proved."""
+    failures: list[ReconcilerError] = []
+    for address in run.item.addresses:
+        try:
+            return _from_one(run, address)
+        except (AddressError, TransientError) as error:
+            failures.append(error)
+    if not failures:
+        raise StoreError(f"{run.item.target.name} has no address", fix="bring it by hand")
+    if len(failures) == 1:
+        raise failures[0]
+    told = "; ".join(error.message for error in failures)
+    raise StoreError(f"none of {len(failures)} addresses gives {run.item.target.name}: {told}", fix=failures[-1].fix)
+
+
+def _from_one(run: _RunningDownload, address: str) -> Downloaded:
+    item, limits, idle = run.item, run.limits, 0
+    while True:
+        before = _size(item.part)
+        try:
+            return _attempt(run, address)
+        except TransientError as error:
+            idle = 0 if _size(item.part) > before else idle + 1
+            if idle >= limits.attempts:
+                raise
+            if error.after > limits.wait:
+                message = f"{error.message}: it asks to come back in {error.after:.0f} s"
+                raise TransientError(message, after=error.after) from error
+            run.progress.pause(error.after or min(_LONGEST, limits.backoff * 2**idle))
+
+
+def _attempt(run: _RunningDownload, address: str) -> Downloaded:
+    """One connection, or two where what was here turns out to be a part of something else."""
+    item = run.item
+    resumed = _size(item.part) > 0
+    try:
+        whole = _append(run, address)
+        return _verify(item, address, whole)
+    except (WrongDigestError, NothingLeftError):
+        remove(item.part)
+        remove(item.note)
+        if not resumed:
+            raise
+    return _verify(item, address, _append(run, address))
+
+
+class _Whole(Struct):
+    """What was written, hashed on the way."""
+
+    sha256: hashlib._Hash
+    asked: hashlib._Hash | None
+    size: int = 0
+
+    def add(self, data: bytes) -> None:
+        self.sha256.update(data)
+        if self.asked is not None:
+            self.asked.update(data)
+        self.size += len(data)
+
+
+def _append(run: _RunningDownload, address: str) -> _Whole:
+    """Everything that is missing of the part. Raises TransientError where the connection ends before the file does."""
+    item = run.item
+    with convert_storage_errors(item.part), _open_part(item.part) as stream:
+        have, validator = _find_resumable(item, address, stream)
+        limits = run.limits
+        opened = open_source(address, have, validator, timeout=limits.timeout, patience=limits.patience)
+        try:
+            if opened.start != have:
+                stream.truncate(opened.start)
+            _write_note(item, address, opened)
+            whole = _hash_part(item, stream, opened.start)
+            run.has(opened.start)
+            _receive(run, opened, stream, whole)
+        finally:
+            opened.stream.close()
+            stream.flush()
+            os.fsync(stream.fileno())
+    if opened.total is not None and whole.size != opened.total:
+        what = f"{address}: the connection ended after {whole.size:,} of {opened.total:,} bytes"
+        raise TransientError(what) if whole.size < opened.total else AddressError(what, fix="name a mirror")
+    return whole
+
+
+def _open_part(path: Path) -> BinaryIO:
+    """To read, and to write at its end. Others may write into a scratch space, too: a link that one of them put there
+    leads to a file of ours, which would be emptied."""
+    descriptor = os.open(
+        path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
+    )
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(descriptor)
+        raise StrangeFileError(path, "it is no file of its own: remove it, and it is fetched from its beginning")
+    return os.fdopen(descriptor, "a+b")
+
+
+def _receive(run: _RunningDownload, opened: Opened, stream: BinaryIO, whole: _Whole) -> None:
+    limits = run.limits
+    since, enough = time.monotonic(), whole.size + limits.least
+    for data in opened.read():
+        stream.write(data)
+        whole.add(data)
+        run.has(whole.size)
+        if whole.size > limits.largest:
+            raise AddressError(f"more than {limits.largest:,} bytes came", fix="name a mirror")
+        now = time.monotonic()
+        if whole.size >= enough:
+            since, enough = now, whole.size + limits.least
+        elif now - since > limits.patience:
+            raise TransientError(f"hardly a byte has come for {limits.patience:g} s")
+
+
+def _find_resumable(item: Download, address: str, stream: BinaryIO) -> tuple[int, str]:
+    """Bytes of the part that may be gone on with, and what the server must still hold for it. Without a published
+    digest only the server can say that the rest belongs to it."""
+    have = stream.seek(0, os.SEEK_END)
+    try:
+        note = read_json(item.note)
+        same, validator = note["address"] == address, str(note["validator"])
+    except (OSError, ValueError, KeyError, TypeError):
+        same, validator = False, ""
+    if have and (item.digest is not None or (same and validator)):
+        return have, validator if same else ""
+    stream.truncate(0)
+    return 0, ""
+
+
+def _write_note(item: Download, address: str, opened: Opened) -> None:
+    note = {"address": address, "validator": opened.validator, "target": str(item.target)}
+    replace(item.note, json.dumps(note).encode(), durable=False)
+
+
+def _hash_part(item: Download, stream: BinaryIO, have: int) -> _Whole:
+    asked = item.digest
+    apart = asked is not None and asked.algorithm not in ("sha256", GIT)
+    own = hashlib.new(asked.algorithm, usedforsecurity=False) if asked is not None and apart else None
+    whole = _Whole(hashlib.sha256(), own)
+    stream.seek(0)
+    while whole.size < have and (data := stream.read(min(_READ, have - whole.size))):
+        whole.add(data)
+    stream.seek(0, os.SEEK_END)
+    return whole
+
+
+def _verify(item: Download, address: str, whole: _Whole) -> Downloaded:
+    sha256, asked = whole.sha256.hexdigest(), item.digest
+    found = whole.asked.hexdigest() if whole.asked is not None else sha256
+    if asked is not None and asked.algorithm == GIT:  # which must know the size before the first byte
+        found = hash_with(item.part, GIT)
+    if not whole.size:
+        raise WrongDigestError(f"{address} gives an empty file", fix="name a mirror: --mirror URL|DIR")
+    if asked is None and _is_page(item.part):
+        fix = "look at the address in a browser: it may ask who you are; or name a mirror: --mirror URL|DIR"
+        raise WrongDigestError(f"{address} gives a web page, not the file", fix=fix)
+    if asked is not None and not asked.accepts(found):
+        said = (
+            f"{address}: the file there has the {asked.algorithm} {found}, and {asked.origin} publishes {asked.value}"
+        )
+        fix = "it may have been replaced, or something stands before it: look at the address; or name a mirror"
+        raise WrongDigestError(said, fix=fix)
+    return Downloaded(address, whole.size, sha256, asked)
+
+
+def _is_page(path: Path) -> bool:
+    """What servers send in place of a file that they do not give, as if all were well."""
+    with path.open("rb") as stream:
+        return stream.read(_START).lstrip().lower().startswith((b"<!doctype html", b"<html"))
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0

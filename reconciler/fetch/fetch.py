@@ -1,0 +1,354 @@
+"""Decides what of a benchmark's files is to be fetched, and fetches it, several files at once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from urllib.parse import quote, urlsplit
+
+from msgspec import Struct
+
+from reconciler.errors import ReconcilerError, StorageError, StoreError
+from reconciler.fetch.download import Download, DownloadLimits, DownloadProgress, DownloadStoppedError, download, hold
+from reconciler.fetch.parallel import fetch_all
+from reconciler.fetch.scratch import (
+    FileState,
+    Found,
+    Scratch,
+    find_expected_digest,
+    find_files,
+    look_for,
+    read_note,
+    write_note,
+)
+from reconciler.fetch.unpacking import unpack_folder, unpack_member
+from reconciler.resource.quantities import show_size
+from reconciler.rules.benchmark_files import BenchmarkFiles, SourceFile
+from reconciler.storage.files import hash_file, remove
+from reconciler.storage.json_files import read_json
+from reconciler.storage.leftovers import sweep_folders
+
+_SPARE = 64 << 20  # bytes that stay free
+_AT_ONCE = 8  # files of one list under way at once
+_LARGEST_LIST = 512 << 20  # bytes of a list of files
+
+
+class Way(StrEnum):
+    """How a file comes, or why it does not."""
+
+    NONE = "here"
+    DOWNLOAD = "download"
+    COPY = "copy"
+    BY_HAND = "by hand"
+    WRONG = "wrong"
+
+
+class Mirror(Struct, frozen=True):
+    """A place that takes that of the publishers: the address of a web server, or a folder of this machine. Files are
+    there as in a scratch space; an archive lies where what is in it belongs."""
+
+    address: str
+
+    @property
+    def folder(self) -> Path | None:
+        parts = urlsplit(self.address)
+        if parts.scheme in ("http", "https"):
+            return None
+        return Path(parts.path if parts.scheme == "file" else self.address).absolute()
+
+    def locate(self, path: str) -> str:
+        folder = self.folder
+        return (folder / path).as_uri() if folder else f"{self.address.rstrip('/')}/{quote(path)}"
+
+    def check(self) -> None:
+        """Raises ReconcilerError where it cannot be one."""
+        scheme, marked, _ = self.address.partition("://")
+        if marked and scheme.lower() not in ("http", "https", "file"):
+            raise ReconcilerError(
+                f"the mirror {self.address} cannot be read", fix="name a folder, or an address of http, https or file"
+            )
+        if self.folder is not None and not self.folder.is_dir():
+            raise ReconcilerError(f"the mirror {self.folder} is not a folder here", fix="mount it, or name another one")
+
+
+class Due(Struct, frozen=True):
+    """A file and the way in which it comes. ``packed``: ``addresses`` give the archive that it is in."""
+
+    benchmark: str
+    found: Found
+    way: Way
+    addresses: tuple[str, ...] = ()
+    packed: bool = False
+
+    @property
+    def file(self) -> SourceFile:
+        return self.found.file
+
+    @property
+    def coming(self) -> int:
+        """Bytes that come over the network, about."""
+        if self.way not in (Way.DOWNLOAD, Way.COPY):
+            return 0
+        return self.file.packed if self.packed and self.file.packed else self.file.size
+
+    @property
+    def needed(self) -> int:
+        """Bytes that this disk must have free for it, about: what came, and what is unpacked from it."""
+        return self.coming + (self.file.size if self.packed and self.coming else 0)
+
+
+class Fate(StrEnum):
+    FETCHED = "fetched"
+    HERE = "here"
+    BY_HAND = "by hand"
+    FAILED = "failed"
+    DUE = "to be fetched"
+
+
+class FetchResult(Struct, frozen=True):
+    """What became of a file. ``sha256``: "" where it was not read."""
+
+    due: Due
+    fate: Fate
+    sha256: str = ""
+    why: str = ""
+    fix: str = ""
+
+
+def decide(
+    scratch: Scratch, benchmarks: Sequence[BenchmarkFiles], mirror: Mirror | None, *, optional: bool, deep: bool = True
+) -> list[Due]:
+    """Every file of the benchmarks, each place once. ``optional``: those too that a benchmark runs without."""
+    found: dict[str, Due] = {}
+    for item in benchmarks:
+        for file in item.files:
+            if file.path not in found and (optional or not file.optional):
+                found[file.path] = _choose_way(item.name, look_for(scratch, file, deep=deep), mirror)
+    return list(found.values())
+
+
+def _choose_way(benchmark: str, found: Found, mirror: Mirror | None) -> Due:
+    file = found.file
+    if not found.is_due:
+        return Due(benchmark, found, Way.NONE)
+    if found.presence is FileState.WRONG:
+        return Due(benchmark, found, Way.WRONG)
+    if mirror is None:
+        way = Way.DOWNLOAD if file.sources else Way.BY_HAND
+        return Due(benchmark, found, way, file.sources, file.is_archive)
+    folder = mirror.folder
+    if folder is not None and any(find_files(folder, file.path)):
+        return Due(benchmark, found, Way.COPY, (mirror.locate(file.path),) if not file.is_pattern else (str(folder),))
+    if file.is_archive:
+        place = f"{PurePosixPath(file.path).parent}/{file.archive}"
+        return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(place),), True)
+    if file.listed_in:
+        return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(str(PurePosixPath(file.path).parent)),))
+    if file.is_pattern:
+        return Due(benchmark, found, Way.BY_HAND)
+    return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(file.path),))
+
+
+def _name_archive(address: str) -> str:
+    return PurePosixPath(urlsplit(address).path).name
+
+
+def measure_free(scratch: Scratch) -> int:
+    """Bytes free where the scratch space is, or will be."""
+    place = scratch.root
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def check_room(scratch: Scratch, due: Sequence[Due]) -> None:
+    """Raises StorageError before the first byte comes."""
+    needed, free = sum(item.needed for item in due), measure_free(scratch)
+    if needed and needed + _SPARE > free:
+        problem = f"{show_size(needed)} are needed in {scratch.root}, and {show_size(free)} are free"
+        raise StorageError(
+            problem, fix="free space there, fetch fewer benchmarks, or name another place: --scratch DIR"
+        )
+
+
+def fetch(
+    scratch: Scratch, due: Sequence[Due], limits: DownloadLimits, progress: DownloadProgress, *, parallel: int
+) -> list[FetchResult]:
+    """In the order of ``due``. What fails is told of each file, and keeps no other from coming."""
+    sweep_folders((scratch.incoming, scratch.notes))
+    ended: dict[str, FetchResult] = {}
+    # A list of files comes before the files that it names.
+    for listed in (False, True):
+        groups = _group_by_archive(scratch, [item for item in due if bool(item.file.listed_in) is listed])
+        found = fetch_all(
+            groups, lambda group: _fetch_group(scratch, group, limits, progress), progress, parallel=parallel
+        )
+        ended |= {end.due.file.path: end for ends in found for end in ends}
+    return [ended[item.file.path] for item in due]
+
+
+def _group_by_archive(scratch: Scratch, due: Sequence[Due]) -> list[list[Due]]:
+    """Files that come out of one archive stand together, in the place of the first: it comes once for all of them."""
+    groups: dict[Path, list[Due]] = {}
+    for item in due:
+        comes = item.way is Way.DOWNLOAD and item.packed
+        groups.setdefault(_locate_archive(scratch, item) if comes else scratch.root / item.file.path, []).append(item)
+    return list(groups.values())
+
+
+def _fetch_group(
+    scratch: Scratch, group: Sequence[Due], limits: DownloadLimits, progress: DownloadProgress
+) -> list[FetchResult]:
+    """One file, or all of one archive, which goes once none of them needs it any more; one that nothing proves goes
+    in any case, as it may be what failed."""
+    ended = [_fetch_one(scratch, item, limits, progress) for item in group]
+    unproved = group[0].file.digest is None
+    if group[0].packed and (unproved or all(item.fate is Fate.FETCHED for item in ended)):
+        remove(_locate_archive(scratch, group[0]))
+    return ended
+
+
+def foresee(scratch: Scratch, due: Due) -> FetchResult:
+    """What becomes of a file without a byte of it being fetched."""
+    if due.way is Way.NONE:
+        return FetchResult(due, Fate.HERE, due.found.sha256)
+    if due.way is Way.BY_HAND:
+        return FetchResult(due, Fate.BY_HAND, why=due.found.why, fix=show_by_hand(scratch, due))
+    if due.way is Way.WRONG:
+        return FetchResult(
+            due, Fate.FAILED, why=f"{due.found.path}: {due.found.why}", fix="move it away, and fetch again"
+        )
+    return FetchResult(due, Fate.DUE)
+
+
+def _fetch_one(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> FetchResult:
+    if due.way not in (Way.DOWNLOAD, Way.COPY):
+        return foresee(scratch, due)
+    bring: Callable[[Scratch, Due, DownloadLimits, DownloadProgress], str] = (
+        _bring_packed if due.packed else _bring_file
+    )
+    if due.way is Way.COPY and due.file.is_pattern:
+        bring = _copy_all
+    elif due.file.listed_in:
+        bring = _bring_listed
+    try:
+        came = FetchResult(due, Fate.FETCHED, bring(scratch, due, limits, progress))
+        return _judge_copies(scratch, came) if due.way is Way.COPY and due.file.is_pattern else came
+    except DownloadStoppedError:
+        raise
+    except ReconcilerError as error:
+        return FetchResult(due, Fate.FAILED, why=error.message, fix=error.fix)
+    except OSError as error:
+        return FetchResult(due, Fate.FAILED, why=f"{due.file.path}: {error}", fix="look at that place, and fetch again")
+
+
+def _judge_copies(scratch: Scratch, came: FetchResult) -> FetchResult:
+    """A mirror may have only some of the files of a pattern."""
+    found = look_for(scratch, came.due.file, deep=False)
+    if not found.is_due:
+        return came
+    if not came.due.file.sources:
+        return FetchResult(came.due, Fate.BY_HAND, why=found.why, fix=show_by_hand(scratch, came.due))
+    fix = "complete the mirror, or fetch without it"
+    return FetchResult(came.due, Fate.FAILED, why=f"{found.path}: {found.why}", fix=fix)
+
+
+def _bring_file(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
+    target = scratch.root / due.file.path
+    digest = find_expected_digest(due.file, read_note(scratch, target))
+    came = download(Download(target, due.addresses, digest, scratch.incoming), limits, progress)
+    write_note(scratch, target, came.sha256, came.address)
+    return came.sha256
+
+
+def _locate_archive(scratch: Scratch, due: Due) -> Path:
+    """Where the archive waits until it is unpacked."""
+    proof = due.file.digest.value[:16] if due.file.digest else "unproved"
+    return scratch.incoming / f"{proof}-{_name_archive(due.addresses[0])}"
+
+
+def _bring_packed(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
+    file, address, archive = due.file, due.addresses[0], _locate_archive(scratch, due)
+    if not archive.is_file():  # else an earlier fetch ended while it was unpacked
+        address = download(Download(archive, due.addresses, file.digest, scratch.incoming), limits, progress).address
+    target = scratch.root / file.path
+    if file.member:
+        unpack_member(archive, file.member, target, known=file.size)
+        sha256 = hash_file(target)
+        write_note(scratch, target, sha256, address)
+    else:
+        sha256 = ""
+        folder = scratch.root / file.path.partition("*")[0].rpartition("/")[0]
+        unpack_folder(archive, str(file.unpack), folder, known=file.size, moved=lambda _: progress.moved(0))
+    return sha256
+
+
+def _copy_all(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
+    """The files of a pattern from a mirror's folder, those that are here in full left out."""
+    folder = Path(due.addresses[0])
+    pairs = [
+        (source, scratch.root / source.relative_to(folder)) for source in sorted(find_files(folder, due.file.path))
+    ]
+    missing = {
+        target: source.absolute().as_uri()
+        for source, target in pairs
+        if not (target.is_file() and target.stat().st_size == source.stat().st_size)
+    }
+    _bring_many(scratch, due, missing, limits, progress)
+    return ""
+
+
+def _bring_listed(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
+    """The files that a list names, each below the address; those that are here are left out."""
+    folder = (scratch.root / due.file.path).parent
+    names = read_listed(scratch.root / due.file.listed_in)
+    base = due.addresses[0].rstrip("/")
+    missing = {folder / name: f"{base}/{quote(name)}" for name in names if not _has_bytes(folder / name)}
+    _bring_many(scratch, due, missing, limits, progress)
+    return ""
+
+
+def _has_bytes(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
+
+
+def read_listed(path: Path) -> list[str]:
+    """The names of the images of an annotation file in the manner of COCO. Raises StorageError."""
+    fix = f"fetch {path.name} first; if it is there, move it away and fetch it again"
+    try:
+        names = [str(image["file_name"]) for image in read_json(path, _LARGEST_LIST)["images"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StorageError(f"{path} cannot be read as a list of images: {error}", fix=fix) from error
+    strange = [name for name in names if PurePosixPath(name).name != name or name in (".", "..")]
+    if strange or not names:
+        what = f"names {strange[0]!r}, which is not a file's name" if strange else "names no image"
+        raise StorageError(f"{path} {what}", fix=fix)
+    return names
+
+
+def _bring_many(
+    scratch: Scratch, due: Due, missing: Mapping[Path, str], limits: DownloadLimits, progress: DownloadProgress
+) -> None:
+    """Small files, under one lock for all. Raises StoreError naming the first that did not come; the others stay."""
+
+    def bring(target: Path) -> ReconcilerError | None:
+        item = Download(target, (missing[target],), None, scratch.incoming, is_locked=True)
+        try:
+            download(item, limits, progress)
+        except ReconcilerError as error:
+            return error
+        return None
+
+    name = PurePosixPath(due.file.path).parent.as_posix().replace("/", "-")
+    with hold(scratch.incoming / f"{name}.lock", due.file.path):
+        failures = [error for error in fetch_all(list(missing), bring, progress, parallel=_AT_ONCE) if error]
+    if failures:
+        many = f"{len(failures):,} of {len(missing):,} files did not come, such as: {failures[0].message}"
+        raise StoreError(many, fix=failures[0].fix)
+
+
+def show_by_hand(scratch: Scratch, due: Due) -> str:
+    place = scratch.root / due.file.path
+    return f"{due.file.by_hand or 'bring it'}; it belongs at {place}"

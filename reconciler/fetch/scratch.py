@@ -1,0 +1,175 @@
+"""The scratch space on this disk, and what is in it of a benchmark's files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+
+from reconciler.errors import ReconcilerError
+from reconciler.rules.benchmark_files import GIT, SCRATCH_DEFAULTS, SCRATCH_VARIABLE, FileDigest, SourceFile
+from reconciler.storage.files import hash_file, replace
+from reconciler.storage.json_files import read_json
+
+_OWN = ".mlperf-reconciler"
+
+
+class FileState(StrEnum):
+    """``UNPROVED``: it is there, and nothing says which bytes it should have."""
+
+    HERE = "here"
+    UNPROVED = "here, unproved"
+    MISSING = "missing"
+    INCOMPLETE = "incomplete"
+    WRONG = "wrong"
+
+
+class Found(Struct, frozen=True):
+    """``path``: where it was found, else where it belongs; ``count``: files of it that are there; ``why``: what is
+    wrong."""
+
+    file: SourceFile
+    presence: FileState
+    path: Path
+    count: int = 0
+    sha256: str = ""
+    why: str = ""
+
+    @property
+    def is_due(self) -> bool:
+        return self.presence in (FileState.MISSING, FileState.INCOMPLETE, FileState.WRONG)
+
+
+class Scratch(Struct, frozen=True):
+    """``origin``: what says that it is there."""
+
+    root: Path
+    origin: str
+
+    @property
+    def incoming(self) -> Path:
+        """Parts of downloads, and archives that are not unpacked yet."""
+        return self.root / _OWN / "incoming"
+
+    @property
+    def notes(self) -> Path:
+        """What was fetched, with the digest it had then."""
+        return self.root / _OWN / "fetched"
+
+    def note(self, path: Path) -> Path:
+        name = hashlib.sha256(path.relative_to(self.root).as_posix().encode()).hexdigest()[:16]
+        return self.notes / f"{name}-{path.name}.json"
+
+
+def find_scratch(environment: Mapping[str, str], named: str = "") -> Scratch:
+    """``named`` on the command line, else by the variable, else where the guides have it. Raises ReconcilerError."""
+    if named:
+        return Scratch(Path(named).absolute(), "--scratch")
+    if environment.get(SCRATCH_VARIABLE):
+        return Scratch(Path(environment[SCRATCH_VARIABLE]).absolute(), SCRATCH_VARIABLE)
+    for default in SCRATCH_DEFAULTS:
+        if Path(default).is_dir():
+            return Scratch(Path(default), "the guides' default")
+    fix = f"export {SCRATCH_VARIABLE}=DIR, or name it: --scratch DIR; datasets and models go into data and models there"
+    raise ReconcilerError(
+        f"there is no scratch space: {SCRATCH_VARIABLE} is not set, nor is there {SCRATCH_DEFAULTS[0]}", fix=fix
+    )
+
+
+def look_for(scratch: Scratch, file: SourceFile, *, deep: bool) -> Found:
+    """At each place where the file may be. ``deep`` reads it, unless it is as it was when it was last proved."""
+    belongs = scratch.root / file.path
+    for place in file.places:
+        if file.is_pattern:
+            count = sum(1 for path in find_files(scratch.root, place) if path.stat().st_size)
+            if count:
+                short = f"{count:,} of {file.count:,} files are there"
+                folder = scratch.root / Path(place).parent
+                enough = count >= file.count
+                presence = FileState.HERE if enough else FileState.INCOMPLETE
+                return Found(file, presence, folder, count, why="" if enough else short)
+        elif (scratch.root / place).is_file():
+            return _judge(scratch, file, scratch.root / place, deep=deep)
+    return Found(file, FileState.MISSING, belongs.parent if file.is_pattern else belongs)
+
+
+def find_files(root: Path, pattern: str) -> Iterator[Path]:
+    """Regular files by a pattern, links followed; nothing of folders that do not exist."""
+    return (path for path in root.glob(pattern) if path.is_file())
+
+
+def _judge(scratch: Scratch, file: SourceFile, path: Path, *, deep: bool) -> Found:
+    size = path.stat().st_size
+    if not size:
+        return Found(file, FileState.WRONG, path, 0, why="it is empty")
+    noted = read_note(scratch, path)
+    if noted and (noted.size, noted.mtime_ns) == (size, path.stat().st_mtime_ns):
+        return Found(file, FileState.HERE, path, 1, noted.sha256)
+    asked = find_expected_digest(file, noted)
+    if asked is None or not deep:
+        return Found(file, FileState.UNPROVED, path, 1)
+    found = hash_with(path, asked.algorithm)
+    if not asked.accepts(found):
+        why = f"it has the {asked.algorithm} {found}, {asked.origin} has {asked.value}"
+        return Found(file, FileState.WRONG, path, 1, why=why)
+    sha256 = found if asked.algorithm == "sha256" else hash_file(path)
+    write_note(scratch, path, sha256, "")
+    return Found(file, FileState.HERE, path, 1, sha256)
+
+
+def hash_with(path: Path, algorithm: str) -> str:
+    with path.open("rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        return hashlib.file_digest(stream, lambda: _open_digest(algorithm, size)).hexdigest()
+
+
+def _open_digest(algorithm: str, size: int) -> hashlib._Hash:
+    """git hashes the size of a file before its content."""
+    if algorithm == GIT:
+        return hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    return hashlib.new(algorithm, usedforsecurity=False)
+
+
+class Noted(Struct, frozen=True):
+    """What a file was when it was last proved. ``address``: where it came from, "" where it was there already."""
+
+    size: int
+    mtime_ns: int
+    sha256: str
+    address: str
+
+
+def find_expected_digest(file: SourceFile, noted: Noted | None) -> FileDigest | None:
+    """Of the file itself: the published one, else that of its first fetch. An archive's digest is not that of what is
+    in it."""
+    published = None if file.is_archive else file.digest
+    return published or (FileDigest("sha256", noted.sha256, "the first fetch") if noted else None)
+
+
+def read_note(scratch: Scratch, path: Path) -> Noted | None:
+    try:
+        values = read_json(scratch.note(path))
+        return Noted(int(values["size"]), int(values["mtime_ns"]), str(values["sha256"]), str(values["address"]))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return None
+
+
+def write_note(scratch: Scratch, path: Path, sha256: str, address: str) -> None:
+    """So that a file whose digest nobody publishes is known again, and a large one is not read twice."""
+    status = path.stat()
+    values = {
+        "path": path.relative_to(scratch.root).as_posix(),
+        "size": status.st_size,
+        "mtime_ns": status.st_mtime_ns,
+        "sha256": sha256,
+        "address": address,
+    }
+    try:
+        replace(scratch.note(path), (json.dumps(values, indent=1) + "\n").encode())
+    except (OSError, ReconcilerError):
+        return  # a scratch space that may only be read: it is read again next time

@@ -1,0 +1,210 @@
+"""Opens an address for reading from some byte on: http and https with redirects, and files of a mirror on this machine.
+
+The only module that speaks HTTP. The standard library does: it knows proxies and certificates of the machine, and a
+base install fetches without another package.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import http.client
+import os
+import re
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from http.client import HTTPException, HTTPMessage
+from pathlib import Path
+from typing import IO, Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from reconciler import __version__
+from reconciler.errors import StoreError
+from reconciler.fetch.connections import Patience, make_opener
+from reconciler.storage.foreign import open_regular
+
+CHUNK = 1 << 20
+REDIRECTS = 10
+_COUNT = r"[0-9]{1,18}"
+_CONTENT_RANGE = re.compile(rf"bytes ({_COUNT})-({_COUNT})/({_COUNT}|\*)$")
+_WHOLE, _PART, _NOTHING_LEFT = 200, 206, 416
+_GONE, _REFUSED = (404, 410), (401, 403, 407, 451)
+_BUSY = (408, 425, 429, 500, 502, 503, 504)
+
+
+class AddressError(StoreError):
+    """This address will not give the file, however often it is asked: another one may."""
+
+
+class RefusedError(AddressError):
+    """The server wants to know who asks, or what was agreed to."""
+
+
+class TransientError(StoreError):
+    """It may work later. ``after``: seconds that the server asks for, 0 where it does not say."""
+
+    def __init__(self, message: str, *, after: float = 0.0) -> None:
+        super().__init__(message, fix="the same command goes on from there, once the server answers")
+        self.after = after
+
+
+class _Stream(Protocol):
+    def read1(self, size: int = -1, /) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class Opened(Struct, frozen=True):
+    """``start``: of the first byte that follows, 0 where the server gives all of it. ``total``: bytes of the whole
+    file, None where that is not said. ``validator``: what must still be true when more of it is asked for, "" for none.
+    ``patience``: with whoever sends it.
+    """
+
+    start: int
+    total: int | None
+    validator: str
+    stream: _Stream
+    patience: Patience
+
+    def read(self) -> Iterator[bytes]:
+        """What arrives, as it arrives. Raises TransientError where the connection ends or stalls."""
+        while True:
+            self.patience.begin_step()
+            try:
+                data = self.stream.read1(CHUNK)
+            except (OSError, HTTPException) as error:
+                raise TransientError(f"the connection broke: {_say(error)}") from error
+            if not data:
+                return
+            yield data
+
+
+def open_source(address: str, start: int, validator: str, *, timeout: float, patience: float) -> Opened:
+    """``validator``: of the part that is here; the whole is sent where the file has changed since. ``timeout``: seconds
+    without an answer, or without any byte of it; ``patience``: until the answer begins, and with each piece of it,
+    whatever bytes come. Raises AddressError, TransientError."""
+    scheme = urlsplit(address).scheme.lower()
+    if scheme == "file":
+        return _open_file(address, start, Patience(patience))
+    if scheme not in ("http", "https"):
+        raise AddressError(f"{address}: only http, https and file are read", fix="name another mirror")
+    headers = {"User-Agent": f"mlperf-reconciler/{__version__}", "Accept-Encoding": "identity"}
+    if start:
+        headers |= {"Range": f"bytes={start}-", **({"If-Range": validator} if validator else {})}
+    return _open_http(address, start, headers, timeout, Patience(patience))
+
+
+def _open_file(address: str, start: int, patience: Patience) -> Opened:
+    path = Path(unquote(urlsplit(address).path))
+    try:
+        stream = open_regular(path)
+        size = os.fstat(stream.fileno()).st_size
+    except OSError as error:
+        raise AddressError(f"{path}: {error.strerror}", fix="put it there, or name another mirror") from error
+    begin = start if start <= size else 0
+    stream.seek(begin)
+    return Opened(begin, size, "", stream, patience)
+
+
+def _open_http(address: str, start: int, headers: Mapping[str, str], timeout: float, patience: Patience) -> Opened:
+    request = urllib.request.Request(address, headers=dict(headers))  # noqa: S310  only http and https come here
+    opener = make_opener(patience, Redirects)
+    patience.begin_step()
+    try:
+        answer: http.client.HTTPResponse = opener.open(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        with closing(error):  # which may be closed already
+            return _judge_refusal(address, error, start)
+    except urllib.error.URLError as error:
+        raise _judge_failure(address, error.reason) from error
+    except (OSError, HTTPException, ValueError) as error:
+        raise _judge_failure(address, error) from error
+    return _read_head(address, answer, start, patience)
+
+
+def _read_head(address: str, answer: http.client.HTTPResponse, start: int, patience: Patience) -> Opened:
+    length = answer.headers.get("Content-Length", "")
+    validator = find_validator(answer.headers)
+    if answer.status == _PART:
+        found = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
+        if found is None or int(found[1]) != start:
+            answer.close()
+            raise AddressError(f"{address}: the server sent another part than was asked for", fix="name a mirror")
+        total = None if found[3] == "*" else int(found[3])
+        return Opened(start, total, validator, answer, patience)
+    if answer.status != _WHOLE:
+        answer.close()
+        raise AddressError(f"{address}: the server answered {answer.status}", fix="name a mirror")
+    return Opened(0, int(length) if re.fullmatch(_COUNT, length) else None, validator, answer, patience)
+
+
+def find_validator(headers: HTTPMessage | Mapping[str, str]) -> str:
+    """For If-Range, which takes a strong entity tag or a date."""
+    tag = headers.get("ETag") or ""
+    return tag if tag.startswith('"') else headers.get("Last-Modified") or ""
+
+
+def _judge_refusal(address: str, error: urllib.error.HTTPError, start: int) -> Opened:
+    reason = " ".join(str(error.reason).split())  # that of a loop of redirects has several lines
+    code, said = error.code, f"{address}: the server answers {error.code} {reason}"
+    if code == _NOTHING_LEFT and start:
+        raise NothingLeftError(said)
+    if code in _BUSY:
+        raise TransientError(said, after=parse_retry_after(error.headers.get("Retry-After", ""), time.time()))
+    if code in _REFUSED:
+        raise RefusedError(said, fix="accept its licence there, or name a mirror that you may read: --mirror URL|DIR")
+    if code in _GONE:
+        raise AddressError(said, fix="name a mirror that has it: --mirror URL|DIR")
+    raise AddressError(said, fix="name a mirror: --mirror URL|DIR")
+
+
+class NothingLeftError(StoreError):
+    """The part here is as long as the file there, or longer."""
+
+
+def _judge_failure(address: str, error: object) -> StoreError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        fix = "correct the clock or the certificates of this machine, or name a mirror: --mirror URL|DIR"
+        return AddressError(f"{address}: its certificate is not trusted: {error.verify_message}", fix=fix)
+    if isinstance(error, ssl.SSLError | OSError | HTTPException):
+        return TransientError(f"{address} does not answer: {_say(error)}")
+    return AddressError(f"{address}: {error}", fix="name a mirror: --mirror URL|DIR")
+
+
+def _say(error: BaseException) -> str:
+    if isinstance(error, socket.timeout | TimeoutError):
+        return "nothing came for too long"
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def parse_retry_after(text: str, now: float) -> float:
+    """Seconds to wait, from seconds or a date; 0 for none. ``now``: seconds since the epoch."""
+    text = text.strip()
+    if re.fullmatch("[0-9]+", text):
+        return float(text)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a few, to http and https alone, and never from https to http."""
+
+    max_redirections = REDIRECTS
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Any:
+        was, then = urlsplit(req.full_url).scheme.lower(), urlsplit(newurl).scheme.lower()
+        if then not in ("http", "https") or (was == "https" and then == "http"):
+            why = f"it leads from {was} to {then}, which is not followed"
+            raise urllib.error.HTTPError(req.full_url, code, why, headers, fp)
+        fp.close()  # whatever it says besides would be read to its end
+        return super().redirect_request(req, fp, code, msg, headers, newurl)

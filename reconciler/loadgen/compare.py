@@ -1,0 +1,212 @@
+"""Compares what a run was asked for with what LoadGen says it did, and says what a spec would ask for given a log. A
+contradiction fails the run, whatever its result.
+
+A setting that LoadGen ignored, a conf file it never read, an audit.config left behind or a log of another run: all of
+them show here, because LoadGen logs every setting it used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct, field
+
+from reconciler.loadgen.log import DetailLog
+from reconciler.loadgen.settings import (
+    ACCURACY,
+    LOADGEN_MODE,
+    PERFORMANCE,
+    SETTINGS,
+    Setting,
+    Unit,
+    find_setting,
+    find_settings,
+    name_loadgen_scenario,
+)
+from reconciler.loadgen.user_conf import UserConf, parse_user_conf, read_conf_settings
+from reconciler.resource.canonical import show_decimal
+
+
+class Asked(Struct, frozen=True):
+    """What a run was started with. ``scenario`` may be Interactive; ``mode`` is "performance" or "accuracy".
+
+    ``settings`` under the names of specs, as given to ``user_conf.select_settings`` (audit overrides already applied);
+    ``seeds`` under LoadGen's names, empty when they do not matter; ``audit``: an audit.config was given on purpose.
+    ``audited``: what it sets, under LoadGen's names. ``whole``: nothing else was asked for, so that every other
+    setting must be as LoadGen has it by itself.
+    """
+
+    scenario: str
+    mode: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    audit: bool = False
+    audited: Mapping[str, Any] = field(default_factory=dict)
+    whole: bool = False
+
+
+class Contradiction(Struct, frozen=True):
+    """``line`` is the 1-based line of the detail log, 0 when the log says nothing."""
+
+    field: str
+    asked: str
+    logged: str
+    line: int
+
+    def __str__(self) -> str:
+        where = f" (line {self.line})" if self.line else ""
+        return f"{self.field}: expected {self.asked}, LoadGen logged {self.logged}{where}"
+
+
+# What no spec sets and only a compliance test may: which samples are issued, and which answers are logged in a
+# performance run. Not here: accuracy_log_rng_seed (it says nothing where no answer is sampled), print_timestamps,
+# coalesce_queries and max_async_queries (how queries are handed over), and what LoadGen derives of other settings.
+_UNASKED: Mapping[str, int] = {
+    "performance_issue_unique": 0,
+    "performance_issue_same": 0,
+    "performance_issue_same_index": 0,
+    "accuracy_log_probability": 0,
+    "accuracy_log_sampling_target": 0,
+}
+# LoadGen logs these settings only when they are on.
+_ABSENT_MEANS_OFF = frozenset({"requested_use_token_latencies"})
+# Releases before 6 do not log the accuracy count; then it is the whole dataset.
+_SUBSTITUTE = {"effective_accuracy_sample_count": "qsl_reported_total_count"}
+# The first release that logs them always: whether an older one had them on is not known, unless it says so.
+_LOGGED_SINCE = {"effective_sample_concatenate_permutation": 5}
+_NOTHING = "nothing"
+
+
+def find_contradictions(log: DetailLog, asked: Asked) -> tuple[Contradiction, ...]:
+    """Every difference between the request and the detail log, in a fixed order; empty when they agree."""
+    return tuple(_contradictions(log, asked))
+
+
+def _contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
+    scenario = name_loadgen_scenario(asked.scenario)
+    yield from _unequal(log, "scenario", "effective_scenario", scenario)
+    yield from _unequal(log, "mode", "effective_test_mode", LOADGEN_MODE[asked.mode])
+    for setting in find_settings(scenario):
+        value = asked.settings.get(setting.name)
+        if value is not None:
+            yield from _compare(log, setting, value)
+    for name, seed in asked.seeds.items():
+        yield from _unequal(log, name, f"effective_{name}", str(seed))
+    if asked.whole:
+        yield from find_unasked(log, asked)
+    if (log.audit is not None) != asked.audit:
+        names = {True: "settings from an audit.config", False: "no audit.config"}
+        line = log.audit.line if log.audit else 0
+        yield Contradiction("audit", names[asked.audit], names[not asked.audit], line)
+    if not log.complete:
+        yield Contradiction("end", "a run that came to its end", "no result", log.length)
+
+
+def find_unasked(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
+    """Settings that nobody asked for and that change what a run proves."""
+    performance = asked.mode == PERFORMANCE
+    if performance:  # an accuracy run issues every sample and logs every answer, whatever these or a bound say
+        yield from find_unasked_issue(log, asked.audited)
+    bounded = asked.audited.get("performance_issue_unique")  # LoadGen then ends after one pass
+    for name in ("max_duration", "max_query_count") if performance else ():
+        setting = find_setting(name, asked.scenario)
+        logged = log.line(setting.key) if setting is not None else None
+        if logged is not None and logged.value != 0 and asked.settings.get(name) is None and not bounded:
+            yield Contradiction(name, "no bound", str(logged.value), logged.line)
+    used, total = log.line("effective_accuracy_sample_count"), log.get("qsl_reported_total_count")
+    whole = asked.mode == ACCURACY and asked.settings.get("accuracy_sample_count") is None
+    if whole and used is not None and total is not None and used.value != total:
+        yield Contradiction("accuracy_sample_count", f"all {total} samples", str(used.value), used.line)
+
+
+def find_unasked_issue(log: DetailLog, audited: Mapping[str, Any]) -> Iterator[Contradiction]:
+    """Where LoadGen issued other samples, or logged more answers, than it does by itself or an audit.config says."""
+    for name, usual in _UNASKED.items():
+        value = audited.get(name, usual)
+        logged = log.line(f"effective_{name}")
+        if logged is not None and not _is_same(Unit.RATE, int(value), logged.value):
+            yield Contradiction(name, show_decimal(Decimal(int(value))), str(logged.value), logged.line)
+
+
+def _unequal(log: DetailLog, name: str, key: str, asked: str) -> Iterator[Contradiction]:
+    logged = log.get(key, _NOTHING)
+    if str(logged) != asked:
+        yield Contradiction(name, asked, str(logged), log.number(key))
+
+
+def _compare(log: DetailLog, setting: Setting, value: Any) -> Iterator[Contradiction]:
+    if setting.unit is Unit.OVERRIDE and value == 0:
+        return
+    key = setting.key if log.number(setting.key) else _SUBSTITUTE.get(setting.key, setting.key)
+    logged = log.get(key)
+    if logged is None:
+        if not (key in _ABSENT_MEANS_OFF and not value) and not is_unlogged(log, key):
+            yield Contradiction(setting.name, str(value), _NOTHING, 0)
+        return
+    if not _is_same(setting.unit, value, logged):
+        yield Contradiction(setting.name, str(value), _shown(setting.unit, logged), log.number(key))
+
+
+def is_unlogged(log: DetailLog, key: str) -> bool:
+    """Whether the LoadGen of a log did not print a setting at all, so that its absence says nothing."""
+    release = re.match(r"(\d{1,3})\.", log.version)
+    return key not in log.index and release is not None and int(release[1]) < _LOGGED_SINCE.get(key, 0)
+
+
+def _is_same(unit: Unit, asked: Any, logged: Any) -> bool:
+    try:
+        match unit:
+            case Unit.FLAG:
+                return bool(asked) == bool(logged)
+            case Unit.RATE | Unit.MS:
+                return round_to_six_digits(Decimal(asked)) == round_to_six_digits(Decimal(logged))
+            case Unit.PERCENT:
+                return round_to_six_digits(Decimal(asked)) == round_to_six_digits(Decimal(logged) * 100)
+        return int(asked) == int(logged)
+    except (TypeError, ValueError, ArithmeticError):
+        return False
+
+
+def _shown(unit: Unit, logged: Any) -> str:
+    if isinstance(logged, bool) or not isinstance(logged, (int, Decimal)):
+        return str(logged)
+    return show_decimal(Decimal(logged) * (100 if unit is Unit.PERCENT else 1))
+
+
+def round_to_six_digits(number: Decimal) -> str:
+    """The number as LoadGen logs a double."""
+    return format(float(number), ".6g")
+
+
+def find_conf_contradictions(
+    data: bytes, log: DetailLog, model_key: str, scenario: str, overridden: Collection[str] = ()
+) -> list[str]:
+    """Where a user.conf and the log beside it differ; empty when the log may be of a run with this conf.
+    ``overridden``: settings of the run's audit.config, which LoadGen reads after it."""
+    conf = parse_user_conf(data)
+    if conf.rejected:
+        return ["LoadGen rejects the file"]
+    names = {setting.name for setting in SETTINGS} - {*overridden}  # no conf says the mode, nor the scenario
+    found = find_contradictions(log, Asked(scenario, PERFORMANCE, read_conf_settings(conf, model_key, scenario), {}))
+    return [str(item) for item in found if item.field in names]
+
+
+def read_logged_settings(log: DetailLog, conf: UserConf | None = None, model_key: str = "*") -> dict[str, Any]:
+    """What a spec must say so that a run with this log is the one it asks for: times in ms, latencies in ns, rates as
+    decimal text. LoadGen logs rates with six digits: ``conf`` supplies the others where it agrees."""
+    scenario = log.scenario
+    found: dict[str, Any] = {}
+    stated = read_conf_settings(conf, model_key, scenario) if conf else {}
+    for setting in find_settings(scenario):
+        logged = log.get(setting.key) if PERFORMANCE in setting.modes else None
+        if logged is None:
+            continue
+        rate, exact = setting.unit is Unit.RATE, stated.get(setting.name)
+        found[setting.name] = show_decimal(Decimal(logged)) if rate else int(Decimal(logged))
+        if rate and _is_same(Unit.RATE, exact, logged):
+            found[setting.name] = exact
+    # Zero is LoadGen's word for no bound.
+    return {name: value for name, value in found.items() if value != 0 or name == "min_duration"}

@@ -1,0 +1,356 @@
+"""The rules by which a detail log agrees with itself: LoadGen derives counts, rates, flags and its verdict from numbers
+that it logs as well, so that a line which was changed by hand contradicts others.
+
+Each check derives a value again the way LoadGen does, and its docstring names the function that does (at v5.1.1): that
+is what makes it an invariant. It leaves room for what LoadGen rounds: doubles have six significant digits, clocks
+milliseconds. Dates, time zones, and how long files take to write are of the machine, and give doubts at most.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+from msgspec.structs import replace
+
+from reconciler.errors import LogError
+from reconciler.loadgen.derivations import find_wrong_derivations, find_wrong_release, find_wrong_version
+from reconciler.loadgen.early_stopping import compute_allowed_over, is_allowed_over
+from reconciler.loadgen.inconsistency import (
+    CLOCK,
+    CLOCK_KEPT,
+    DRIFT,
+    ENDING,
+    SECOND,
+    Inconsistency,
+    LogRule,
+    is_wrapped,
+    read_integer,
+    read_longest_seconds,
+    read_number,
+    show_value,
+)
+from reconciler.loadgen.lacking import find_lacking_keys
+from reconciler.loadgen.log import DetailLog
+from reconciler.loadgen.notation import find_wrong_notation
+from reconciler.loadgen.origin import find_foreign_lines
+from reconciler.loadgen.ranks import find_wrong_ranks
+from reconciler.loadgen.rates import find_wrong_rates
+from reconciler.loadgen.samples import LOADED, count_padding, summarize_loaded
+from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
+from reconciler.loadgen.token_latencies import find_wrong_tokens
+from reconciler.resource.quantities import show_count
+
+_ZONES = 26 * 3600  # seconds by which local times may differ from UTC, and days from each other
+_MODES = {name: mode for mode, name in LOADGEN_MODE.items()}
+_PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
+_FLAGS = ("result_perf_constraints_met", "result_min_duration_met", "result_min_queries_met", "early_stopping_met")
+_ESTIMATE = re.compile(r"(?P<rank>[\d.]+)th percentile estimate: (?P<value>\d+)", re.ASCII)
+# Keys that a run logs once, by how they begin; an accuracy run logs its clock and what it loads for each part of its
+# samples.
+_ONCE = (
+    *("effective_", "requested_", "qsl_reported_", "result_", "early_stopping_", "loadgen_"),
+    *("num_errors", "test_datetime", "sut_name", "qsl_name"),
+)
+_ONCE_TIMED = ("power_begin", "power_end", "loaded_qsl_set")
+_FIRST_KNOWN = 4  # LoadGen's release
+# Effective settings that LoadGen makes of several, and logs as requested under the same name, too.
+_DERIVED = frozenset(
+    {
+        "min_query_count",  # 1 in Offline; padded to whole permutations for equal issue
+        "max_query_count",  # of performance_issue_unique and the sample count
+    }
+)
+
+
+def find_inconsistencies(log: DetailLog, *, judge_library: bool = True) -> tuple[Inconsistency, ...]:
+    """Every way in which a log of a run that ended contradicts itself, in a fixed order. ``judge_library``: a
+    count of samples beyond the library is one of them; not where that is judged apart, or allowed."""
+    found = log.once(_find_inconsistencies)
+    return (*found, *find_small_library(log)) if judge_library else found
+
+
+def _find_inconsistencies(log: DetailLog) -> tuple[Inconsistency, ...]:
+    if not log.complete or log.mode not in LOADGEN_MODE.values():
+        return ()
+    rules = _ANY if log.mode == LOADGEN_MODE[ACCURACY] else (*_ANY, *_PERFORMANCE)
+    return tuple(replace(item, rule=rule.id) for rule in rules for item in rule.check(log))
+
+
+def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
+    """Each is logged once: by ``LogRequestedTestSettings`` and ``LogEffectiveSettings`` (test_settings_internal.cc),
+    ``LogLoadgenVersion`` (version.cc), ``StartTest`` and ``IssueQueries`` (loadgen.cc), and by
+    ``PerformanceSummary::LogDetail`` (results.cc). Readers take the first line, and LoadGen wrote the second."""
+    once = _ONCE + (_ONCE_TIMED if log.mode == LOADGEN_MODE[PERFORMANCE] else ())
+    for entry in log.index.repeated(once):
+        first = log.index[entry.key]
+        yield Inconsistency(
+            entry.key, show_value(first), f"a second line says {show_value(entry)}", first.line, entry.line
+        )
+
+
+def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
+    """LoadGen takes a setting as it was requested, but for those that it derives (the initialisers of
+    ``TestSettingsInternal``, test_settings_internal.cc:27)."""
+    for key, requested in log.index.list_pairs("effective_", "requested_"):
+        if key.removeprefix("effective_") in _DERIVED:
+            continue
+        asked, entry = log.index[requested], log.index[key]
+        if asked.value != entry.value:
+            yield Inconsistency(key, show_value(entry), f"{show_value(asked)} was requested", entry.line, asked.line)
+
+
+def _dates(log: DetailLog) -> Iterator[Inconsistency]:
+    """Dates are the machine's word, and another clock than LoadGen's wrote some of them: doubts, but for a date that is
+    none (``CurrentDateTimeISO8601`` in utils.cc, which ``StartTest`` in loadgen.cc logs at v5.1.1)."""
+    dated = _parse_date(str(log.get("test_datetime")).rstrip("Z"))
+    if dated is None and "test_datetime" in log.index and log.release >= _FIRST_KNOWN:
+        stated = str(log.get("test_datetime"))
+        yield Inconsistency("test_datetime", stated, "LoadGen writes a date", log.number("test_datetime"))
+    try:
+        began, ended = log.started, log.ended
+    except LogError:
+        return
+    begin, end = log.number("power_begin"), log.number("power_end")
+    if began is not None and ended is not None and began > ended:
+        yield _doubt("power_begin", str(log.get("power_begin")), f"power_end is {log.get('power_end')}", begin, end)
+    built = _parse_date(log.get("loadgen_build_date_utc"))
+    if built is not None and began is not None and (built - began.replace(tzinfo=None)).days >= 1:
+        derived = f"LoadGen was built on {built:%Y-%m-%d}"
+        other = log.number("loadgen_build_date_utc")
+        yield _doubt("power_begin", str(log.get("power_begin")), derived, begin, other)
+    counted, stated = log.index.ended_at, str(log.get("power_end"))
+    if counted is None or began is None or ended is None:
+        return
+    lasted, seconds = Decimal(str((ended - began).total_seconds())), counted / 1000
+    if lasted > seconds + ENDING:
+        derived = f"LoadGen's logger had run for {seconds:.6g} s, and not for {lasted:.6g} s"
+        yield _doubt("power_end", stated, derived, end, begin)
+    if dated is not None:
+        apart = Decimal(str((ended.replace(tzinfo=None) - dated).total_seconds())) - seconds
+        if abs(apart) > _ZONES:
+            derived = f"test_datetime is {log.get('test_datetime')}, and LoadGen's logger had run for {seconds:.6g} s"
+            yield _doubt("power_end", stated, derived, end, log.number("test_datetime"))
+
+
+def _doubt(key: str, stated: str, derived: str, line: int, other: int) -> Inconsistency:
+    return Inconsistency(key, stated, derived, line, other, CLOCK_KEPT)
+
+
+def _samples(log: DetailLog) -> Iterator[Inconsistency]:
+    """What was loaded is of the library, and as many samples as LoadGen says that it uses (``GenerateLoadableSets`` and
+    ``LoadSamplesToRam``, loadgen.cc:604)."""
+    line = log.number(LOADED)
+    total, mode = read_integer(log, "qsl_reported_total_count"), _MODES[log.mode]
+    key = f"effective_{mode}_sample_count"
+    used = read_integer(log, key)
+    if LOADED not in log.index or total is None or used is None:
+        return
+    loaded = summarize_loaded(log)
+    wrong = loaded.greatest if loaded.greatest is not None and loaded.greatest >= total else loaded.negative
+    if wrong is not None:
+        yield Inconsistency(LOADED, f"sample {wrong}", f"the library has {show_count(total, 'sample')}", line)
+    if not min(used, total) <= loaded.different <= min(used, total) + count_padding(log):
+        derived = f"{loaded.different} different samples were loaded"
+        yield Inconsistency(key, str(used), derived, log.number(key), line)
+
+
+def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
+    """LoadGen uses as many samples as the library reports, or as a setting overrides (``TestSettingsInternal``,
+    test_settings_internal.cc)."""
+    for mode, reported in ((PERFORMANCE, "qsl_reported_performance_count"), (ACCURACY, "qsl_reported_total_count")):
+        key, override = f"effective_{mode}_sample_count", f"requested_{mode}_sample_count_override"
+        used, asked = read_integer(log, key), read_integer(log, override)
+        source = override if asked else reported
+        wanted = read_integer(log, source)
+        if None not in (used, asked, wanted) and used != wanted:
+            yield Inconsistency(key, str(used), f"{source} is {wanted}", log.number(key), log.number(source))
+
+
+def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
+    """A count of samples beyond what the library of a run that ended says that it has. LoadGen does not mind
+    (``GenerateLoadableSets`` takes those that there are); the rules do, which set the count by the dataset's size."""
+    if not log.complete or log.mode not in _MODES:
+        return
+    total, key = read_integer(log, "qsl_reported_total_count"), f"effective_{_MODES[log.mode]}_sample_count"
+    used = read_integer(log, key)
+    if total is not None and used is not None and used > total:
+        line = log.number("qsl_reported_total_count")
+        yield Inconsistency(key, str(used), f"the library has {show_count(total, 'sample')}", log.number(key), line)
+
+
+def _errors(log: DetailLog) -> Iterator[Inconsistency]:
+    """``PerformanceSummary::LogDetail`` (results.cc:852) logs how many errors there were; others may come behind it."""
+    stated, line = read_integer(log, "num_errors"), log.number("num_errors")
+    counted = sum(1 for entry in log.errors if entry.line < line)
+    if stated is not None and not counted <= stated <= len(log.errors):
+        yield Inconsistency("num_errors", str(stated), f"the log has {show_count(counted, 'ERROR line')}", line)
+
+
+def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
+    """VALID is all of the conditions, and no reason why not (``PerformanceSummary::LogDetail``, results.cc:671)."""
+    line = log.number("result_validity")
+    failed = next((key for key in _FLAGS if log.get(key) is False), "")
+    if log.validity == "VALID" and failed:
+        yield Inconsistency("result_validity", "VALID", f"{failed} is false", line, log.number(failed))
+    if log.validity == "VALID" and (reason := log.line("result_invalid_reason")) is not None:
+        yield Inconsistency(
+            "result_validity", "VALID", f"result_invalid_reason is {show_value(reason)}", line, reason.line
+        )
+    if log.validity == "INVALID" and all(log.get(key, True) is True for key in _FLAGS):
+        yield Inconsistency("result_validity", "INVALID", "every condition is met", line)
+
+
+def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
+    """The flags, from the numbers that they stand for (``MinDurationMet``, ``MinQueriesMet`` and ``MinSamplesMet``,
+    results.cc; ``GenerateQueries``, loadgen.cc)."""
+    queries, least = read_integer(log, "result_query_count"), read_integer(log, "effective_min_query_count")
+    if queries is not None and least is not None and log.get("result_min_queries_met") is True and queries < least:
+        yield _condition(log, "result_min_queries_met", f"{queries} of {least} queries were issued")
+    generated = read_integer(log, "generated_query_count")
+    if queries is not None and generated is not None and queries > generated:
+        derived = f"{generated} queries were generated"
+        yield Inconsistency("result_query_count", str(queries), derived, log.number("result_query_count"))
+    if log.scenario == "Offline":
+        issued, wanted = (
+            read_integer(log, "generated_samples_per_query"),
+            read_integer(log, "effective_min_sample_count"),
+        )
+        short = issued is not None and wanted is not None and issued < wanted
+        if short and log.get("result_min_queries_met") is True and not log.get("effective_performance_issue_unique"):
+            yield _condition(log, "result_min_queries_met", f"{issued} of {wanted} samples were issued")
+    lasted, minimum = _find_last_issue(log), read_number(log, "effective_min_duration_ms")
+    if lasted is not None and minimum is not None and log.get("result_min_duration_met") is True:
+        needed = minimum / 1000
+        if lasted + CLOCK + needed * DRIFT < needed:
+            derived = f"the run lasted {lasted:.6g} s of {needed:.6g} s"
+            yield _condition(log, "result_min_duration_met", derived)
+
+
+def _condition(log: DetailLog, key: str, derived: str) -> Inconsistency:
+    return Inconsistency(key, "true", derived, log.number(key))
+
+
+def _find_last_issue(log: DetailLog) -> Decimal | None:
+    """An upper bound of when the last query was issued, in seconds: what LoadGen compares with the minimum duration. A
+    run ends with a completion behind it."""
+    if log.scenario == "Offline":
+        slowest = read_number(log, "result_max_latency_ns")
+        return None if slowest is None else slowest / SECOND
+    return read_longest_seconds(log)
+
+
+def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
+    """The flag, from LoadGen's own words and from the counts (``PerformanceSummary::EarlyStopping``, results.cc;
+    ``MinPassingQueriesFinder``, early_stopping.cc)."""
+    entry = log.line("early_stopping_result")
+    text = str(entry.value) if entry is not None else ""
+    met = log.line("early_stopping_met")
+    if entry is not None and met is not None and met.value is True and "unsuccessful" in text.lower():
+        yield Inconsistency(
+            "early_stopping_met", "true", f"early_stopping_result is {show_value(entry)}", met.line, entry.line
+        )
+    queries, over = read_integer(log, "result_query_count"), read_integer(log, "result_overlatency_query_count")
+    percentile = read_number(log, "effective_target_latency_percentile")
+    if log.scenario != "Server" or None in (queries, over, percentile) or log.get("requested_use_token_latencies"):
+        return
+    if queries and met is not None and met.value is True and 0 < Decimal(percentile or 0) < 1:
+        wanted = Decimal(percentile or 0) * 100
+        if not is_allowed_over(over or 0, queries, wanted):
+            allowed = compute_allowed_over(queries, wanted)
+            derived = f"{over} of {queries} queries were over the latency, and {max(allowed, 0)} are allowed"
+            yield Inconsistency(
+                "early_stopping_met", "true", derived, met.line, log.number("result_overlatency_query_count")
+            )
+
+
+def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
+    """The streams' metric is an estimate that the text of early stopping states as well
+    (``PerformanceSummary::EarlyStopping``, results.cc)."""
+    entry = log.line("early_stopping_result")
+    if entry is None or log.scenario not in ("SingleStream", "MultiStream") or log.get("requested_use_token_latencies"):
+        return
+    stated = {found["rank"]: int(found["value"]) for found in _ESTIMATE.finditer(str(entry.value))}
+    for rank, key in (("90.0", "early_stopping_latency_ss"), ("99.0", "early_stopping_latency_ms")):
+        found = read_number(log, key)
+        if found is not None and rank in stated and Decimal(stated[rank]) != found:
+            derived = f"early stopping estimates {stated[rank]}"
+            yield Inconsistency(key, f"{found:f}", derived, log.number(key), entry.line)
+
+
+def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
+    """Percentiles do not fall, and all latencies are between the least and the greatest
+    (``PerformanceSummary::ProcessLatencies``, results.cc:22: all are read from one sorted list)."""
+    for part, ranked in (
+        ("latency_ns", "_percentile_latency_ns"),
+        ("query_latency_ns", "_percentile_per_query_latency_ns"),
+    ):
+        keys = [f"result_min_{part}", *(f"result_{p}{ranked}" for p in _PERCENTILES), f"result_max_{part}"]
+        known = [(key, found) for key in keys if (found := read_number(log, key)) is not None]
+        for (before, less), (key, found) in pairwise(known):
+            if found < less:
+                yield Inconsistency(key, f"{found:f}", f"{before} is {less:f}", log.number(key), log.number(before))
+        mean = read_number(log, f"result_mean_{part}")
+        # Releases before 5 lose the carry of Offline's sum.
+        if (
+            mean is not None
+            and len(known) > 1
+            and log.scenario != "Offline"
+            and not known[0][1] <= mean <= known[-1][1]
+        ):
+            derived = f"latencies are from {known[0][1]:f} to {known[-1][1]:f}"
+            line, premise = log.number(f"result_mean_{part}"), CLOCK_KEPT if is_wrapped(log, mean) else ""
+            yield Inconsistency(f"result_mean_{part}", f"{mean:f}", derived, line, premise=premise)
+    for key, rank, kind in _RANKED.get(log.scenario, ()):
+        estimate, seen = read_number(log, key), read_number(log, f"result_{rank}_percentile_{kind}")
+        slowest = read_number(log, f"result_max_{kind.removeprefix('per_')}")
+        if not estimate or log.get("requested_use_token_latencies"):
+            continue
+        if seen is not None and estimate < seen:
+            yield Inconsistency(key, f"{estimate:f}", f"the {rank} percentile is {seen:f}", log.number(key))
+        if slowest is not None and estimate > slowest:
+            yield Inconsistency(key, f"{estimate:f}", f"the slowest took {slowest:f}", log.number(key))
+
+
+_RANKED = {
+    "SingleStream": (("early_stopping_latency_ss", "90.00", "latency_ns"),),
+    "MultiStream": (("early_stopping_latency_ms", "99.00", "per_query_latency_ns"),),
+}
+
+
+def _parse_date(value: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(value)).replace(tzinfo=None)
+    except ValueError:
+        return None
+
+
+_ANY = (
+    LogRule("log.repeated-keys", _repeated_keys),
+    LogRule("log.missing-keys", find_lacking_keys),
+    LogRule("log.notation", find_wrong_notation),
+    LogRule("log.requested-settings", _requested_settings),
+    LogRule("log.dates", _dates),
+    LogRule("log.sample-counts", _sample_counts),
+    LogRule("log.loaded-samples", _samples),
+    LogRule("log.one-run", find_foreign_lines),
+    LogRule("log.release", find_wrong_release),
+    LogRule("log.version", find_wrong_version),
+)
+_PERFORMANCE = (
+    LogRule("log.error-count", _errors),
+    LogRule("log.verdict", _verdict),
+    LogRule("log.conditions", _conditions),
+    LogRule("log.early-stopping", _early_stopping),
+    LogRule("log.estimates", _estimates),
+    LogRule("log.latencies", _latencies),
+    LogRule("log.derived-settings", find_wrong_derivations),
+    LogRule("log.ranks", find_wrong_ranks),
+    LogRule("log.rates", find_wrong_rates),
+    LogRule("log.tokens", find_wrong_tokens),
+)
+_SMALL_LIBRARY = "log.small-library"

@@ -1,0 +1,98 @@
+"""How many samples a run takes and how long it will last, by LoadGen's own formulas.
+
+A prediction rests on the declared rate or latency; real runs of SingleStream and MultiStream last until both the
+minimum duration and the minimum query count are reached, whatever latency was expected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+
+from msgspec import Struct
+
+from reconciler.loadgen.settings import ACCURACY, PERFORMANCE, name_loadgen_scenario, select_conf_settings
+from reconciler.loadgen.user_conf import audit_settings
+from reconciler.resource.settings import Settings
+
+_SLACK = Decimal("1.1")  # LoadGen fills an Offline query for 1.1 times the minimum duration
+_STREAM_SPARE = 2  # and generates stream queries for twice the minimum duration
+
+
+class Prediction(Struct, frozen=True):
+    """``seconds`` of the run itself; ``queries`` and ``samples`` expected to be issued (totals for progress);
+    ``generated`` queries that LoadGen makes beforehand, which is what its memory grows with."""
+
+    seconds: float
+    queries: int
+    samples: int
+    generated: int
+
+
+def predict_run_seconds(inputs: Mapping[str, object]) -> float | None:
+    """Of a run or a compliance test by its identity inputs; None for an accuracy run."""
+    values = {**audit_settings(inputs), **inputs}
+    if values.get("mode") != PERFORMANCE:
+        return None
+    scenario = str(values["scenario"])
+    return predict(scenario, PERFORMANCE, Settings(select_conf_settings(values, PERFORMANCE, scenario))).seconds
+
+
+def predict(scenario: str, mode: str, settings: Settings, dataset_size: int = 0) -> Prediction:
+    """``settings`` under the names of specs: target_qps (decimal text), target_latency (ns), min_duration (ms), counts.
+
+    ``mode`` is "performance" or "accuracy"; ``dataset_size`` counts when accuracy_sample_count is unset. A missing rate
+    counts as 1 query/s and a missing latency as LoadGen's default, as LoadGen itself would take them.
+    """
+    name = name_loadgen_scenario(scenario)
+    size = (settings.number("samples_per_query") or 8) if name == "MultiStream" else 1
+    if mode == ACCURACY:
+        return _accuracy(name, settings, settings.number("accuracy_sample_count") or dataset_size, size)
+    seconds = Decimal(settings.number("min_duration", 10_000)) / 1000
+    least = settings.number("min_query_count", 100)
+    if name == "Offline":
+        return _offline(settings, seconds, least)
+    if name == "Server":
+        rate = _rate(settings)
+        queries = max(least, math.ceil(seconds * rate))
+        return Prediction(float(queries / rate), queries, queries, _padded(queries, settings))
+    latency = _latency(name, settings)
+    generated = max(least, math.ceil(_STREAM_SPARE * seconds / latency) + 1 if seconds else 0)
+    queries = max(least, math.ceil(seconds / latency))
+    return Prediction(float(queries * latency), queries, queries * size, _padded(generated, settings))
+
+
+def _offline(settings: Settings, seconds: Decimal, least: int) -> Prediction:
+    rate = _rate(settings)
+    samples = _padded(max(least, math.floor(_SLACK * seconds * rate)), settings)
+    return Prediction(float(samples / rate), 1, samples, 1)
+
+
+def _accuracy(name: str, settings: Settings, count: int, size: int) -> Prediction:
+    """Every sample once. Server accuracy runs are paced by target_qps as well; streams go one query after the other."""
+    queries = math.ceil(count / size)
+    per_query = 1 / _rate(settings) if name in ("Server", "Offline") else _latency(name, settings)
+    issued = 1 if name == "Offline" else queries
+    return Prediction(float(queries * per_query), issued, queries * size, issued)
+
+
+def _padded(count: int, settings: Settings) -> int:
+    """Equal issue (sample_concatenate_permutation) pads to whole permutations of the performance set."""
+    loaded = settings.number("performance_sample_count")
+    if not settings.get("sample_concatenate_permutation") or not loaded:
+        return count
+    return -(-count // loaded) * loaded
+
+
+def _rate(settings: Settings) -> Decimal:
+    rate = Decimal(settings.text("target_qps") or 1)
+    if rate <= 0:
+        raise ValueError(f"no rate: {rate}")
+    return rate
+
+
+def _latency(name: str, settings: Settings) -> Decimal:
+    """Seconds per query."""
+    nanoseconds = settings.number("target_latency") or (1_000_000 if name == "SingleStream" else 8_000_000)
+    return Decimal(nanoseconds) / 1_000_000_000

@@ -1,0 +1,111 @@
+"""What a check of a detail log yields, and how checks read values: numbers that are none count as absent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+
+from msgspec import Struct
+
+from reconciler.errors import LogError
+from reconciler.loadgen.log import DetailLog
+from reconciler.loadgen.log_line import LogLine
+from reconciler.resource.quantities import is_whole, show_count
+
+CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks, and their resolution, may differ
+ENDING = Decimal(2)  # seconds by which dates may be off that LoadGen took of one clock: more is worth a word
+DRIFT = Decimal("0.01")  # of a duration: more is an ERROR of LoadGen's
+SECOND = 1_000_000_000  # in nanoseconds
+_CENTURY = 100 * 365 * 86400 * SECOND
+
+
+CLOCK_KEPT = "the clock of the machine was not set during the run"  # the premise of a doubt
+
+
+class Inconsistency(Struct, frozen=True):
+    """``stated`` by the line ``line`` of ``key``; ``derived`` from what the line ``other`` says, 0 for several.
+    ``rule``: the id of the rule that found it. ``premise``: a condition outside the log that the finding rests on and
+    that the log does not show, so that it is a doubt and no error; "" where LoadGen's own code makes it impossible."""
+
+    key: str
+    stated: str
+    derived: str
+    line: int
+    other: int = 0
+    premise: str = ""
+    rule: str = ""
+
+    @property
+    def is_doubt(self) -> bool:
+        return bool(self.premise)
+
+    def __str__(self) -> str:
+        where = f" (line {self.other})" if self.other else ""
+        return f"{self.key}: {self.stated} (line {self.line}), but {self.derived}{where}"
+
+
+Check = Callable[[DetailLog], Iterator[Inconsistency]]
+
+
+class LogRule(Struct, frozen=True):
+    """``check``: its docstring names the function of LoadGen that makes it an invariant."""
+
+    id: str
+    check: Check
+
+
+def read_run_seconds(log: DetailLog) -> Decimal | None:
+    """How long the run took by LoadGen's own clock; None where the dates of its log do not show that.
+
+    power_end is power_begin and the time from the start to the last completion by the clock that latencies are of
+    (``IssueQueries``, loadgen.cc:555 at v5.1.1, since v0.7), and the logger counts milliseconds of that clock, too. So
+    a clock that is set changes all of them alike. Dates that do not fit the logger were not written so.
+    """
+    elapsed, counted = elapsed_seconds(log), log.index.ended_at
+    if elapsed is None or elapsed < 0 or (counted is not None and elapsed > counted / 1000 + ENDING):
+        return None
+    return elapsed
+
+
+def read_longest_seconds(log: DetailLog) -> Decimal | None:
+    """An upper bound of the same: without its dates the time that the logger had run for."""
+    seconds, counted = read_run_seconds(log), log.index.ended_at
+    return seconds if seconds is not None or counted is None else counted / 1000
+
+
+def is_wrapped(log: DetailLog, mean: Decimal) -> bool:
+    """Whether a mean is that of a sum below 0, which a clock that was set back makes: LoadGen divides it by an unsigned
+    count (``ProcessLatencies``, results.cc:32 at v5.1.1), so that all latencies together seem to be of centuries."""
+    return mean * (read_number(log, "result_query_count") or 0) > _CENTURY
+
+
+def elapsed_seconds(log: DetailLog) -> Decimal | None:
+    try:
+        began, ended = log.started, log.ended
+    except LogError:
+        return None
+    return None if began is None or ended is None else Decimal(str((ended - began).total_seconds()))
+
+
+def read_number(log: DetailLog, key: str) -> Decimal | None:
+    value = log.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        return None
+    number = Decimal(value)
+    return number if number.is_finite() else None
+
+
+def read_integer(log: DetailLog, key: str) -> int | None:
+    value = log.get(key)
+    return value if is_whole(value) else None
+
+
+def show_value(entry: LogLine) -> str:
+    """In one short line; of a list of samples how long it is."""
+    value = entry.read()
+    if isinstance(value, list):
+        return f"a list of {show_count(len(value), 'value')}"
+    if value is None:
+        return "what is not JSON" if entry.raw else "null"
+    text = " ".join(str(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,279 @@
+"""Reads ``mlperf_log_detail.txt``: lines of ``:::MLLOG`` and one JSON object each.
+
+Exact where LoadGen and the official checkers are exact: the first line must begin with the marker, a broken object is
+an error that names its line, and the first of several lines of one key counts. Tolerant elsewhere: other lines are
+skipped.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from msgspec import Struct, field
+
+from reconciler.errors import LogError
+from reconciler.loadgen.log_batches import SampleBatches, list_batch_lines, match_batches
+from reconciler.loadgen.log_files import DETAIL
+from reconciler.loadgen.log_index import LogIndex, Row
+from reconciler.loadgen.log_line import MARKER, WRITER, ListLine, LogLine, find_list, match_lines, parse_line
+from reconciler.resource.kept_property import kept_property
+
+_HIDDEN = b"\r" + MARKER
+TEXT_MARKER = b'"pid": '  # how a log of before v1.0 begins
+AUDIT_TEXT = "Found Audit Config file"
+_PROCESS = b'"pid": '
+_ENDING, _ENDING_LENGTH = re.compile(rb'"pid": (\d++), "tid": \d++\}\}\s*+\Z'), 48
+_DIGITS, _FIRST_APART = 9, 4  # digits of a release, and a release
+_TIME = "%m-%d-%Y %H:%M:%S.%f"
+_DIGITS_OF_TIME = re.compile(r"(\d\d)-(\d\d)-(\d{4}) (\d\d):(\d\d):(\d\d)\.(\d{1,6})", re.ASCII)
+
+T = TypeVar("T")
+
+
+class DetailLog(Struct, frozen=True, dict=True):
+    """A detail log. ``file`` is used in messages only; ``length`` is the number of lines."""
+
+    file: str
+    index: LogIndex
+    length: int
+
+    def line(self, key: str) -> LogLine | None:
+        """The first line of a key."""
+        return self.index.first[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        found = self.index.first[key]
+        if found is None:
+            return default
+        return found.read() if found.raw else found.value
+
+    def number(self, key: str) -> int:
+        """The 1-based line of a key, 0 when it is absent."""
+        return self.index.number(key)
+
+    def effective(self, name: str, default: Any = None) -> Any:
+        """A setting that LoadGen used, after its own adjustments."""
+        return self.get(f"effective_{name}", default)
+
+    def requested(self, name: str, default: Any = None) -> Any:
+        """A setting as given to LoadGen, audit overrides included."""
+        return self.get(f"requested_{name}", default)
+
+    def once(self, make: Callable[[DetailLog], T]) -> T:
+        """What a function makes of this log, made once for all files that have the same one: its name is not in it."""
+        made = self.index.made
+        if make not in made:
+            made[make] = make(self)
+        found: T = made[make]
+        return found
+
+    @kept_property
+    def lines(self) -> tuple[LogLine, ...]:
+        """Every entry, in the order of the log."""
+        return tuple(self.index.lines())
+
+    def all_of(self, key: str) -> tuple[LogLine, ...]:
+        """Every line of a key."""
+        return tuple(self.index.all_of(key))
+
+    @kept_property
+    def _flagged(self) -> tuple[LogLine, ...]:
+        return tuple(self.index.flagged())
+
+    @property
+    def errors(self) -> tuple[LogLine, ...]:
+        return tuple(entry for entry in self._flagged if entry.error)
+
+    @property
+    def warnings(self) -> tuple[LogLine, ...]:
+        return tuple(entry for entry in self._flagged if entry.warning)
+
+    @kept_property
+    def version(self) -> str:
+        """LoadGen's release and revision, as in "6.0.17 @ d6147c7eb7"; empty when not logged."""
+        return str(self.get("loadgen_version", ""))
+
+    @kept_property
+    def release(self) -> int:
+        """The first number of LoadGen's release; 0 for those before 2, which call themselves ".5a1"."""
+        first = self.version.partition(".")[0]
+        return int(first[:_DIGITS]) if first.isdecimal() and first.isascii() else 0
+
+    @kept_property
+    def scenario(self) -> str:
+        """LoadGen's scenario: Server for Interactive."""
+        return str(self.effective("scenario", ""))
+
+    @kept_property
+    def mode(self) -> str:
+        """PerformanceOnly, AccuracyOnly, SubmissionRun or FindPeakPerformance."""
+        return str(self.effective("test_mode", ""))
+
+    @property
+    def serves_both(self) -> bool:
+        """Whether one run measured and answered, as was done with releases before 4: its log is published twice."""
+        return self.mode == "SubmissionRun" and self.release < _FIRST_APART
+
+    @property
+    def validity(self) -> str:
+        """LoadGen's verdict, VALID or INVALID; empty for accuracy runs and for a run that did not end."""
+        return str(self.get("result_validity", ""))
+
+    @property
+    def seeds(self) -> dict[str, int]:
+        names = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
+        return {name: value for name in names if (value := self.effective(name)) is not None}
+
+    @property
+    def audit(self) -> LogLine | None:
+        """The warning that LoadGen took settings from an audit.config: a compliance run, or a file left behind."""
+        return next((e for e in self.warnings if isinstance(e.value, str) and e.value.startswith(AUDIT_TEXT)), None)
+
+    @kept_property
+    def complete(self) -> bool:
+        """Whether the run came to its end: LoadGen logs power_end last, and results after it in performance runs."""
+        if self.mode == "AccuracyOnly":
+            return "power_end" in self.index
+        return "result_validity" in self.index
+
+    @kept_property
+    def started(self) -> datetime | None:
+        """power_begin, which is UTC (test_datetime is local time with a misleading Z)."""
+        return self._time("power_begin")
+
+    @kept_property
+    def ended(self) -> datetime | None:
+        return self._time("power_end")
+
+    def _time(self, key: str) -> datetime | None:
+        found = self.index.first[key]
+        if found is None:
+            return None
+        try:
+            return _read_time(str(found.value))
+        except ValueError as error:
+            raise LogError(f"{self.file}:{found.line}: {key} is not a time: {found.value!r}") from error
+
+
+@functools.lru_cache(maxsize=256)
+def _read_time(text: str) -> datetime:
+    """ValueError where it is none. Digits in their places are read in a fifth of strptime's time."""
+    if (found := _DIGITS_OF_TIME.fullmatch(text)) is not None:
+        month, day, year, hour, minute, second, fraction = found.groups()
+        microsecond = int(fraction.ljust(6, "0"))
+        return datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), microsecond, UTC)
+    return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
+
+
+def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
+    """Parse the bytes of a detail log. LogError (file:line) on a missing marker, broken JSON, an entry without key."""
+    if not data or data.isspace():
+        raise LogError(
+            f"{file}:1: it is empty: LoadGen wrote nothing", fix="see what the program printed: its run never began"
+        )
+    if data.startswith(TEXT_MARKER):
+        raise LogError(
+            f"{file}:1: a log of before v1.0, which is text and has no results",
+            fix="`verify-tree` and `check` read such trees; their runs cannot be recorded",
+        )
+    if not data.startswith(MARKER):
+        raise LogError(
+            f"{file}:1: the first line does not begin with {MARKER.decode()}",
+            fix="this is not a LoadGen detail log, or it was edited; import the log that LoadGen wrote",
+        )
+    if b"\r" in data and (hidden := data.find(_HIDDEN)) >= 0:
+        number = data.count(b"\n", 0, hidden) + 1
+        raise LogError(
+            f"{file}:{number}: a carriage return alone is before an entry",
+            fix="it ends a line for the official checker and not for LoadGen, which writes none: import the log again",
+        )
+    return _Reader(data, file).read()
+
+
+class _Reader(Struct):
+    """Reads a log from its beginning on. ``writers``: the processes that its lines name, None among them where it takes
+    a closer look. ``listed``: there was a list. ``looked``: for batches, once there may have been some."""
+
+    data: bytes
+    file: str
+    rows: list[Row] = field(default_factory=list)
+    flagged: list[int] = field(default_factory=list)
+    writers: set[bytes | None] = field(default_factory=set)
+    listed: bool = False
+    looked: bool = False
+    batches: SampleBatches | None = None
+
+    @property
+    def _length(self) -> int:
+        return len(self.rows) + (self.batches.length if self.batches else 0)
+
+    def read(self) -> DetailLog:
+        at, exactly = 0, False
+        while at < len(self.data):
+            plain, exactly = match_lines(self.data, at, exactly=exactly)
+            if plain:
+                self._take_plain(plain)
+                at = plain[-1].end()
+            at = self._take_batches(at) or self._take_other(at)
+        one_process = _are_of_one_process(self.writers, self.data)
+        index = LogIndex(self.rows, flagged=self.flagged, batches=self.batches, one_process=one_process)
+        return DetailLog(self.file, index, self._length)
+
+    def _take_plain(self, plain: list[re.Match[bytes]]) -> None:
+        named = [line[WRITER] for line in plain]
+        if None in named:  # an error or a warning
+            marked = [number for number, name in enumerate(named) if name is None]
+            self.flagged += [len(self.rows) + number for number in marked]
+            self.writers.update([_read_writer(self.data, *plain[number].span()) for number in marked])
+        self.writers.update(filter(None, named))
+        self.rows += plain
+
+    def _take_batches(self, at: int) -> int:
+        """Where they end; 0 where none begin, as they do once at most."""
+        if self.looked or not self.listed or not (lines := list_batch_lines(self.data, at, self.rows)):
+            return 0
+        self.looked, self.batches = True, match_batches(self.data, at, len(self.rows), lines)
+        if self.batches is None:
+            return 0
+        self.writers |= self.batches.writers
+        return self.batches.places[-1]
+
+    def _take_other(self, at: int) -> int:
+        """Where the next line begins."""
+        if at >= len(self.data):
+            return at
+        found = self.data.find(b"\n", at)
+        end = len(self.data) if found < 0 else found
+        line = _parse_other(self.data, at, end, self.file, self._length + 1)
+        self.listed |= isinstance(line, ListLine)
+        if isinstance(line, LogLine) and (line.error or line.warning):
+            self.flagged.append(len(self.rows))
+        self.rows.append(line)
+        self.writers.add(_read_writer(self.data, at, end))
+        return end + 1
+
+
+def _read_writer(data: bytes, begin: int, end: int) -> bytes | None:
+    """The process that the end of a line names; None where there is none."""
+    found = _ENDING.search(data, max(begin, end - _ENDING_LENGTH), end)
+    return found[1] if found else None
+
+
+def _are_of_one_process(writers: set[bytes | None], data: bytes) -> bool:
+    if None not in writers:
+        return len(writers) == 1
+    # Within a text these quotes would be escaped.
+    begin = data.find(_PROCESS)
+    own = data[begin : data.find(b",", begin) + 1]
+    return begin < 0 or data.count(_PROCESS) == data.count(own)
+
+
+def _parse_other(data: bytes, begin: int, end: int, file: str, number: int) -> LogLine | ListLine | None:
+    if not data.startswith(MARKER, begin, end):
+        return None
+    begin += len(MARKER)
+    return find_list(data, begin, end) or parse_line(data[begin:end], file, number)

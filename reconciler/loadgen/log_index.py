@@ -1,0 +1,194 @@
+"""The lines of a detail log by their keys: where each is, and its entry, made when a rule asks for it."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+
+from reconciler.loadgen.key_order import order_keys
+from reconciler.loadgen.log_batches import SampleBatches
+from reconciler.loadgen.log_line import NAMES, VALUES, ListLine, LogLine, read_plain
+
+Row = LogLine | ListLine | re.Match[bytes] | None  # None: a line that LoadGen's logger did not write
+ANY_KEY = re.compile(r".*", re.DOTALL)
+_MINUS = ord("-")
+_CLOCK = re.compile(rb', "time_ms": (\d{1,15}\.\d{1,9})')
+
+
+class _Rows(Struct):
+    """The lines of a log, made when they are asked for; but ``skipped`` ones that stand behind the first ``above``."""
+
+    rows: list[Row]
+    above: int
+    skipped: int
+
+    def number(self, at: int) -> int:
+        """The 1-based line of a row."""
+        return at + 1 if at < self.above else at + 1 + self.skipped
+
+    def read(self, at: int) -> LogLine:
+        row = self.rows[at]
+        if isinstance(row, LogLine):
+            return row
+        assert row is not None
+        number = at + 1 if at < self.above else at + 1 + self.skipped
+        line = read_plain(row, number) if isinstance(row, re.Match) else row.make_line(number)
+        self.rows[at] = line
+        return line
+
+
+class _FirstLines(dict[str, LogLine | None]):
+    """Of each key that is asked for; None for one that no line has. A rule asks for most keys, and many rules do."""
+
+    def __init__(self, first: Mapping[str, int], rows: _Rows) -> None:
+        super().__init__()
+        self._first, self._rows = first, rows
+
+    def __missing__(self, key: str) -> LogLine | None:
+        at = self._first.get(key)
+        line = self[key] = None if at is None else self._rows.read(at)
+        return line
+
+
+class LogIndex(Mapping[str, LogLine]):
+    """The first line of each key, in the order of the log; a value is made of its text when it is asked for.
+
+    ``rows``: those of the log but for ``batches``, whose keys others before them have. ``flagged``: the rows that
+    LoadGen calls an error or a warning. ``first``: as ``get``, and faster. ``made``: what others make of the log.
+    ``began_at``, ``ended_at``: milliseconds from the start of LoadGen's logger to its lines of power_begin and of
+    power_end; None where it wrote none. ``one_process``: all lines name the same one. ``structured``: they are objects,
+    as since v1.0.
+    """
+
+    structured = True
+
+    def __init__(
+        self,
+        rows: list[Row],
+        *,
+        flagged: Iterable[int] = (),
+        batches: SampleBatches | None = None,
+        one_process: bool = True,
+    ) -> None:
+        self.one_process = one_process
+        self.made: dict[Callable[..., Any], Any] = {}
+        self._texts = tuple(rows)
+        self._flagged = flagged
+        self._batches = batches
+        self._rows = _Rows(rows, batches.above, batches.length) if batches else _Rows(rows, len(rows), 0)
+        self._order = order_keys(
+            tuple([NAMES[row[1]] if isinstance(row, re.Match) else None if row is None else row.key for row in rows])
+        )
+        first = self._first = self._order.first
+        self.first = _FirstLines(self._first, self._rows)
+        self.began_at, self.ended_at = (
+            _read_clock(rows[first[key]]) if key in first else None for key in ("power_begin", "power_end")
+        )
+
+    def __getitem__(self, key: str) -> LogLine:
+        return self._rows.read(self._first[key])
+
+    def number(self, key: str) -> int:
+        """The 1-based line of a key, 0 when it is absent."""
+        at = self._first.get(key)
+        return 0 if at is None else self._rows.number(at)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._first
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._first)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def list_pairs(self, beginning: str, other: str) -> list[tuple[str, str]]:
+        """Keys that begin so, each with the one that begins with ``other`` instead; but pairs of which it is plain that
+        they state one value in one way."""
+        return [
+            (key, twin)
+            for key, at, twin, twin_at in self._order.pair(beginning, other)
+            if not self._is_same(at, twin_at)
+        ]
+
+    def _is_same(self, at: int, twin: int) -> bool:
+        one, two = self._texts[at], self._texts[twin]
+        return isinstance(one, re.Match) and isinstance(two, re.Match) and one.group(*VALUES) == two.group(*VALUES)
+
+    def list_absent(self, keys: Iterable[str]) -> list[str]:
+        first = self._first
+        return [key for key in keys if key not in first]
+
+    def list_unlike(self, find_groups: Callable[[str], tuple[int, ...]]) -> list[str]:
+        """Keys whose first line is no plain one with a value that one of their groups matches, below 0 none; but those
+        of no groups."""
+        texts = self._texts
+        return [key for key, at, groups in self._order.group(find_groups) if not _is_like(texts[at], groups)]
+
+    def repeated(self, beginnings: tuple[str, ...]) -> Iterator[LogLine]:
+        """Lines with a key that begins so and that another line before them has."""
+        return self._with_batches([at for key, at in self._order.others if key.startswith(beginnings)], beginnings)
+
+    def all_of(self, key: str) -> Iterator[LogLine]:
+        return (line for line in self._with_batches(self._list_rows(key), (key,)) if line.key == key)
+
+    def _list_rows(self, key: str) -> list[int]:
+        return [self._first[key], *(at for name, at in self._order.others if name == key)] if key in self._first else []
+
+    def find_lists(self, key: str) -> list[tuple[bytes, int, int]]:
+        """Of every line of a key a text, and where in it the list of the line is; none where one is not just a list."""
+        rows, batches = self._list_rows(key), self._batches
+        own = [self._texts[at] for at in rows]
+        lists = [(row.data, *row.place) for row in own if isinstance(row, ListLine)]
+        if len(lists) < len(own):  # of a key of batches, too, as lines before them have it
+            return []
+        if batches is not None and key == batches.keys[0]:
+            above = bisect.bisect_left(rows, self._rows.above)
+            lists[above:above] = [(batches.data, begin, end) for begin, end in batches.lists]
+        return lists
+
+    def lines(self) -> Iterator[LogLine]:
+        return self._with_batches([at for at, row in enumerate(self._texts) if row is not None], ("",))
+
+    def _with_batches(self, rows: list[int], beginnings: tuple[str, ...]) -> Iterator[LogLine]:
+        """These rows, which are in the order of the log, and in their place the lines of batches that begin so."""
+        above = bisect.bisect_left(rows, self._rows.above)
+        yield from map(self._rows.read, rows[:above])
+        if self._batches is not None:
+            yield from self._batches.read(beginnings)
+        yield from map(self._rows.read, rows[above:])
+
+    def choose(self, shape: re.Pattern[str]) -> list[str]:
+        """Keys of a shape."""
+        return [key for key, _ in self._order.choose(shape)]
+
+    def list_texts(self, shape: re.Pattern[str] = ANY_KEY) -> list[tuple[str, int, bytes]]:
+        """(key, 1-based line, text) of the first lines of keys of a shape, of those with plain values, as LoadGen
+        itself writes them."""
+        return [
+            (key, self._rows.number(at), row[0])
+            for key, at in self._order.choose(shape)
+            if isinstance(row := self._texts[at], re.Match)
+        ]
+
+    def flagged(self) -> Iterator[LogLine]:
+        """Lines that LoadGen calls an error or a warning."""
+        return map(self._rows.read, self._flagged)
+
+
+def _is_like(row: Row, groups: tuple[int, ...]) -> bool:
+    if isinstance(row, re.Match):
+        for group in groups:
+            if (at := row.start(group)) >= 0:
+                return row.string[at] != _MINUS
+    return False
+
+
+def _read_clock(row: Row) -> Decimal | None:
+    found = _CLOCK.search(row.string, row.end(1), row.end()) if isinstance(row, re.Match) else None
+    return Decimal(found[1].decode()) if found else None

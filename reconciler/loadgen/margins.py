@@ -1,0 +1,155 @@
+"""How far a performance run stayed inside, or fell outside, each constraint that LoadGen puts on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+
+from reconciler.loadgen.early_stopping import compute_allowed_over, compute_least_queries
+from reconciler.loadgen.inconsistency import read_integer, read_number
+from reconciler.loadgen.log import DetailLog
+from reconciler.resource.canonical import show_decimal
+
+_MILLISECOND = 1_000_000
+_MISSING = re.compile(r"at least (\d+) more queries")  # in LoadGen's words on early stopping
+
+
+class Margin(Struct, frozen=True):
+    """One constraint: measured and limit as decimal text in ``unit``.
+
+    ``headroom`` is the distance to the limit as a percentage of it, positive when the constraint is met with room to
+    spare; empty when the limit is 0.
+    """
+
+    name: str
+    measured: str
+    limit: str
+    unit: str
+    met: bool
+    headroom: str
+
+    def __str__(self) -> str:
+        word = "met" if self.met else "not met"
+        room = f" ({self.headroom}%)" if self.headroom else ""
+        return f"{self.name} {self.measured} {self.unit}, limit {self.limit} {self.unit}: {word}{room}"
+
+
+def compute_margins(log: DetailLog) -> tuple[Margin, ...]:
+    """Every constraint that the log allows to be measured, in a fixed order; empty for a run that did not end."""
+    return tuple(_margins(log)) if log.complete else ()
+
+
+def show_measured(number: Decimal, digits: int = 5) -> str:
+    """The number to some significant digits, without an exponent."""
+    rounded = Decimal(format(number, f".{digits}g")) if number.is_finite() else Decimal(0)
+    return show_decimal(rounded)
+
+
+def read_percentile(log: DetailLog) -> Decimal:
+    """The percentile that the run has to prove, in percent."""
+    return Decimal(log.effective("target_latency_percentile", Decimal("0.99"))) * 100
+
+
+def show_seconds(log: DetailLog) -> Decimal | None:
+    """How long the run lasted. Offline: the slowest latency, as LoadGen measures it; else power_begin to power_end."""
+    slowest = log.get("result_max_latency_ns")
+    if log.scenario == "Offline" and slowest is not None:
+        return Decimal(slowest) / 1_000_000_000
+    if log.started is None or log.ended is None:
+        return None
+    return Decimal(round((log.ended - log.started).total_seconds() * 1000)) / 1000
+
+
+def _margins(log: DetailLog) -> Iterator[Margin]:
+    least, lasted = log.effective("min_duration_ms"), show_seconds(log)
+    if least is not None and lasted is not None:
+        met = bool(log.get("result_min_duration_met", True))
+        yield _at_least("duration", lasted, Decimal(least) / 1000, "s", met)
+    yield from _queries(log)
+    yield from _latencies(log)
+    yield from _early_stopping(log)
+
+
+def _queries(log: DetailLog) -> Iterator[Margin]:
+    met = bool(log.get("result_min_queries_met", True))
+    if log.scenario == "Offline":
+        issued, least = read_integer(log, "generated_samples_per_query"), log.requested("min_query_count")
+        if issued is not None and least is not None:
+            yield _at_least("samples", Decimal(issued), Decimal(least), "samples", met)
+        return
+    issued, least = read_integer(log, "result_query_count"), log.effective("min_query_count")
+    if issued is not None and least is not None:
+        yield _at_least("queries", Decimal(issued), Decimal(least), "queries", met)
+
+
+def _latencies(log: DetailLog) -> Iterator[Margin]:
+    """Server only: the percentile latency, or with token latencies TTFT and TPOT, against the configured targets."""
+    if log.scenario != "Server":
+        return
+    rank = format(read_percentile(log), ".2f")
+    if log.requested("use_token_latencies"):
+        pairs: tuple[tuple[str, str, Any], ...] = (
+            ("TTFT", f"result_first_token_{rank}_percentile_latency_ns", log.requested("server_ttft_latency")),
+            ("TPOT", f"result_time_per_output_token_{rank}_percentile_ns", log.requested("server_tpot_latency")),
+        )
+    else:
+        pairs = (("latency", f"result_{rank}_percentile_latency_ns", log.effective("target_latency_ns")),)
+    for name, key, limit in pairs:
+        measured = read_number(log, key)
+        if measured is not None and limit is not None:
+            spent, most = Decimal(measured) / _MILLISECOND, Decimal(limit) / _MILLISECOND
+            yield _at_most(f"p{show_measured(read_percentile(log))} {name}", spent, most, "ms")
+
+
+def _early_stopping(log: DetailLog) -> Iterator[Margin]:
+    queries = read_integer(log, "result_query_count")
+    if queries is None or log.scenario == "Offline":
+        return
+    met = bool(log.get("early_stopping_met", True))
+    if log.scenario != "Server":
+        # One query has to be discarded for an estimate, hence n(1).
+        least = compute_least_queries(1, read_percentile(log))
+        yield _at_least("early stopping", Decimal(queries), Decimal(least), "queries", met)
+        return
+    if log.requested("use_token_latencies"):
+        if not met:  # LoadGen counts queries over either latency, and states no count where it is met
+            yield _at_least(
+                "early stopping", Decimal(queries), Decimal(count_needed_queries(log, queries)), "queries", met
+            )
+        return
+    over = read_integer(log, "result_overlatency_query_count")
+    if over is None:
+        return
+    allowed = compute_allowed_over(queries, read_percentile(log))
+    if allowed >= 0:
+        yield _margin("early stopping", Decimal(over), Decimal(allowed), "queries over", met=met, sign=-1)
+    else:
+        yield _at_least(
+            "early stopping", Decimal(queries), Decimal(compute_least_queries(0, read_percentile(log))), "queries", met
+        )
+
+
+def count_needed_queries(log: DetailLog, queries: int) -> int:
+    """How many queries prove the percentile of token latencies, by what LoadGen itself says: none of those that follow
+    may be late. Where it says nothing, as many as prove it when none is."""
+    texts = (str(log.get(f"early_stopping_{name}_result", "")) for name in ("ttft", "tpot"))
+    missing = [int(found[1]) for text in texts if (found := _MISSING.search(text)) is not None]
+    return queries + max(missing) if missing else compute_least_queries(0, read_percentile(log))
+
+
+def _at_least(name: str, measured: Decimal, limit: Decimal, unit: str, met: bool) -> Margin:
+    return _margin(name, measured, limit, unit, met=met, sign=1)
+
+
+def _at_most(name: str, measured: Decimal, limit: Decimal, unit: str) -> Margin:
+    return _margin(name, measured, limit, unit, met=measured <= limit, sign=-1)
+
+
+def _margin(name: str, measured: Decimal, limit: Decimal, unit: str, *, met: bool, sign: int) -> Margin:
+    left = measured - limit if sign > 0 else limit - measured
+    room = format(left * 100 / limit, "+.1f") if limit else ""
+    return Margin(name, show_measured(measured), show_measured(limit), unit, met, room)

@@ -1,0 +1,134 @@
+"""The next value to try after an INVALID or needlessly slack performance run. Offered to the user, never applied.
+
+The rules are LoadGen's; the factors are first guesses of ours: close enough that a second run usually is VALID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import ROUND_DOWN, ROUND_UP, Decimal
+from fractions import Fraction
+
+from msgspec import Struct
+
+from reconciler.loadgen.early_stopping import compute_least_queries, compute_queries_at_rate
+from reconciler.loadgen.inconsistency import read_integer
+from reconciler.loadgen.log import DetailLog
+from reconciler.loadgen.margins import Margin, count_needed_queries, read_percentile, show_measured, show_seconds
+from reconciler.resource.canonical import show_decimal
+
+_SATURATED = Decimal("0.98")  # of the scheduled rate: below it, completions fall behind
+_SLACK_LATENCY = Decimal("0.5")
+_SLACK_DURATION = Decimal("1.5")
+_MOST_QUERIES = 10**8  # of a run that anybody makes
+
+
+class Suggestion(Struct, frozen=True):
+    """``setting`` by its name in a spec; ``value`` as text in ``unit`` (queries/s, ns, queries); "" means: unset it."""
+
+    setting: str
+    value: str
+    unit: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.setting}: {self.value or 'leave it out'} {self.unit}".rstrip() + f" ({self.why})"
+
+
+def suggest(log: DetailLog, found: Sequence[Margin], *, valid: bool) -> Suggestion | None:
+    """None when nothing better than the settings of this run is known."""
+    if not log.complete:
+        return None
+    if not valid:
+        for key, name in (("max_query_count", "max_query_count"), ("max_duration_ms", "max_duration")):
+            # LoadGen ends such a run early with an ERROR line.
+            if log.effective(key) and any("Max" in str(entry.value) for entry in log.errors):
+                return Suggestion(name, "", "", f"{name} ended the run early")
+    if log.scenario == "Server":
+        return _server(log, found, valid)
+    return _offline(log, valid) if log.scenario == "Offline" else _stream(log, valid)
+
+
+def _server(log: DetailLog, found: Sequence[Margin], valid: bool) -> Suggestion | None:
+    """target_qps is the claim itself: too high a rate shows as latency over the limit, too low a one as much room."""
+    target = Decimal(log.effective("target_qps", 0))
+    latencies = [margin for margin in found if margin.unit == "ms" and Decimal(margin.limit)]
+    if not target or not latencies:
+        return None
+    ratio = max(Decimal(margin.measured) / Decimal(margin.limit) for margin in latencies)
+    if valid:
+        if ratio > _SLACK_LATENCY:
+            return None
+        why = f"{latencies[0].name} uses {show_measured(ratio * 100, 2)}% of its limit"
+        return Suggestion("target_qps", _down(target * Decimal("1.1")), "queries/s", why)
+    if all(margin.met for margin in latencies):
+        return _more_queries(log)
+    completed = Decimal(log.get("result_completed_samples_per_sec", 0))
+    scheduled = Decimal(log.get("result_scheduled_samples_per_sec", target))
+    if 0 < completed < scheduled * _SATURATED:
+        why = f"only {show_measured(completed)} of {show_measured(scheduled)} samples/s were completed"
+        return Suggestion("target_qps", _down(completed * Decimal("0.9")), "queries/s", why)
+    factor = Decimal("0.95") if ratio <= Decimal("1.2") else Decimal("0.85")
+    worst = next(margin for margin in latencies if not margin.met)
+    return Suggestion("target_qps", _down(target * factor), "queries/s", f"{worst.name} is over its limit")
+
+
+def _more_queries(log: DetailLog) -> Suggestion | None:
+    """The latency holds but too few queries ran to prove it: early stopping needs n(t) of them."""
+    queries, over = (read_integer(log, f"result_{name}query_count") or 0 for name in ("", "overlatency_"))
+    if log.get("early_stopping_met", True) or not queries:
+        return None
+    if log.requested("use_token_latencies"):  # the count over the latency is of another one
+        least = count_needed_queries(log, queries)
+        return Suggestion("min_query_count", str(least), "queries", "early stopping needs that many")
+    needed = compute_queries_at_rate(Fraction(over, queries), read_percentile(log), _MOST_QUERIES)
+    if needed is None:
+        return None
+    return Suggestion("min_query_count", str(needed), "queries", f"{over} of {queries} queries were over the latency")
+
+
+def _offline(log: DetailLog, valid: bool) -> Suggestion | None:
+    """LoadGen fills one query for 1.1 x min_duration x target_qps: too short a run when the real rate is higher."""
+    rate, lasted = log.get("result_samples_per_second"), show_seconds(log)
+    least = Decimal(log.effective("min_duration_ms", 0)) / 1000
+    if not isinstance(rate, (int, Decimal)) or rate <= 0 or lasted is None:
+        return None
+    if log.get("result_min_duration_met") is False:
+        why = f"the run lasted {show_measured(lasted)} s of {show_measured(least)} s"
+        return Suggestion("target_qps", _up(Decimal(rate)), "samples/s", why)
+    target, count = Decimal(log.effective("target_qps", 0)), log.requested("min_query_count", 0)
+    filled = log.effective("samples_per_query", 0) > count
+    if valid and least and filled and lasted > least * _SLACK_DURATION and target > rate:
+        why = f"the run lasted {show_measured(lasted)} s where {show_measured(least)} s suffice"
+        return Suggestion("target_qps", _up(Decimal(rate)), "samples/s", why)
+    return None
+
+
+def _stream(log: DetailLog, valid: bool) -> Suggestion | None:
+    """SingleStream and MultiStream: queries for 2 x min_duration / target_latency are made beforehand, so that the run
+    ends early when the real latency is under half of the expected one."""
+    if valid:
+        return None
+    kind = "query_latency" if log.scenario == "MultiStream" else "latency"
+    mean = log.get(f"result_mean_{kind}_ns")
+    if log.get("result_min_duration_met") is False and isinstance(mean, (int, Decimal)) and mean > 0:
+        # LoadGen's mean leaves its own overhead out, which makes this a little short and so on the safe side.
+        why = "LoadGen ran out of queries: the expected latency is over twice the real one"
+        return Suggestion("target_latency", str(int(mean)), "ns", why)
+    if log.get("early_stopping_met") is False:
+        needed = compute_least_queries(1, read_percentile(log))
+        return Suggestion("min_query_count", str(needed), "queries", "early stopping needs that many")
+    return None
+
+
+def _down(number: Decimal) -> str:
+    return _rounded(number, ROUND_DOWN)
+
+
+def _up(number: Decimal) -> str:
+    return _rounded(number, ROUND_UP)
+
+
+def _rounded(number: Decimal, rounding: str) -> str:
+    """Three significant digits, the way a person would write a target."""
+    return show_decimal(number.quantize(Decimal(1).scaleb(number.adjusted() - 2), rounding=rounding))

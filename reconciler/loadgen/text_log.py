@@ -1,0 +1,117 @@
+"""Reads the detail logs of LoadGen before v1.0, which were text: ``"pid": 7, "tid": 7, "ts": 41338ns : name : value``.
+
+They become a ``DetailLog`` under the names that LoadGen gave its values since. What those releases wrote into the
+summary alone, the verdict and the results, is taken from there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from reconciler.loadgen.log import AUDIT_TEXT, TEXT_MARKER, DetailLog
+from reconciler.loadgen.log_files import DETAIL
+from reconciler.loadgen.log_index import LogIndex
+from reconciler.loadgen.log_line import LogLine
+from reconciler.loadgen.summary import OLD_WORDS, SummaryLog, list_result_keys
+from reconciler.resource.quantities import parse_decimal
+
+_LINE = re.compile(r'"pid": \d+, "tid": \d+, "ts": \d+ns : (?P<text>.*)')
+_LONGEST = 4096  # characters of a line that is read; a longer one is a list of samples
+_DIGITS = 40  # of a whole number
+_SECTIONS = {"Effective Settings:": "effective_", "Requested Settings:": "requested_"}
+# Of the lines outside both sections; colons stand with and without a blank.
+_NAMES = {
+    "version": "loadgen_version",
+    "build_date_utc": "loadgen_build_date_utc",
+    "git_commit_date": "loadgen_git_commit_date",
+    "Date + time of test": "test_datetime",
+    "System Under Test (SUT) name": "sut_name",
+    "Query Sample Library (QSL) name": "qsl_name",
+    "QSL total size": "qsl_reported_total_count",
+    "QSL performance size*": "qsl_reported_performance_count",
+}
+_SETTINGS = {"Scenario": "scenario", "Test mode": "test_mode"}
+_UNIT = re.compile(r" \((ns|ms)\)$")
+_QUERIES = re.compile(r'GeneratedQueries: "queries" : (\d+), "samples per query" : (\d+), "duration" : (\d+)')
+_CLOCK = re.compile(r'POWER_(BEGIN|END): .*"time" : (\S+ \S+)')
+_HARMLESS = "CAS failed"  # an error of LoadGen's own logger, which the round's checker passed over
+PASSED_OVER = "error_passed_over"  # the key of such a line
+
+
+def is_text_log(data: bytes) -> bool:
+    return data.startswith(TEXT_MARKER)
+
+
+class _TextIndex(LogIndex):
+    """``length``: lines of the detail log. What stands behind them came from the summary, and has no line there."""
+
+    structured = False
+
+    def __init__(self, rows: list[Any], length: int) -> None:
+        flagged = [at for at, row in enumerate(rows) if row is not None and (row.error or row.warning)]
+        super().__init__(rows, flagged=flagged)
+        self._length = length
+
+    def number(self, key: str) -> int:
+        line = super().number(key)
+        return line if line <= self._length else 0
+
+
+def parse_text_log(data: bytes, summary: SummaryLog | None, file: str = DETAIL) -> DetailLog:
+    """``summary``: of the same run, None where it cannot be read; that of an accuracy run tells nothing."""
+    section = ""
+    rows: list[LogLine | None] = []
+    more: list[LogLine] = []
+    for number, raw in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
+        found = _LINE.match(raw, 0, _LONGEST)
+        text = found["text"].strip() if found else ""
+        section = _SECTIONS.get(text, section if text else "")
+        entries = list(_read_entries(text, section, number))
+        rows.append(entries[0] if entries else None)
+        more += entries[1:]
+    length = len(rows)
+    results = _read_results(summary) if summary else ()
+    return DetailLog(file, _TextIndex([*rows, *more, *results], length), length)
+
+
+def _read_entries(text: str, section: str, line: int) -> Iterator[LogLine]:
+    if AUDIT_TEXT in text:
+        yield LogLine("generic_message", text, line, warning=True)
+    elif "ERROR" in text:
+        harmless = _HARMLESS in text
+        yield LogLine(PASSED_OVER if harmless else "error_generic_message", text, line, error=not harmless)
+    elif found := _QUERIES.match(text):
+        names = ("generated_query_count", "generated_samples_per_query", "generated_query_duration")
+        yield from (LogLine(name, int(value), line) for name, value in zip(names, found.groups(), strict=True))
+    elif found := _CLOCK.match(text):
+        yield LogLine(f"power_{found[1].lower()}", found[2], line)
+    elif section:
+        name, colon, value = text.partition(":")
+        if colon and value:
+            name = _UNIT.sub(r"_\1", name.strip())
+            yield LogLine(f"{section}{_SETTINGS.get(name, name)}", _read_value(value), line)
+    else:
+        name, colon, value = text.partition(":")
+        if colon and name.strip() in _NAMES:
+            yield LogLine(_NAMES[name.strip()], _read_value(value), line)
+
+
+def _read_value(text: str) -> Any:
+    text = text.strip()
+    if text in ("true", "false"):
+        return text == "true"
+    if text.isdecimal() and len(text) <= _DIGITS:
+        return int(text)
+    number = parse_decimal(text)
+    return OLD_WORDS.get(text, text) if number is None else number
+
+
+def _read_results(summary: SummaryLog) -> Iterator[LogLine]:
+    for name, key in list_result_keys(summary.get("Scenario")):
+        said = summary.get(name)
+        if said in ("Yes", "No"):
+            yield LogLine(key, said == "Yes", 0)
+        elif said:
+            yield LogLine(key, _read_value(said), 0)

@@ -1,0 +1,141 @@
+"""First tokens and times of tokens against the latencies of whole answers, which a log of a language model has beside
+each other.
+
+An answer's first token comes before its end, so that the sorted latencies of first tokens are nowhere above those of
+answers. What is logged as token throughput divides by the sum of all latencies, and the rate of completed tokens by the
+time of the run: both know how many tokens there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import pairwise
+
+from reconciler.loadgen.inconsistency import SECOND, Inconsistency, read_number, show_value
+from reconciler.loadgen.log import DetailLog
+
+_PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
+_DIGITS = Decimal("0.00005")  # of quotients of several doubles with six significant digits
+_RATES = {"Server": "result_completed_tokens_per_second", "Offline": "result_tokens_per_second"}
+_FIRST = (
+    "result_first_token_min_latency_ns",
+    "result_first_token_max_latency_ns",
+    "result_first_token_mean_latency_ns",
+)
+_STOPPED = ("early_stopping_ttft_result", "early_stopping_tpot_result")
+_RUN = (" * Run successful.", " * Run unsuccessful.")  # how LoadGen begins what it says of each of them in Server
+_EACH = ("result_time_to_output_token_min", "result_time_to_output_token_max", "result_time_to_output_token_mean")
+_MEASURED = (
+    *("requested_server_ttft_latency", "requested_server_tpot_latency"),
+    *(f"result_first_token_{rank}_percentile_latency_ns" for rank in _PERCENTILES),
+    *(f"result_time_per_output_token_{rank}_percentile_ns" for rank in _PERCENTILES),
+)
+
+
+def list_token_keys(log: DetailLog) -> tuple[str, ...]:
+    """Keys of every run that measures tokens."""
+    if log.get("requested_use_token_latencies") is not True:
+        return ()
+    rate = _RATES.get(log.scenario)
+    found: tuple[str, ...] = _STOPPED
+    if log.scenario != "Offline":
+        found = (*found, *_MEASURED, *_FIRST, *_EACH, "result_token_throughput")
+    return (*found, rate) if rate else found
+
+
+def find_wrong_tokens(log: DetailLog) -> Iterator[Inconsistency]:
+    """Of a run that measures them (``ProcessTokenLatencies`` and ``PerformanceSummary::LogDetail``, results.cc)."""
+    if log.get("requested_use_token_latencies") is not True:
+        return
+    yield from _token_order(log, _FIRST, "result_first_token_{}_percentile_latency_ns")
+    yield from _token_order(log, _EACH, "result_time_per_output_token_{}_percentile_ns")
+    yield from _first_before_last(log)
+    yield from _token_count(log)
+    yield from _token_conditions(log)
+
+
+def _token_order(log: DetailLog, ends: tuple[str, str, str], ranked: str) -> Iterator[Inconsistency]:
+    """Percentiles do not fall, and all are between the least and the greatest."""
+    least, greatest, mean = ends
+    keys = [least, *(ranked.format(rank) for rank in _PERCENTILES), greatest]
+    known = [(key, found) for key in keys if (found := read_number(log, key)) is not None]
+    for (before, less), (key, found) in pairwise(known):
+        if found < less:
+            yield Inconsistency(key, f"{found:f}", f"{before} is {less:f}", log.number(key), log.number(before))
+    middle = read_number(log, mean)
+    if middle is not None and len(known) > 1 and not known[0][1] <= middle <= known[-1][1]:
+        derived = f"they are from {known[0][1]:f} to {known[-1][1]:f}"
+        yield Inconsistency(mean, f"{middle:f}", derived, log.number(mean))
+
+
+def _first_before_last(log: DetailLog) -> Iterator[Inconsistency]:
+    """Both latencies begin when the query was to be issued."""
+    pairs = [(f"result_first_token_{part}_latency_ns", f"result_{part}_latency_ns") for part in ("min", "mean", "max")]
+    pairs += [
+        (f"result_first_token_{p}_percentile_latency_ns", f"result_{p}_percentile_latency_ns") for p in _PERCENTILES
+    ]
+    for key, whole in pairs:
+        first, last = read_number(log, key), read_number(log, whole)
+        if first is not None and last is not None and first > last:
+            yield Inconsistency(key, f"{first:f}", f"{whole} is {last:f}", log.number(key), log.number(whole))
+
+
+def _token_count(log: DetailLog) -> Iterator[Inconsistency]:
+    key = _RATES.get(log.scenario, "")
+    rate, mean = read_number(log, key), read_number(log, "result_mean_latency_ns")
+    if rate is None:
+        return
+    if log.scenario == "Offline":
+        samples = read_number(log, "result_samples_per_second")
+        if samples is not None and rate < samples * (1 - _DIGITS):
+            why = f"{samples:f} answers a second have a token each, at least"
+            yield Inconsistency(key, f"{rate:f}", why, log.number(key), log.number("result_samples_per_second"))
+        return
+    count, completed = read_number(log, "result_query_count"), read_number(log, "result_completed_samples_per_sec")
+    other = read_number(log, "result_token_throughput")
+    if not (count and count > 1 and completed and mean and other):
+        return
+    tokens, wanted = rate * (count - 1) / completed, other * count * mean
+    if abs(tokens - wanted) > wanted * _DIGITS + 1:
+        why = f"that is {tokens:.6g} tokens, and result_token_throughput is of {wanted:.6g}"
+        yield Inconsistency(key, f"{rate:f}", why, log.number(key), log.number("result_token_throughput"))
+    yield from _token_bounds(log, key, rate, tokens / count)
+
+
+def _token_bounds(log: DetailLog, key: str, rate: Decimal, each: Decimal) -> Iterator[Inconsistency]:
+    """The tokens behind the first take the time between it and the end, each between the shortest and the longest."""
+    last, first = read_number(log, "result_mean_latency_ns"), read_number(log, "result_first_token_mean_latency_ns")
+    shortest, longest = (read_number(log, name) for name in _EACH[:2])
+    if last is None or first is None or not shortest or not longest:
+        return
+    low, high = 1 + (last - first - 1) / (longest + 1), 1 + (last - first + 1) / max(shortest - 1, Decimal(1))
+    if not low * (1 - _DIGITS) <= each <= high * (1 + _DIGITS):
+        why = f"answers have {each:.6g} tokens then, and their latencies leave room for {low:.6g} to {high:.6g}"
+        yield Inconsistency(key, f"{rate:f}", why, log.number(key), log.number(_EACH[0]))
+
+
+def _token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
+    """What LoadGen calls met, with its own text and its own percentiles against it."""
+    met = log.line("early_stopping_met")
+    for key in _STOPPED:
+        entry = log.line(key)
+        if entry is None or met is None or met.value is not True:
+            continue  # where the one is not met, LoadGen may leave the other's empty
+        if log.scenario == "Server" and not str(entry.value).startswith(_RUN):
+            yield Inconsistency(key, show_value(entry), "LoadGen words it otherwise in Server", entry.line)
+        if "unsuccessful" in str(entry.value).lower():
+            yield Inconsistency("early_stopping_met", "true", f"{key} is {show_value(entry)}", met.line, entry.line)
+    percentile = read_number(log, "effective_target_latency_percentile")
+    kept = log.line("result_perf_constraints_met")
+    if log.scenario != "Server" or kept is None or kept.value is not True or percentile is None:
+        return
+    rank = format(percentile * 100, ".2f")
+    for limit, key in (
+        ("requested_server_ttft_latency", f"result_first_token_{rank}_percentile_latency_ns"),
+        ("requested_server_tpot_latency", f"result_time_per_output_token_{rank}_percentile_ns"),
+    ):
+        most, found = read_number(log, limit), read_number(log, key)
+        if most is not None and found is not None and found > most:
+            derived = f"{key} is {found / SECOND * 1000:.6g} ms of {most / SECOND * 1000:.6g}"
+            yield Inconsistency("result_perf_constraints_met", "true", derived, kept.line, log.number(key))

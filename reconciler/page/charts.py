@@ -1,0 +1,257 @@
+"""What a cell's plots show, as numbers: drawn by ``plots``, and shown as a table beneath. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import TypeVar
+
+from msgspec import Struct
+
+from reconciler.render.documents import Document
+from reconciler.resource.quantities import show_rate
+
+_Row = TypeVar("_Row")
+_QUANTITIES = {"watts": ("power", "Power", "W"), "mhz": ("clocks", "Clocks", "MHz")} | {
+    "celsius": ("temperature", "Temperature", "°C"),
+    "percent": ("load", "Load", "%"),
+}
+CHARTS = ("runs", "efficiency", "latency", "throughput", *(name for name, _, _ in _QUANTITIES.values()), "history")
+_MOST_ROWS = 40  # of a table beneath a plot
+
+
+class Stroke(StrEnum):
+    LINE = "line"
+    POINTS = "points"
+    CROSSES = "crosses"
+    BOUND = "bound"
+
+
+class Curve(Struct, frozen=True):
+    """``tone``: which colour it has, where that is not its place's or its stroke's: curves that belong together."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+    stroke: Stroke = Stroke.LINE
+    tone: int | None = None
+
+
+class Chart(Struct, frozen=True):
+    """``name`` is that of its file. ``ticks``: what stands at 0, 1, 2 … of an axis that has no numbers. ``summary``: a
+    sentence that says what the plot shows."""
+
+    name: str
+    title: str
+    across: str
+    up: str
+    curves: tuple[Curve, ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    summary: str = ""
+    ticks: tuple[str, ...] = ()
+
+
+def draw_charts(document: Document) -> tuple[Chart, ...]:
+    """Those for which the document of a cell has numbers: runs, latency, throughput, power, clocks and so on."""
+    performance = document["performance"] or {}
+    series = performance.get("series") or []
+    found = [
+        *_chart_runs(document),
+        *_chart_efficiency(document),
+        *_chart_latency(performance),
+        *_chart_throughput(series),
+        *_chart_readings(series),
+    ]
+    return tuple(found)
+
+
+def _chart_runs(document: Document) -> Iterator[Chart]:
+    runs = [run for run in document["runs"] if run["performance"] and run["metric"] and _number(run) is not None]
+    if not runs:
+        return
+    unit = runs[-1]["metric"]["unit"]
+    places = [(float(i), _number(run) or 0.0, run) for i, run in enumerate(runs)]
+    curves = _curve_results([(x, y, run["validity"]) for x, y, run in places])
+    yield Chart(
+        "runs",
+        "Runs over time",
+        "oldest to newest",
+        unit,
+        curves,
+        ("Started", "Result", "Validity", "Inputs", "Record"),
+        tuple((r["started"][:19], r["metric"]["value"], r["validity"], _inputs(r), r["record"]) for _, _, r in places),
+        describe_spread(document["runs"]),
+        tuple(run["started"][5:16].replace("T", " ") for run in runs),
+    )
+
+
+def _chart_efficiency(document: Document) -> Iterator[Chart]:
+    """Of the runs whose power was measured."""
+    runs = [run for run in document["runs"] if run["efficiency"] and _is_number(run["efficiency"]["value"])]
+    if not runs:
+        return
+    unit = runs[-1]["efficiency"]["unit"]
+    places = [(float(i), float(run["efficiency"]["value"]), run["validity"]) for i, run in enumerate(runs)]
+    yield Chart(
+        "efficiency",
+        "Efficiency over time",
+        "oldest to newest",
+        unit,
+        _curve_results(places),
+        ("Started", "Efficiency", "Result", "Validity", "Record"),
+        tuple((r["started"][:19], r["efficiency"]["value"], _result(r), r["validity"], r["record"]) for r in runs),
+        f"From {min(y for _, y, _ in places):g} to {max(y for _, y, _ in places):g} {unit}.",
+        tuple(run["started"][5:16].replace("T", " ") for run in runs),
+    )
+
+
+def _result(run: Document) -> str:
+    return f"{run['metric']['value']} {run['metric']['unit']}" if run["metric"] else ""
+
+
+def chart_history(document: Document) -> Chart | None:
+    """Every committed performance run of a cell, of all commits."""
+    found = [r for r in document["results"] if r["what"] == "Run performance" and _is_number(r["value"])]
+    if not found:
+        return None
+    places = [(float(i), float(r["value"]), r) for i, r in enumerate(found)]
+    return Chart(
+        "history",
+        "Results over commits",
+        "commit that brought the record, oldest to newest",
+        found[-1]["unit"],
+        _curve_results([(x, y, r["validity"]) for x, y, r in places]),
+        ("Commit", "Started", "Result", "Validity"),
+        tuple((r["written"]["commit"][:10], r["started"][:19], r["value"], r["validity"]) for r in found),
+        ticks=tuple(r["written"]["commit"][:7] for r in found),
+    )
+
+
+def _curve_results(places: Sequence[tuple[float, float, str]]) -> tuple[Curve, ...]:
+    """A line through all, and points of one shape for each verdict."""
+    curves = [Curve("", tuple((x, y) for x, y, _ in places))] if len(places) > 1 else []
+    for label, stroke, invalid in (("valid", Stroke.POINTS, False), ("INVALID", Stroke.CROSSES, True)):
+        points = tuple((x, y) for x, y, validity in places if (validity == "INVALID") is invalid)
+        curves += [Curve(label, points, stroke)] if points else []
+    return tuple(curves)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _inputs(run: Document) -> str:
+    return "as declared now" if run["same"] else "earlier"
+
+
+def _number(run: Document) -> float | None:
+    value = run["metric"]["value"]
+    return float(value) if _is_number(value) else None
+
+
+def describe_spread(runs: Sequence[Document]) -> str:
+    """Of the valid performance runs with the inputs of today: that they differ is noise."""
+    same = [
+        run for run in runs if run["performance"] and run["same"] and run["metric"] and run["validity"] != "INVALID"
+    ]
+    values = [value for run in same if (value := _number(run)) is not None]
+    if not values:
+        return ""
+    unit = same[-1]["metric"]["unit"]
+    if len(values) == 1:
+        return f"One valid run with these inputs: {show_rate(values[0])} {unit}."
+    low, high, middle = min(values), max(values), statistics.median(values)
+    noise = statistics.stdev(values) / statistics.fmean(values) if statistics.fmean(values) else 0.0
+    spread = (high - low) / middle if middle else 0.0
+    between = f"{show_rate(low)} to {show_rate(high)} {unit}, median {show_rate(middle)}"
+    differ = f"spread {spread:.1%}, noise {noise:.1%} (standard deviation)"
+    return f"{len(values)} valid runs with these inputs: {between}; {differ}."
+
+
+def _chart_latency(performance: Document) -> Iterator[Chart]:
+    percentiles = performance.get("percentiles") or []
+    if not percentiles:
+        return
+    points = tuple((float(i), value) for i, (_, value) in enumerate(percentiles))
+    bound = _bound(performance)
+    curves = [Curve("latency", points), Curve("", points, Stroke.POINTS)]
+    if bound is not None:
+        curves.append(Curve("bound", ((0.0, bound), (float(len(points) - 1), bound)), Stroke.BOUND))
+    named = tuple(_name_percentile(name) for name, _ in percentiles)
+    against = f" against a bound of {bound:g} ms" if bound is not None else ""
+    yield Chart(
+        "latency",
+        "Latency by percentile",
+        "percentile",
+        "ms",
+        tuple(curves),
+        ("Percentile", "Latency in ms"),
+        tuple((name, f"{value:.6g}") for name, (_, value) in zip(named, percentiles, strict=True)),
+        f"From {percentiles[0][1]:.4g} ms to {percentiles[-1][1]:.4g} ms{against}.",
+        named,
+    )
+
+
+def _name_percentile(text: str) -> str:
+    return {"0": "lowest", "100": "highest"}.get(text, f"{float(text):g}")
+
+
+def _bound(performance: Document) -> float | None:
+    """In ms."""
+    bound = performance.get("bound")
+    scale = {"s": 1000.0, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "ns": 1e-6}.get(str(bound.get("unit"))) if bound else None
+    try:
+        return float(bound["limit"]) * scale if bound and scale else None
+    except (ValueError, TypeError):
+        return None
+
+
+def _chart_throughput(series: Sequence[Document]) -> Iterator[Chart]:
+    points = [
+        (after["seconds"], (after["done"] - before["done"]) / (after["seconds"] - before["seconds"]))
+        for before, after in zip([{"seconds": 0.0, "done": 0.0}, *series], series, strict=False)
+        if "done" in after and "done" in before and after["seconds"] > before["seconds"]
+    ]
+    if len(points) < 2:
+        return
+    rates = [rate for _, rate in points]
+    yield Chart(
+        "throughput",
+        "Throughput over the run",
+        "seconds since the run began",
+        "samples/s",
+        (Curve("samples/s", tuple(points)),),
+        ("Second", "Samples/s"),
+        tuple((f"{x:.1f}", show_rate(y)) for x, y in _thin(points)),
+        f"Between {show_rate(min(rates))} and {show_rate(max(rates))} samples/s.",
+    )
+
+
+def _chart_readings(series: Sequence[Document]) -> Iterator[Chart]:
+    """One for each quantity: readings of one unit belong together."""
+    names = [name for name in dict.fromkeys(name for row in series for name in row) if name not in ("seconds", "done")]
+    for suffix, (chart, title, unit) in _QUANTITIES.items():
+        chosen = [name for name in names if name.endswith(suffix)]
+        curves = [Curve(_word(n, suffix), tuple((r["seconds"], r[n]) for r in series if n in r)) for n in chosen]
+        curves = [curve for curve in curves if len(curve.points) > 1]
+        if not curves:
+            continue
+        kept = _thin(series)
+        rows = tuple((f"{r['seconds']:.1f}", *(f"{r[n]:g}" if n in r else "" for n in chosen)) for r in kept)
+        columns = ("Second", *(f"{_word(n, suffix)} in {unit}" for n in chosen))
+        yield Chart(chart, f"{title} during the run", "seconds since the run began", unit, tuple(curves), columns, rows)
+
+
+def _word(name: str, suffix: str) -> str:
+    """ "gpu.power_watts": "GPU power"."""
+    text = name.removesuffix(suffix).strip("_").replace("_", " ")
+    return text.replace("gpu.", "GPU ") if text.startswith("gpu.") else f"processor {text}" if text else "processor"
+
+
+def _thin(rows: Sequence[_Row]) -> Sequence[_Row]:
+    return rows[:: max(1, -(-len(rows) // _MOST_ROWS))]

@@ -1,0 +1,119 @@
+"""The page as files that need no server: every view, every cell, and its plots in both colours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from reconciler.errors import ReconcilerError
+from reconciler.page.charts import Chart, draw_charts
+from reconciler.page.environment import read_static
+from reconciler.page.links import (
+    Links,
+    find_root,
+    name_cell_file,
+    name_curve_file,
+    name_findings_file,
+    name_plot_file,
+    name_spec_file,
+)
+from reconciler.page.plots import draw_themes
+from reconciler.page.server import STATIC
+from reconciler.page.site import VIEWS, Site
+from reconciler.storage.files import is_leftover, replace
+from reconciler.storage.leftovers import sweep
+
+_BEGUN = "static"  # the folder that an export begins with, then comes index.html
+
+
+class Exported(Struct, frozen=True):
+    """``undrawn``: why there are no plots, "" where there are."""
+
+    files: int
+    cells: int
+    undrawn: str
+
+
+def export_site(
+    site: Site, folder: Path, *, base: str = "", compared: tuple[str, str] | None = None, told: Callable[[str], None]
+) -> Exported:
+    """Over an earlier export; never into a folder that holds anything else. ``base``: also what merging HEAD into it
+    would do; ``told`` each cell."""
+    _require_ours(folder)
+    sweep(folder)
+    cells = [entry["cell"] for entry in site.source.read_matrix()["cells"]]
+    written = 0
+    for name, data in _views(site, base, compared):
+        replace(folder / name, data, durable=False)
+        written += 1
+    undrawn = ""
+    for cell in cells:
+        told(cell)
+        name = name_cell_file(cell)
+        replace(folder / name, site.show_cell(cell, _links(name)).encode(), durable=False)
+        written += 1
+        try:
+            for file, data in _plots(site, cell) if not undrawn else ():
+                replace(folder / file, data, durable=False)
+                written += 1
+        except ReconcilerError as error:
+            undrawn = error.message
+    for curve in site.list_curves():
+        name = name_curve_file(curve)
+        replace(folder / name, site.show_curve(curve, _links(name)).encode(), durable=False)
+        written += 1
+        for file, data in _draw(curve, site.list_curve_charts(curve)) if not undrawn else ():
+            replace(folder / file, data, durable=False)
+            written += 1
+    return Exported(written, len(cells), undrawn)
+
+
+def _views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[tuple[str, bytes]]:
+    top = Links(files=True)
+    for name in STATIC:
+        yield f"static/{name}", read_static(name)
+    for view in VIEWS:
+        if not view.asked:
+            yield f"{view.name or 'index'}.html", view.show(site, top).encode()
+    yield "plan.html", site.show_plan(top, base).encode()
+    yield "history.html", site.show_all_history(top, compared).encode()
+    for file in site.source.list_specs():
+        name = name_spec_file(file)
+        yield name, site.show_spec(_links(name), file).encode()
+    for number, tree in enumerate(site.source.list_trees()):
+        for command in ("check", "verify-tree"):
+            yield name_findings_file(command, number), site.show_findings(top, tree, command).encode()
+
+
+def _plots(site: Site, cell: str) -> Iterator[tuple[str, bytes]]:
+    yield from _draw(cell, [*draw_charts(site.source.read_cell(cell)), *site.list_history_charts(cell)])
+
+
+def _draw(cell: str, charts: Iterable[Chart]) -> Iterator[tuple[str, bytes]]:
+    for chart in charts:
+        for theme, data in draw_themes(chart).items():
+            yield name_plot_file(cell, chart.name, theme), data
+
+
+def _links(name: str) -> Links:
+    return Links(find_root(name), files=True)
+
+
+def _require_ours(folder: Path) -> None:
+    """An empty folder, one to be made, or an earlier export, which may have been killed: another file is somebody's."""
+    try:
+        found = _list_names(folder)
+        parts = _list_names(folder / _BEGUN) if _BEGUN in found else set()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ReconcilerError(f"cannot write into {folder}: {error.strerror}", fix="name another folder") from error
+    whole = {*STATIC} == parts and "index.html" in found
+    if found and not whole and (found != {_BEGUN} or parts - {*STATIC}):
+        raise ReconcilerError(f"{folder} holds something else than an export", fix="name a new or an empty folder")
+
+
+def _list_names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if not is_leftover(path.name)}

@@ -1,0 +1,80 @@
+"""A result over commits with what changed between them, and two sides beside each other."""
+
+from __future__ import annotations
+
+from reconciler.page.charts import chart_history
+from reconciler.page.matrix_view import render_measured
+from reconciler.render.documents import Document
+from reconciler.resource.quantities import join_listing, show_rate
+from reconciler.resource.wording import shorten_value, show_value
+
+
+def arrange_history(document: Document) -> Document:
+    return {
+        "cell": document["cell"],
+        "chart": chart_history(document),
+        "results": [{**r, "result": render_measured(r)} for r in reversed(document["results"])],
+        "steps": [_step(step) for step in reversed(document["steps"])],
+    }
+
+
+def _step(step: Document) -> Document:
+    change = step["change"]
+    return {
+        "what": step["after"]["what"],
+        "started": step["after"]["started"],
+        "before": render_measured(step["before"]),
+        "after": render_measured(step["after"]),
+        "change": f"{change:+.1%}" if change is not None else "",
+        "causes": [_cause(cause) for cause in step["causes"]],
+    }
+
+
+def _cause(cause: Document) -> Document:
+    before, after = (shorten_value(show_value(cause["name"], cause[side])) for side in ("before", "after"))
+    by = cause["by"]
+    return {**cause, "before": before, "after": after, "commit": f"{by['commit'][:7]} {by['subject']}" if by else ""}
+
+
+def arrange_comparison(document: Document) -> Document:
+    return {
+        "names": document["names"],
+        "pairs": [_pair(pair) for pair in document["pairs"]],
+        "alone": [(name, cells) for name, cells in document["alone"].items() if cells],
+        "curves": [_curves(pair, document["names"]) for pair in document["curves"]],
+    }
+
+
+def _curves(pair: Document, names: list[str]) -> Document:
+    """Two curves: the most of each, and which points of each the other beats."""
+    sides = zip(names, pair["points"], pair["beaten"], pair["peaks"], strict=True)
+    return {
+        "curves": list(dict.fromkeys(pair["curves"])),
+        "sides": [
+            {
+                "name": name,
+                "points": count,
+                "beaten": join_listing(map(str, beaten), most=12) if beaten else "none",
+                "peak": show_rate(float(peak)),
+            }
+            for name, count, beaten, peak in sides
+        ],
+    }
+
+
+def _pair(pair: Document) -> Document:
+    ratio, per_accelerator = pair["ratio"], pair["per_accelerator"]
+    return {
+        "cells": list(dict.fromkeys((pair["one"]["cell"], pair["other"]["cell"]))),
+        "one": _side(pair["one"]),
+        "other": _side(pair["other"]),
+        "ratio": f"{ratio:.3f}" if ratio is not None else "",
+        "per_accelerator": f"{per_accelerator:.3f}" if per_accelerator is not None else "",
+        "bar": min(100, round(50 * ratio)) if ratio is not None and ratio >= 0 else None,
+    }
+
+
+def _side(side: Document) -> str:
+    count = f" on {side['count']}" if side["count"] else ""
+    invalid = " INVALID" if side["validity"] == "INVALID" else ""
+    return f"{render_measured(side)}{count}{invalid}"

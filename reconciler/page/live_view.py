@@ -1,0 +1,88 @@
+"""The pass in progress: what runs now, what comes next, what ended."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from reconciler.render.documents import Document
+from reconciler.resource.quantities import show_duration, show_rate, show_size
+
+_QUEUED = 12
+_WIDE, _TALL = 240.0, 40.0  # of a small curve
+
+
+def arrange_live(document: Document) -> Document:
+    queue = document["next"]
+    return {
+        "running": document["running"],
+        "timed": document["timed"],
+        "began": document["began"],
+        "ended": document["ended"],
+        "outcome": document["outcome"],
+        "steps": document["steps"],
+        "done": document["done"],
+        "submission": document["submission"],
+        "id": document["id"],
+        "attempts": [_attempt(attempt) for attempt in document["attempts"]],
+        "jobs": [_job(job) for job in document["jobs"]],
+        "queue": [{**step, "about": _about(step["seconds"])} for step in queue[:_QUEUED]],
+        "queued": len(queue),
+        "recent": document["recent"],
+        "problems": document["problems"],
+    }
+
+
+def _job(job: Document) -> Document:
+    of = f" of {job['expected']:,}" if job["expected"] else ""
+    far = f"{job['done']:,}{of}" if job["done"] or job["expected"] else ""
+    return {**job, "said": ", ".join(filter(None, [job["state"], far, job["note"]]))}
+
+
+def _about(seconds: float | None) -> str:
+    return f"about {show_duration(seconds)}" if seconds else ""
+
+
+def _attempt(attempt: Document) -> Document:
+    of = f" of {attempt['expected']:,}" if attempt["expected"] else ""
+    return {
+        **attempt,
+        "samples": f"{attempt['done']:,}{of}" if attempt["done"] or attempt["expected"] else "",
+        "percent": round(100 * attempt["fraction"]) if attempt["fraction"] is not None else None,
+        "speed": f"{show_rate(attempt['rate'])}/s" if attempt["rate"] is not None else "",
+        "remaining": show_duration(attempt["left"]) if attempt["left"] is not None else "",
+        "lasted": show_duration(round(attempt["seconds"], 1)),
+        "least": show_duration(attempt["minimum"]) if attempt["minimum"] else "",
+        "curves": _curves(attempt["readings"]),
+    }
+
+
+def _curves(readings: list[Document]) -> list[Document]:
+    """The latest value of each reading, and its course as the points of a small curve."""
+    found = []
+    for name in dict.fromkeys(name for row in readings for name in row if name != "seconds"):
+        points = [(row["seconds"], row[name]) for row in readings if name in row]
+        if name == "done":
+            pairs = [(one, other) for one, other in itertools.pairwise(points) if other[0] > one[0]]
+            points = [(other[0], (other[1] - one[1]) / (other[0] - one[0])) for one, other in pairs]
+        if points:
+            found.append({"name": _title(name), "value": _show(name, points[-1][1]), "points": _scale(points)})
+    return found
+
+
+def _title(name: str) -> str:
+    words = {"done": "samples per second", "load_percent": "processor load, %", "memory_bytes": "memory of the child"}
+    return words.get(name) or name.replace("gpu.", "GPU ").replace("_", " ")
+
+
+def _show(name: str, value: float) -> str:
+    return show_size(int(value)) if name.endswith("bytes") else show_rate(value)
+
+
+def _scale(points: list[tuple[float, float]]) -> str:
+    """For a polyline of ``_WIDE`` x ``_TALL``, from zero up."""
+    first, last = points[0][0], points[-1][0]
+    most = max((value for _, value in points), default=0.0) or 1.0
+    span: Any = last - first or 1.0
+    places = ((_WIDE * (x - first) / span, _TALL - (_TALL - 2) * max(0.0, y) / most - 1) for x, y in points)
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)

@@ -1,0 +1,138 @@
+"""The views over HTTP, by Starlette and uvicorn, which come with the extra `page`."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from reconciler.errors import ReconcilerError
+from reconciler.page.charts import Chart
+from reconciler.page.environment import read_static
+from reconciler.page.feed import LiveFeed
+from reconciler.page.guard import Application, RequestGuard
+from reconciler.page.links import Links, find_root
+from reconciler.page.plots import THEMES, draw_themes
+from reconciler.page.site import VIEWS, Site, View
+
+STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_MOST_DRAWN = 64  # plots that are kept
+
+
+def make_application(site: Site) -> Application:
+    """Raises ReconcilerError without Starlette."""
+    try:
+        from starlette.applications import Starlette
+        from starlette.concurrency import run_in_threadpool
+        from starlette.requests import Request
+        from starlette.responses import HTMLResponse, Response, StreamingResponse
+        from starlette.routing import Route
+    except ImportError as error:
+        fix = "pip install 'mlperf-reconciler[page]', or write files: reconcile page --export FOLDER"
+        raise ReconcilerError("the page is served by Starlette, which is not installed", fix=fix) from error
+    drawings, feed = Drawings(site), LiveFeed(site.read_live_part)
+
+    def shown(show: Callable[[Request, Links], str]) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Response:
+            links = Links(find_root(request.url.path[1:]))
+            try:
+                return HTMLResponse(await run_in_threadpool(show, request, links))
+            except ReconcilerError as error:
+                page = site.show_problem("This cannot be shown", error.message, error.fix, links)
+                return HTMLResponse(page, 404)
+
+        return answer
+
+    async def plot(request: Request) -> Response:
+        chosen = (request.query_params.get("cell", ""), request.path_params["chart"], request.path_params["theme"])
+        try:
+            return Response(await run_in_threadpool(drawings.draw, *chosen), media_type="image/svg+xml")
+        except ReconcilerError as error:
+            return Response(error.message, 404, media_type="text/plain")
+
+    async def static(request: Request) -> Response:
+        name = request.path_params["name"]
+        known = name in STATIC
+        return Response(read_static(name), media_type=STATIC[name]) if known else Response("not found", 404)
+
+    async def live(_: Request) -> Response:
+        return StreamingResponse(feed.follow(), media_type="text/event-stream")
+
+    async def missing(request: Request, _: Exception) -> Response:
+        links = Links(find_root(request.url.path[1:]))
+        return HTMLResponse(site.show_problem("There is no such view", "The address leads nowhere.", "", links), 404)
+
+    routes = [Route(path, shown(show)) for path, show in _list_views(site).items()]
+    routes += [
+        Route("/live/events", live),
+        Route("/plot/{theme}/{chart}.svg", plot),
+        Route("/static/{name}", static),
+    ]
+    application: Application = Starlette(routes=routes, exception_handlers={404: missing})
+    return application
+
+
+def _list_views(site: Site) -> dict[str, Callable[[Any, Links], str]]:
+    """Path → what it shows, of a request's parameters."""
+    views: dict[str, Callable[[Any, Links], str]] = {f"/{view.name}": partial(_show, view, site) for view in VIEWS}
+    return {
+        **views,
+        "/cell/{cell:path}": lambda request, links: site.show_cell(request.path_params["cell"], links),
+        "/curve/{curve:path}": lambda request, links: site.show_curve(request.path_params["curve"], links),
+    }
+
+
+def _show(view: View, site: Site, request: Any, links: Links) -> str:
+    asked = (str(request.query_params.get(name, "")).strip() for name in view.asked)
+    return view.show(site, links, *asked)
+
+
+class Drawings:
+    """Plots that were drawn, by the numbers that they show; none is drawn while a run is timed."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._drawn: OrderedDict[Chart, dict[str, bytes]] = OrderedDict()
+        self._alone = threading.Lock()  # matplotlib draws one at a time
+
+    def draw(self, cell: str, name: str, theme: str) -> bytes:
+        if theme not in THEMES:
+            raise ReconcilerError(f"there is no theme {theme!r}")
+        chart = self._site.draw_chart(cell, name)
+        with self._alone:
+            if chart not in self._drawn:
+                if self._site.source.is_timed():
+                    raise ReconcilerError("a run is being timed: plots are drawn when it has ended")
+                self._drawn[chart] = draw_themes(chart)
+                while len(self._drawn) > _MOST_DRAWN:
+                    self._drawn.popitem(last=False)
+            return self._drawn[chart][theme]
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """``port`` 0: any that is free. Raises ReconcilerError."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        fix = "name another port: --port 0 takes any that is free"
+        raise ReconcilerError(f"cannot serve on {host}, port {port}: {error.strerror or error}", fix=fix) from error
+
+
+def serve(application: Application, listening: socket.socket, token: str, names: tuple[str, ...]) -> None:
+    """Until SIGINT or SIGTERM."""
+    import uvicorn
+
+    guarded = RequestGuard(application, token, names)
+    config = uvicorn.Config(
+        guarded,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+    )
+    uvicorn.Server(config).run(sockets=[listening])

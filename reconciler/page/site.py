@@ -1,0 +1,222 @@
+"""Views as HTML: a document becomes the variables of a template, and everything in it is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+from jinja2 import Environment
+from msgspec import Struct
+
+from reconciler.errors import ReconcilerError
+from reconciler.page.cell_view import arrange_cell
+from reconciler.page.charts import Chart, chart_history, draw_charts
+from reconciler.page.curve_charts import CURVE_CHARTS
+from reconciler.page.curve_view import arrange_curve, draw_curve, find_curve
+from reconciler.page.environment import make_environment
+from reconciler.page.findings_view import arrange_findings
+from reconciler.page.history_view import arrange_comparison, arrange_history
+from reconciler.page.links import Links
+from reconciler.page.live_view import arrange_live
+from reconciler.page.matrix_view import arrange_matrix
+from reconciler.page.plan_view import arrange_plan
+from reconciler.render.documents import Document
+from reconciler.storage.escaping import escape_hidden
+
+_POLL, _POLL_TIMED, _POLL_IDLE = 1.0, 2.0, 3.0  # seconds between looks at a pass; where nothing runs
+
+
+class PageSource(Protocol):
+    """Each method raises ReconcilerError with what to do, as the command does whose document it gives."""
+
+    @property
+    def name(self) -> str:
+        """Of the repository's folder."""
+
+    def is_timed(self) -> bool:
+        """Whether a run is being timed, so that what takes long must wait."""
+
+    def read_matrix(self) -> Document:
+        """`status`: submission, round, in_sync, cells, findings, and when it was looked at."""
+
+    def read_cell(self, cell: str) -> Document:
+        """`show`, `why` and what was measured: cell, status, settings, resources, why, runs, performance, logs, and the
+        files of ``list_specs``."""
+
+    def read_log(self, cell: str, name: str) -> Document:
+        """`logs --print`: the end of one log as text."""
+
+    def list_specs(self) -> tuple[str, ...]:
+        """Files of which a line sets a value; as origins name them."""
+
+    def read_spec(self, file: str) -> Document:
+        """Lines of a file of ``list_specs``, each with its commit."""
+
+    def read_plan(self) -> Document:
+        """`plan`."""
+
+    def read_impact(self, base: str, head: str) -> Document:
+        """`pr`."""
+
+    def read_history(self, cell: str) -> Document:
+        """`history` and `blame`: results, and steps from each to the next."""
+
+    def read_comparison(self, one: str, other: str) -> Document:
+        """`compare`: two commits or systems, or trees by the names that ``list_trees`` gives."""
+
+    def list_systems(self) -> tuple[str, ...]:
+        """That the specs declare."""
+
+    def list_refs(self) -> tuple[str, ...]:
+        """Branches and tags, for people to choose from."""
+
+    def list_trees(self) -> tuple[str, ...]:
+        """Names of the trees that may be looked at; the first is the rendered one."""
+
+    def read_findings(self, tree: str, command: str) -> Document:
+        """``command``: `check` or `verify-tree`."""
+
+    def read_live(self) -> Document:
+        """The pass in progress; cheap, and asked again and again."""
+
+
+class Site(Struct, dict=True):
+    """``files``: every view as a file of an export."""
+
+    source: PageSource
+    files: bool = False
+    _matrix: tuple[Document, Links, str] | None = None
+
+    @cached_property
+    def _environment(self) -> Environment:
+        environment = make_environment()
+        environment.globals.update(views=[(view.name, view.title) for view in VIEWS if view.title], files=self.files)
+        return environment
+
+    def render(self, template: str, links: Links, at: str, **variables: Any) -> str:
+        """``at``: the view of VIEWS that is shown as chosen. What nobody would see is written out."""
+        shown = {"links": links, "at": at, "repository": self.source.name, **variables}
+        return escape_hidden(self._environment.get_template(template).render(shown))
+
+    def show_matrix(self, links: Links) -> str:
+        """Rendered once for all who ask, as long as the document is the same."""
+        document = self.source.read_matrix()
+        if self._matrix is None or self._matrix[0] is not document or self._matrix[1] != links:
+            self._matrix = document, links, self.render("matrix.html", links, "", **arrange_matrix(document))
+        return self._matrix[2]
+
+    def show_cell(self, cell: str, links: Links) -> str:
+        document = self.source.read_cell(cell)
+        return self.render("cell.html", links, "", **arrange_cell(document))
+
+    def show_curve(self, curve: str, links: Links) -> str:
+        return self.render("curve.html", links, "", **arrange_curve(self.source.read_matrix(), curve))
+
+    def list_curves(self) -> list[str]:
+        return [curve["curve"] for curve in self.source.read_matrix()["curves"]]
+
+    def list_curve_charts(self, curve: str) -> tuple[Chart, ...]:
+        return draw_curve(find_curve(self.source.read_matrix(), curve))
+
+    def show_live(self, links: Links) -> str:
+        return self.render("live.html", links, "live", title="Live", **arrange_live(self.source.read_live()))
+
+    def read_live_part(self) -> tuple[str, float]:
+        """What a viewer of the live view sees now, and for how many seconds it may stand."""
+        document = self.source.read_live()
+        pause = _POLL_TIMED if document["timed"] else _POLL if document["running"] else _POLL_IDLE
+        return self.render("live_part.html", Links(), "live", **arrange_live(document)), pause
+
+    def show_plan(self, links: Links, base: str = "", head: str = "") -> str:
+        """``base``: a commit that ``head`` would be merged into."""
+        impact = self.source.read_impact(base, head or "HEAD") if base else None
+        asked = {"base": base, "head": head, "refs": self.source.list_refs()}
+        return self.render("plan.html", links, "plan", **arrange_plan(self.source.read_plan(), impact), **asked)
+
+    def show_history(self, links: Links, cell: str = "", one: str = "", other: str = "") -> str:
+        known = {
+            "refs": self.source.list_refs(),
+            "systems": self.source.list_systems(),
+            "trees": self.source.list_trees()[1:],
+            "cells": [entry["cell"] for entry in self.source.read_matrix()["cells"]],
+        }
+        histories = [arrange_history(self.source.read_history(cell))] if cell else []
+        comparisons = [arrange_comparison(self.source.read_comparison(one, other))] if one and other else []
+        asked = {"cell": cell, "one": one, "other": other}
+        found = {"histories": histories, "comparisons": comparisons}
+        return self.render("history.html", links, "history", title="History", **known, **asked, **found)
+
+    def show_all_history(self, links: Links, compared: tuple[str, str] | None = None) -> str:
+        """Every cell of the matrix that any commit has results of, below each other; and one comparison."""
+        documents = [self._read_history(entry["cell"]) for entry in self.source.read_matrix()["cells"]]
+        histories = [arrange_history(document) for document in documents if document is not None]
+        comparisons = [arrange_comparison(self.source.read_comparison(*compared))] if compared else []
+        found = {"histories": histories, "comparisons": comparisons}
+        return self.render("history.html", links, "history", title="History", **found)
+
+    def list_history_charts(self, cell: str) -> list[Chart]:
+        document = self._read_history(cell)
+        chart = chart_history(document) if document is not None else None
+        return [chart] if chart is not None else []
+
+    def _read_history(self, cell: str) -> Document | None:
+        """None of a cell that no commit has a result of, and where there is no commit."""
+        try:
+            return self.source.read_history(cell)
+        except ReconcilerError:
+            return None
+
+    def show_findings(self, links: Links, tree: str = "", command: str = "") -> str:
+        trees = self.source.list_trees()
+        tree, command = tree or trees[0], command or "check"
+        asked = {"trees": trees, "tree": tree, "command": command, "title": "Findings", "problem": None}
+        if tree not in trees:
+            raise ReconcilerError(f"there is no tree {tree!r} to look at", fix="name it: reconcile page --tree PATH")
+        try:
+            document = arrange_findings(self.source.read_findings(tree, command))
+        except ReconcilerError as error:
+            document = {"problem": error}
+        return self.render("findings.html", links, "findings", **{**asked, **document})
+
+    def draw_chart(self, cell: str, name: str) -> Chart:
+        """``cell``: or a curve, for one of its charts. Raises ReconcilerError where there is nothing to plot."""
+        if name in CURVE_CHARTS:
+            found = [chart for chart in self.list_curve_charts(cell) if chart.name == name]
+        elif name == "history":
+            found = [chart] if (chart := chart_history(self.source.read_history(cell))) else []
+        else:
+            found = [chart for chart in draw_charts(self.source.read_cell(cell)) if chart.name == name]
+        if not found:
+            raise ReconcilerError(f"{cell}: there is nothing to plot as {name!r}", fix="`reconcile` measures it")
+        return found[0]
+
+    def show_spec(self, links: Links, file: str) -> str:
+        return self.render("spec.html", links, "", **self.source.read_spec(file))
+
+    def show_log(self, links: Links, cell: str = "", name: str = "") -> str:
+        return self.render("log.html", links, "", **self.source.read_log(cell, name))
+
+    def show_problem(self, title: str, message: str, fix: str, links: Links) -> str:
+        return self.render("problem.html", links, "-", title=title, message=message, fix=fix)
+
+
+class View(NamedTuple):
+    """``name``: of its address, and of its file in an export. ``title``: of its link on every page, "" for none.
+    ``asked``: the parameters of its address, which ``show`` takes in this order behind the links."""
+
+    name: str
+    title: str
+    show: Callable[..., str]
+    asked: tuple[str, ...] = ()
+
+
+VIEWS = (
+    View("", "Matrix", Site.show_matrix),
+    View("live", "Live", Site.show_live),
+    View("plan", "Plan", Site.show_plan, ("base", "head")),
+    View("history", "History", Site.show_history, ("cell", "one", "other")),
+    View("findings", "Findings", Site.show_findings, ("tree", "command")),
+    View("spec", "", Site.show_spec, ("file",)),
+    View("log", "", Site.show_log, ("cell", "name")),
+)

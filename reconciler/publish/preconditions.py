@@ -1,0 +1,171 @@
+"""What speaks against packing: each reason with its cell and what to do about it. Pure: values in, refusals out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+
+from msgspec import Struct
+
+from reconciler.diff.change import Chosen, Finding
+from reconciler.loadgen.log import DetailLog
+from reconciler.resource.conditions import CellStatus, ConditionStatus
+from reconciler.resource.decisions import Acceptance, AcceptanceStatus
+from reconciler.resource.embargo import make_embargo, show_embargo
+from reconciler.resource.kinds import Cell
+from reconciler.resource.records import IMPORTED, QUICK, TRIAL, UNKNOWN, Record
+from reconciler.resource.settings import SubmissionSettings
+from reconciler.rules.ruleset import Ruleset
+from reconciler.tree.content import SubmissionContent
+from reconciler.tree.source import find_unlicensed
+
+# Hosts at which a repository may be open to everybody; whether it is, only its owner knows.
+PUBLIC_HOSTS = (
+    *("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "huggingface.co", "gitee.com"),
+    *("sourceforge.net", "sr.ht"),
+)
+_INFERRED = "inferred"
+_MARKS = {
+    "rehearsal": ("it is a rehearsal", "take `rehearsal: true` out of the spec and run again"),
+    TRIAL: ("it is a trial", "run the cell itself: reconcile cell=CELL"),
+    QUICK: ("its runs are short", "run it without --quick"),
+    "synthetic": ("its data or backend is synthetic", "measure it with a real dataset, model and backend"),
+}
+
+
+class Refusal(Struct, frozen=True, order=True):
+    """``where``: a cell, a file or a remote."""
+
+    where: str
+    reason: str
+    fix: str
+
+
+def find_refused_cells(standings: Iterable[CellStatus], findings: Iterable[Finding]) -> list[Refusal]:
+    """Cells that are not ready, or carry a mark that no submission may."""
+    found = []
+    for standing in standings:
+        cell = str(standing.cell)
+        found += [Refusal(cell, *_MARKS[mark]) for mark in standing.marks if mark in _MARKS]
+        unknown = [mark.removeprefix(UNKNOWN) for mark in standing.marks if mark.startswith(UNKNOWN)]
+        if unknown and _INFERRED not in standing.marks:  # its source is refused for it
+            wanted = " ".join(f"--declare {name}=…" for name in unknown)
+            reason = f"not declared for its imported runs: {', '.join(unknown)}"
+            found.append(Refusal(cell, reason, f"reconcile import --cell {cell} {wanted}"))
+        if standing.ready is not ConditionStatus.TRUE:
+            last = standing.conditions[-1]
+            reason = f"it is not ready: {last.reason}{f' ({last.message})' if last.message else ''}"
+            found.append(Refusal(cell, reason, f"reconcile, then see: reconcile why {cell}"))
+    cells = {str(standing.cell) for standing in standings}
+    for finding in findings:
+        if finding.where not in cells and finding.kind == "MissingCell":
+            found.append(Refusal(finding.where, finding.message, finding.fix))
+    return found
+
+
+def find_refused_records(
+    records: Mapping[Cell, Sequence[tuple[str, Record]]],
+    committed: Callable[[str], bool],
+    known_spec: Callable[[str, str], bool],
+) -> list[Refusal]:
+    """Records from a spec that nobody can look up, or that are not committed. ``committed``: whether a path's bytes are
+    those in HEAD; ``known_spec``: whether git has a commit in which a spec file had these bytes (path, blob)."""
+    found = set()
+    for cell, items in records.items():
+        for identity, record in items:
+            known = all(known_spec(*item) for item in record.spec.items())
+            if not known and IMPORTED not in record.marks:
+                found.add(
+                    Refusal(str(cell), f"{record.address} was run from a spec that is in no commit", _COMMIT_SPEC)
+                )
+            elif not known:
+                fix = "commit the spec"
+                found.add(Refusal(str(cell), f"{record.address} was imported for a spec that is in no commit", fix))
+            paths = [f"state/records/{identity}.json"]
+            paths += [f"state/logs/{a.sha256}" for a in record.artifacts if a.place == "logs"]
+            if not all(committed(path) for path in paths):
+                found.add(Refusal(str(cell), f"the record or logs of {record.address} are not committed", _COMMIT))
+    return sorted(found)
+
+
+_COMMIT_SPEC = (
+    "commit the spec as it was then, if you still have it; else commit it as it is, and: reconcile --rerun cell=CELL"
+)
+_COMMIT = "commit them: reconcile --commit"
+
+
+def find_refused_acceptances(
+    acceptances: Iterable[tuple[str, Acceptance, AcceptanceStatus]], committed: Callable[[str], bool], *, wanted: bool
+) -> list[Refusal]:
+    """Results that count although their inputs differ: packed only when that is asked for, and never by a decision that
+    is in no commit."""
+    found = []
+    for path, item, stand in acceptances:
+        if stand is not AcceptanceStatus.IN_FORCE:
+            continue
+        if not committed(path):
+            found.append(Refusal(str(item.cell), f"{path} accepts its results, and is not committed", "commit it"))
+        if not wanted:
+            reason = f"its results are accepted, not measured as the spec asks (until {item.until}: {item.reason})"
+            found.append(Refusal(str(item.cell), reason, "measure it, or say so: --accepted packs it and lists it"))
+    return found
+
+
+def find_refused_code(content: SubmissionContent) -> list[Refusal]:
+    """Published code without a licence."""
+    found = []
+    for benchmark, files in content.code.items():
+        plain = {name: data for name, data in files.items() if isinstance(data, bytes)}
+        if names := find_unlicensed(plain):
+            reason = f"{len(names)} published files have no licence, such as {names[0]}"
+            fix = "add a LICENSE file to the published folder, or SPDX-License-Identifier lines to the files"
+            found.append(Refusal(f"src/{benchmark}", reason, fix))
+    return found
+
+
+def find_refused_inferences(
+    content: SubmissionContent, ruleset: Ruleset, log_of: Callable[[Cell], DetailLog]
+) -> list[Refusal]:
+    """Inferred results whose source's log does not hold what they are computed from."""
+    categories = {(system.division, system.name): system.category for system in content.systems}
+    found = []
+    for item in content.cells:
+        source = item.inferred_from
+        if source is None or source.scenario == item.cell.scenario:
+            continue
+        category = categories[item.cell.division, item.cell.system]
+        rule = ruleset.inference(item.cell.scenario, source.scenario, category)
+        if rule is not None and not log_of(item.cell).get(rule.key):
+            least = f": it takes {rule.least_queries} queries" if rule.least_queries else ""
+            fix = f"raise min_query_count of {source}, or give {item.cell} runs of its own"
+            found.append(Refusal(str(item.cell), f"the log of {source} holds no {rule.key}{least}", fix))
+    return found
+
+
+def find_refused_remotes(
+    submission: SubmissionSettings, remotes: Iterable[tuple[str, str]], today: date
+) -> list[Refusal]:
+    """Remotes at public hosts while an embargo holds; one without ``until`` never ends."""
+    embargo = make_embargo(submission)
+    if embargo is None or not embargo.holds(today):
+        return []
+    until = f"until {embargo.until}" if embargo.until else "by embargo"
+    found = []
+    for name, url in remotes:
+        if _host(url) not in PUBLIC_HOSTS or embargo.allows(url):
+            continue
+        reason = f"{show_embargo(url)} is at a public host, and results are secret {until}"
+        fix = "name it in embargo.allow if it is private, or remove the remote; --despite-embargo packs anyway"
+        found.append(Refusal(f"remote {name}", reason, fix))
+    return found
+
+
+def _host(url: str) -> str:
+    """Of https://host/path, ssh://user@host:port/path and user@host:path; "" for a path on disk."""
+    rest = url.partition("://")[2] or (url if "@" in url.partition(":")[0] else "")
+    host = rest.partition("/")[0].rpartition("@")[2].partition(":")[0].lower()
+    return next((known for known in PUBLIC_HOSTS if host == known or host.endswith(f".{known}")), host)
+
+
+def collect_chosen_ids(chosen: Chosen) -> tuple[str, ...]:
+    return tuple(identity for identity in chosen.all if identity)

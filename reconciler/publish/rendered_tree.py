@@ -1,0 +1,117 @@
+"""Renders what is publishable and puts it on disk, with the note by which a later look knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Chosen, Difference
+from reconciler.diff.difference import list_published_cells
+from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint
+from reconciler.observed.rendered import SHARED, Rendered, read_rendered, spell_entry, write_rendered
+from reconciler.publish.tree_files import group_by_cell, group_by_point, remove_rendered, write_tree
+from reconciler.resource.decisions import find_freeze
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import Record
+from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruleset import Ruleset
+from reconciler.storage.files import RepositoryPaths
+from reconciler.tree.assemble import assemble
+from reconciler.tree.content import LogRef, SubmissionContent
+from reconciler.tree.layout import name_folders
+from reconciler.tree.render import render
+from reconciler.tree.source import DiskSources
+
+
+def is_publishable(difference: Difference) -> dict[Cell, Chosen]:
+    names = list_published_cells(difference.chosen)
+    return {cell: chosen for cell, chosen in difference.chosen.items() if str(cell) in names}
+
+
+def assemble_content(
+    paths: RepositoryPaths,
+    desired: Desired,
+    difference: Difference,
+    load_record: Callable[[str], Record],
+    stored: Callable[[LogRef], Path],
+    kept: Collection[Cell] = (),
+) -> tuple[SubmissionContent, Ruleset]:
+    """What the tree of everything publishable is rendered from, and its round. The files of ``kept`` cells are not part
+    of it."""
+    ruleset = load_ruleset(desired.submission.round)
+    chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
+    shared = {
+        cell: difference.chosen.get(cell, Chosen())
+        for cell in kept
+        if Address(Kind.RESULT, str(cell)) in desired.by_address
+    }
+    accepted = difference.accepted
+    sources = DiskSources(paths.root)
+    content = assemble(desired, chosen, load_record, lambda ref: stored(ref).read_bytes(), sources, accepted, shared)
+    return content, ruleset
+
+
+def list_frozen_cells(rendered: Rendered, difference: Difference) -> tuple[Cell, ...]:
+    """Cells that were rendered, and that people want left as they are."""
+    cells = (Cell.parse(name) for name in rendered.cells if name != SHARED)
+    return tuple(cell for cell in cells if find_freeze(cell, difference.frozen)) if difference.frozen else ()
+
+
+def publish(
+    paths: RepositoryPaths,
+    tree: Path,
+    desired: Desired,
+    difference: Difference,
+    load_record: Callable[[str], Record],
+    stored: Callable[[LogRef], Path],
+) -> Mapping[str, str]:
+    """Gives {path: sha256} of what was rendered. What was rendered of frozen cells stays byte by byte."""
+    before = read_rendered(paths)
+    if not (before.is_of(paths, tree) and tree.is_dir()):
+        before = Rendered()
+    kept = list_frozen_cells(before, difference)
+    content, ruleset = assemble_content(paths, desired, difference, load_record, stored, kept)
+    chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
+    names = set(map(str, kept))
+    if any(Address(Kind.RESULT, name) not in desired.by_address for name in names):
+        names.add(SHARED)  # what a frozen cell shares is kept, too, when no spec tells any more what that is
+    known = [path for name, files in before.files.items() if name not in names for path in files]
+    rendered = tuple(render(content, ruleset))
+    _note_begin(paths, spell_entry(paths, tree), before, kept, [path for path, _ in rendered])
+    written = write_tree(tree, rendered, known, stored)
+    cells = {SHARED: compute_submission_fingerprint(desired, set(map(str, (*chosen, *kept))), difference.chosen)}
+    for cell, records in chosen.items():
+        result = desired.by_address[Address(Kind.RESULT, str(cell))]
+        cells[str(cell)] = compute_fingerprint(result, list(records.all))
+    places = {name_folders(item.cell, item.official, ruleset): item.cell for item in content.cells}
+    files = group_by_cell(written, places) if ruleset.layout != CURVES else group_by_point(written, content.cells)
+    for cell in kept:
+        cells[str(cell)], files[str(cell)] = before.cells[str(cell)], dict(before.files.get(str(cell), {}))
+    if SHARED in names:
+        finished = {path: sha256 for path, sha256 in before.files.get(SHARED, {}).items() if sha256}
+        files[SHARED] = {**finished, **files[SHARED]}
+    write_rendered(paths, Rendered(spell_entry(paths, tree), cells, files))
+    return written
+
+
+def _note_begin(
+    paths: RepositoryPaths, entry: str, before: Rendered, kept: Collection[Cell], written: Collection[str]
+) -> None:
+    """A rendering that a full disk or a kill ends is known as unfinished, and so is every file that it may leave."""
+    cells = {str(cell): before.cells[str(cell)] for cell in kept}
+    known = {path for files in before.files.values() for path in files}
+    new = {path: "" for path in written if path not in known}
+    files = {**before.files, SHARED: {**before.files.get(SHARED, {}), **new}}
+    write_rendered(paths, Rendered(entry, cells, files))
+
+
+def forget_cells(paths: RepositoryPaths, tree: Path, cells: Collection[str]) -> None:
+    """Removes what was rendered of these cells alone; what cells share goes with the next rendering."""
+    before = read_rendered(paths)
+    files = {name: digests for name, digests in before.files.items() if name not in cells}
+    kept = {path: sha256 for digests in files.values() for path, sha256 in digests.items()}
+    remove_rendered(tree, {path for name in cells for path in before.files.get(name, {})} - kept.keys())
+    left = {name: fingerprint for name, fingerprint in before.cells.items() if name not in cells}
+    write_rendered(paths, Rendered(before.tree, left, files))

@@ -1,0 +1,72 @@
+"""Puts a rendered tree on disk: only what differs is written, and only what was rendered before is removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from reconciler.observed.rendered import SHARED
+from reconciler.resource.kinds import Cell
+from reconciler.storage.files import copy, hash_file, remove, replace
+from reconciler.storage.storage_errors import convert_storage_errors
+from reconciler.tree.content import CellContent, Content, LogRef, hash_content
+from reconciler.tree.curves import name_point_folders
+
+
+def write_tree(
+    tree: Path, rendered: Iterable[tuple[str, Content]], before: Iterable[str], stored: Callable[[LogRef], Path]
+) -> dict[str, str]:
+    """Makes ``tree`` hold exactly these files among those we rendered. Gives {path: sha256}. Files of others are
+    left alone."""
+    written: dict[str, str] = {}
+    with convert_storage_errors(tree):
+        tree.mkdir(parents=True, exist_ok=True)
+    for path, content in rendered:
+        target, sha256 = tree / path, hash_content(content)
+        written[path] = sha256
+        if target.is_file() and hash_file(target) == sha256:
+            continue
+        if target.is_dir() or target.is_symlink():
+            remove(target)
+        if isinstance(content, LogRef):
+            copy(stored(content), target)
+        else:
+            replace(target, content)
+    remove_rendered(tree, set(before) - set(written))
+    return written
+
+
+def remove_rendered(tree: Path, paths: Iterable[str]) -> None:
+    for path in sorted(paths, reverse=True):
+        remove(tree / path)
+        _remove_empty(tree, (tree / path).parent)
+
+
+def _remove_empty(tree: Path, folder: Path) -> None:
+    while folder != tree and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
+
+
+def group_by_cell(files: Mapping[str, str], cells: Mapping[Cell, Cell]) -> dict[str, dict[str, str]]:
+    """Which rendered file belongs to which cell; the rest are shared. ``cells``: each cell as its folders are named ->
+    the cell."""
+    owners = {(c.division, f"/{c.system}/{c.benchmark}/{c.scenario}/"): str(cell) for c, cell in cells.items()}
+    found: dict[str, dict[str, str]] = {SHARED: {}}
+    for path, sha256 in files.items():
+        division = path.split("/", 1)[0]
+        parts = path.split("/")
+        names = (f"/{'/'.join(parts[i : i + 3])}/" for i in range(len(parts) - 3))
+        owner = next((owners[division, name] for name in names if (division, name) in owners), SHARED)
+        found.setdefault(owner, {})[path] = sha256
+    return found
+
+
+def group_by_point(files: Mapping[str, str], points: Iterable[CellContent]) -> dict[str, dict[str, str]]:
+    """The same of a submission of curves, whose folders have the names of models and concurrencies."""
+    owners = {name_point_folders(content): str(content.cell) for content in points}
+    found: dict[str, dict[str, str]] = {SHARED: {}}
+    for path, sha256 in files.items():
+        owner = next((cell for folders, cell in owners.items() if folders in f"/{path}"), SHARED)
+        found.setdefault(owner, {})[path] = sha256
+    return found

@@ -1,0 +1,176 @@
+"""Takes an archive apart again, and proves that it is what its manifest and digests say. Nothing is written before
+every name in it is known to be harmless."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from msgspec import Struct
+
+from reconciler.errors import ReconcilerError
+from reconciler.publish.archive import parse_digests
+from reconciler.resource.kinds import DIVISIONS
+from reconciler.storage.archive_members import NO_ARCHIVE, BoundedMember, read_members
+from reconciler.storage.files import hash_file
+from reconciler.storage.foreign import StrangeFileError, is_hole, open_regular
+from reconciler.storage.json_files import parse_json
+from reconciler.storage.leftovers import make_folder
+from reconciler.storage.storage_errors import convert_storage_errors
+from reconciler.tree.layout import is_portable
+
+_MOST = 1_000_000  # files, and
+_LARGEST = 64 << 30  # bytes of one archive: more is not a submission
+_SPARE = 64 << 20  # bytes that stay free on the disk
+_DEEPEST, _LONGEST = 40, 1000  # folders within each other, and characters of a name
+
+
+class Unpacked(Struct, frozen=True):
+    """``checked``: what was proved, in words."""
+
+    folder: Path
+    files: int
+    size: int
+    checked: tuple[str, ...]
+
+
+def require_file(archive: Path) -> None:
+    """ReconcilerError for a pipe or device, which would be waited for without end, and for a file of holes, which is
+    read for as long as its size says."""
+    try:
+        with open_regular(archive) as stream:
+            status = os.fstat(stream.fileno())
+    except StrangeFileError as error:
+        raise ReconcilerError(f"{archive} is no archive: {error.strerror}", fix="name the archive") from error
+    if is_hole(status):
+        problem = f"{archive} is no archive: of {status.st_size:,} bytes it holds {status.st_blocks * 512:,}"
+        raise ReconcilerError(problem, fix="fetch it again")
+
+
+def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
+    """Extract into ``folder``, which must not exist or be empty. ReconcilerError for a name that leads out of it, for a
+    link or device, and, with a manifest, for every file that differs from it."""
+    if folder.exists() and any(folder.iterdir()):
+        raise ReconcilerError(f"{folder} is not empty", fix="name a new folder: -o DIR")
+    try:
+        with tarfile.open(archive, "r:*", tarinfo=BoundedMember) as tar:
+            members = _checked(tar)
+            _require_room(folder, sum(member.size for member in members))
+            files = [m.name for m in members if m.isfile()]
+            with convert_storage_errors(folder), make_folder(folder) as aside:
+                size = _extract(tar, members, aside)
+                checked = _verify(aside, files, _parsed(manifest)) if manifest is not None else ()
+    except (*NO_ARCHIVE, OSError) as error:
+        raise ReconcilerError(f"{archive.name} is not a readable archive: {error}", fix="fetch it again") from error
+    return Unpacked(folder, len(files), size, checked)
+
+
+def verify_digests(path: Path) -> tuple[str, ...]:
+    """Compares a file with the .sha256 and .sha1 beside it. ReconcilerError when neither is there, or one differs."""
+    own, checked = parse_digests(path), []
+    for name, digest in own.items():
+        beside = path.with_name(f"{path.name}.{name}")
+        if not beside.is_file():
+            continue
+        stated = beside.read_text(errors="replace").split()
+        if not stated or stated[0].lower() != digest:
+            raise ReconcilerError(
+                f"{path.name} is not the file of {beside.name}: its {name} is {digest}", fix="fetch both again"
+            )
+        checked.append(f"{name} {digest}")
+    if not checked:
+        raise ReconcilerError(
+            f"there is no {path.name}.sha256 and no {path.name}.sha1 to verify it by",
+            fix="fetch them too, or unpack without --verify",
+        )
+    return tuple(checked)
+
+
+def _require_room(folder: Path, size: int) -> None:
+    """ReconcilerError before the first byte is written."""
+    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    free = shutil.disk_usage(there).free
+    if size > free - _SPARE:
+        raise ReconcilerError(f"{size:,} bytes are to be unpacked, and {free:,} are free at {there}", fix="free space")
+
+
+def _refusal(path: PurePosixPath) -> str:
+    """Why a submission cannot hold a file of this name; "" when it can."""
+    if len(path.parts) > _DEEPEST or len(str(path)) > _LONGEST:
+        return "is nested too deeply"
+    if path.parts[0] not in DIVISIONS and len(path.parts) > 1:
+        return "is not in a division"
+    if any(part.startswith(".") or not is_portable(part) for part in path.parts):
+        return "has a name that no submission has"
+    return ""
+
+
+def _checked(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
+    members: list[tarfile.TarInfo] = []
+    names: set[PurePosixPath] = set()
+    folders: set[PurePosixPath] = set()
+    files: set[PurePosixPath] = set()
+    size = 0
+    for member in read_members(tar):
+        path = PurePosixPath(member.name)
+        size += member.size
+        if path.is_absolute() or ".." in path.parts or "\\" in member.name or "\0" in member.name or not path.parts:
+            raise ReconcilerError(f"{member.name!r} leads out of the folder", fix=_HOSTILE)
+        if not (member.isfile() or member.isdir()) or member.issparse():
+            raise ReconcilerError(f"{member.name!r} is a link, a device or a file with holes", fix=_HOSTILE)
+        if why := _refusal(path):
+            raise ReconcilerError(f"{member.name!r} {why}", fix=_HOSTILE)
+        above = list(path.parents)[:-1]
+        folders.update(above if member.isfile() else (path, *above))
+        files.update((path,) if member.isfile() else ())
+        if both := next((p for p in (path, *above) if p in files and p in folders), None):
+            raise ReconcilerError(f"{str(both)!r} is there both as a file and as a folder", fix=_HOSTILE)
+        if path in names or len(names) >= _MOST or size > _LARGEST:
+            raise ReconcilerError(f"{member.name!r} is there twice, or there is too much of it", fix=_HOSTILE)
+        names.add(path)
+        members.append(member)
+    return members
+
+
+_HOSTILE = "nothing was unpacked; no submission has such a file: ask where the archive comes from"
+
+
+def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], folder: Path) -> int:
+    size = 0
+    for member in members:
+        target = folder / member.name
+        if member.isdir():
+            target.mkdir(parents=True, exist_ok=True)
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source = tar.extractfile(member)
+        assert source is not None
+        with target.open("xb") as stream:
+            while block := source.read(1 << 20):
+                size += stream.write(block)
+    return size
+
+
+def _parsed(manifest: bytes) -> Mapping[str, Any]:
+    try:
+        document = parse_json(manifest)
+        files = document["files"]
+        return {str(name): str(entry["sha256"]) for name, entry in files.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ReconcilerError(f"the manifest is not readable: {error}", fix="fetch it again") from error
+
+
+def _verify(folder: Path, files: list[str], listed: Mapping[str, Any]) -> tuple[str, ...]:
+    wrong = [f"{name}: not in the manifest" for name in sorted(set(files) - set(listed))]
+    wrong += [f"{name}: missing" for name in sorted(set(listed) - set(files))]
+    for name in sorted(set(files) & set(listed)):
+        if hash_file(folder / name) != listed[name]:
+            wrong.append(f"{name}: its bytes differ from the manifest")
+    if wrong:
+        shown = "\n".join(f"  {line}" for line in wrong[:12])
+        raise ReconcilerError(f"{len(wrong)} files differ from the manifest:\n{shown}", fix="fetch the archive again")
+    return (f"{len(files)} files as the manifest lists them",)

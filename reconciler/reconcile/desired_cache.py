@@ -1,0 +1,270 @@
+"""The compiled-spec door: the desired state from its cache when nothing it was made from has changed, else compiled
+again.
+
+Only the cold path imports YAML, pydantic and the rounds; it does so here, behind this door, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from reconciler import __version__
+from reconciler.desired.cache_file import Compiled, digest_variables, read, write
+from reconciler.desired.reuse import Reuse
+from reconciler.desired.state import Desired, Pins
+from reconciler.observed.digest_cache import DigestCache
+from reconciler.observed.installed import list_installed
+from reconciler.observed.observe import find_unlike_systems, list_installed_for
+from reconciler.observed.pins import observe_pins
+from reconciler.observed.probed_nodes import read_probed_nodes
+from reconciler.resource.canonical import digest
+from reconciler.resource.pins import Pin
+from reconciler.resource.records import Recorded
+from reconciler.resource.settings import SystemSettings, Trial
+from reconciler.storage.files import RepositoryPaths, hash_bytes
+from reconciler.storage.foreign import read_regular, walk_files
+
+if TYPE_CHECKING:
+    from reconciler.rules.ruleset import Ruleset
+    from reconciler.spec.declared import Declared, Reading
+    from reconciler.spec.files import Source
+
+_PACKAGE = Path(__file__).parents[1]
+_SPECS = (".yaml", ".yml")
+_COMMITTED, _KEPT = "committed-desired-", 4  # caches of commits: a base, and heads that came lately
+_LARGEST_SPEC = 8 << 20  # bytes; a larger one is refused where it is read
+# Our own code that a compiled state is a function of: a developer's edit counts like a new version.
+_SOURCES = (
+    *("spec", "desired", "launch", "mlperf", "mlperf/loadgen", "mlperf/rounds", "mlperf/rules", "resource"),
+    "result_formats",
+    *("../harness/contract.py", "../harness/catalog.py", "../harness/benchmark_catalog.py"),
+)
+
+
+class DesiredCache(Struct):
+    """What a process keeps from one compilation to the next. ``unsaved``: the file that ``last`` belongs into."""
+
+    last: Compiled | None = None
+    reuse: Reuse = field(default_factory=Reuse)
+    unsaved: Path | None = None
+
+    def save(self) -> None:
+        """For the next process. Costs as much as compiling everything did, so it comes after the plan."""
+        if self.unsaved is None or self.last is None:
+            return
+        from reconciler.storage.leftovers import sweep_folders
+
+        with contextlib.suppress(OSError):  # a read-only checkout keeps what it has
+            sweep_folders((self.unsaved.parent,))
+            for old in self.unsaved.parent.glob("desired-*.jsonl"):
+                old.unlink(missing_ok=True)
+        write(self.unsaved, self.last)
+        self.unsaved = None
+
+
+def list_spec_paths(paths: RepositoryPaths, names: Sequence[str]) -> list[Path]:
+    """The files and folders named, or ``specs/``."""
+    return [Path(name) if Path(name).is_absolute() else paths.root / name for name in names] or [paths.specs]
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        try:
+            found += (
+                sorted(p for p in walk_files(path) if p.suffix in _SPECS or p.is_symlink()) if path.is_dir() else [path]
+            )
+        except OSError:
+            found.append(path)  # what is wrong with it is said where specs are read
+    return found
+
+
+def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
+    """Of everything but the environment and the pins: spec bytes and names, and the code that compiles them."""
+    specs = []
+    for path in _files(spec_paths):
+        try:
+            specs.append([ascii(os.path.relpath(path, paths.root)), hash_bytes(read_regular(path, _LARGEST_SPEC))])
+        except OSError:
+            specs.append([ascii(str(path)), ""])
+    return digest({"version": __version__, "specs": specs, "code": _stamp_code()})
+
+
+@functools.cache
+def _stamp_code() -> list[list[object]]:
+    """Once in a process, which goes on with the code that it has loaded, whatever is installed meanwhile."""
+    code: list[list[object]] = []
+    for source in _SOURCES:
+        path = _PACKAGE / source
+        for entry in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if entry.suffix in (".py", ".yaml"):
+                status = entry.stat()
+                code.append([entry.name, status.st_size, status.st_mtime_ns])
+    for entry in sorted(_PACKAGE.parent.glob("harness/benchmarks/*/*.yaml")):
+        status = entry.stat()
+        code.append([f"{entry.parent.name}/{entry.name}", status.st_size, status.st_mtime_ns])
+    return code
+
+
+def load_desired(
+    paths: RepositoryPaths,
+    names: Sequence[str],
+    recorded: Recorded,
+    stamps: DigestCache,
+    kept: DesiredCache,
+    trial: Trial | None = None,
+) -> Compiled:
+    """With the settings of a trial, if there is one. Raises SpecError with every problem of the spec."""
+    spec_paths = list_spec_paths(paths, names)
+    fingerprint = _fingerprint(paths, spec_paths)
+    if trial is not None:  # its settings are asked for once or twice: no file is worth it
+        fingerprint = digest({"specs": fingerprint, "trial": repr(trial)})
+    cache = paths.index / f"desired-{fingerprint[:16]}.jsonl"
+    same = kept.last is not None and kept.last.fingerprint == fingerprint
+    known = kept.last if same or trial is not None else read(cache)
+    if known is not None and known.fingerprint == fingerprint and _is_same_world(known):
+        pins = observe_pins_here(known.pins.values, known.desired.submission.systems, paths, recorded, stamps)
+        if pins.values == known.pins.values:
+            kept.last = known
+            return known
+    kept.last = _cold(paths, spec_paths, fingerprint, recorded, stamps, kept.reuse, trial)
+    kept.unsaved = cache if trial is None else None
+    return kept.last
+
+
+def observe_pins_here(
+    needed: Iterable[Pin],
+    systems: Mapping[str, SystemSettings],
+    paths: RepositoryPaths,
+    recorded: Recorded,
+    stamps: DigestCache,
+) -> Pins:
+    """What the machines of these systems, this disk and the records say of the pins."""
+    reached = read_probed_nodes(paths)
+    there = list_installed_for(systems, reached, list_installed())
+    return observe_pins(needed, recorded, paths, stamps, there, find_unlike_systems(systems, reached))
+
+
+def _is_same_world(known: Compiled) -> bool:
+    """Whether variables are set as they were, and what was looked for is where it was."""
+    if known.variables != digest_variables(known.variables):
+        return False
+    return all(os.path.exists(path) == there for path, there in known.looked.items())  # noqa: PTH110
+
+
+def _cold(
+    paths: RepositoryPaths,
+    spec_paths: Sequence[Path],
+    fingerprint: str,
+    recorded: Recorded,
+    stamps: DigestCache,
+    reuse: Reuse,
+    trial: Trial | None,
+) -> Compiled:
+    """From the files themselves: YAML, pydantic and rounds are loaded only here."""
+    from reconciler.spec.cell_edit import read_for_trial
+    from reconciler.spec.loading import read as read_specs
+
+    if trial is None:
+        reading = read_specs(spec_paths, paths.root, os.environ)
+    else:
+        reading = read_for_trial(spec_paths, paths.root, os.environ, trial)
+    return _compile(paths, reading, fingerprint, recorded, stamps, reuse)
+
+
+def load_committed(
+    index: Path | None,
+    specs: tuple[Mapping[str, str], Sequence[str]],
+    declare: Callable[[], Declared],
+    observe: Callable[[Iterable[Pin]], Pins],
+    kept: DesiredCache,
+) -> Compiled:
+    """The desired state of a commit, which names no location of this machine. ``specs``: path → blob id of its files,
+    and what was named of them. ``index``: the folder of caches, None to believe none. Raises SpecError."""
+    blobs, names = specs
+    code = {"version": __version__, "code": _stamp_code()}
+    found = [[ascii(path), blob] for path, blob in sorted(blobs.items())]  # not every name is UTF-8
+    fingerprint = digest({**code, "blobs": found, "named": [ascii(name) for name in names]})
+    cache = None if index is None else index / f"{_COMMITTED}{fingerprint[:16]}.jsonl"
+    known = kept.last
+    if cache is not None and (known is None or known.fingerprint != fingerprint):
+        known = read(cache)
+    same = known is not None and known.fingerprint == fingerprint and _is_same_world(known)
+    if known is not None and same and observe(known.pins.values).values == known.pins.values:
+        kept.last = known
+        return known
+    from reconciler.desired.checks import check, load_ruleset_of
+    from reconciler.rules.rounds import load_ruleset
+
+    declared, whole = declare(), not kept.reuse.cells
+    ruleset = load_ruleset_of(declared, load_ruleset)
+    check(declared, ruleset)
+    desired, pins = _derive(declared, ruleset, observe, kept.reuse)
+    applied = {file.path: file.blob for file in declared.files}
+    kept.last = compiled = Compiled(desired, fingerprint, {}, pins, applied, declared.looked)
+    if cache is not None and whole:  # else most details are still to be made, which takes as long as all of this
+        with contextlib.suppress(OSError):  # a read-only checkout keeps what it has
+            for old in sorted(cache.parent.glob(f"{_COMMITTED}*"), key=_read_age)[_KEPT - 1 :]:
+                old.unlink(missing_ok=True)
+        write(cache, compiled)
+    return compiled
+
+
+def _read_age(path: Path) -> int:
+    try:
+        return -path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def compile_sources(
+    paths: RepositoryPaths, sources: Sequence[Source], recorded: Recorded, stamps: DigestCache
+) -> Compiled:
+    """The desired state of specs that are not on disk yet. Raises SpecError."""
+    from reconciler.spec.loading import read_texts
+
+    return _compile(paths, read_texts(sources, paths.root, os.environ), "", recorded, stamps, Reuse())
+
+
+def _compile(
+    paths: RepositoryPaths,
+    reading: Reading,
+    fingerprint: str,
+    recorded: Recorded,
+    stamps: DigestCache,
+    reuse: Reuse,
+) -> Compiled:
+    from reconciler.desired.checks import check_reading
+    from reconciler.desired.published import collect_systems
+    from reconciler.rules.rounds import load_ruleset
+
+    declared, ruleset = check_reading(reading, load_ruleset)
+    if declared.trial:
+        from reconciler.desired.trial import prepare_trial
+
+        declared = prepare_trial(declared, ruleset)
+
+    def observe(needed: Iterable[Pin]) -> Pins:
+        return observe_pins_here(needed, collect_systems(declared), paths, recorded, stamps)
+
+    desired, pins = _derive(declared, ruleset, observe, reuse)
+    spec = {file.path: file.blob for file in declared.files}
+    variables = digest_variables(declared.variables)
+    return Compiled(desired, fingerprint, variables, pins, spec, declared.looked, declared.written)
+
+
+def _derive(
+    declared: Declared, ruleset: Ruleset, observe: Callable[[Iterable[Pin]], Pins], reuse: Reuse
+) -> tuple[Desired, Pins]:
+    from reconciler.desired.compile import compile_desired
+    from reconciler.desired.requirements import list_needed_pins
+
+    pins = observe(list_needed_pins(declared, ruleset))
+    return compile_desired(declared, ruleset, pins, reuse)[0], pins

@@ -1,0 +1,347 @@
+"""One look: desired → observed → diff → plan, the read-only half of a pass.
+
+On a warm cache it imports no YAML library, no pydantic and no git, and nothing that only acting needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache, partial
+from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from reconciler.desired.state import Desired, Pins
+from reconciler.diff.change import Change, Difference, Finding, InputChange, Work
+from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
+from reconciler.diff.difference import compare
+from reconciler.diff.explain import list_input_changes
+from reconciler.errors import ReconcilerError, RecordError, StorageError
+from reconciler.observed.digest_cache import DigestCache
+from reconciler.observed.installed import list_installed
+from reconciler.observed.loadgen_library import read_conf_here
+from reconciler.observed.observe import (
+    can_build_anywhere,
+    find_obstacle,
+    find_wrong_loadgen,
+    find_wrong_source,
+    list_installed_for,
+    observe,
+)
+from reconciler.observed.probed_nodes import read_probed_nodes
+from reconciler.observed.state import Observed
+from reconciler.plan.expectation import Expectation
+from reconciler.plan.make import PlanContext, Policy, make_plan
+from reconciler.plan.plan import Plan
+from reconciler.plan.select import parse, parse_repeated
+from reconciler.reconcile.desired_cache import DesiredCache, load_desired
+from reconciler.record.decisions import read
+from reconciler.record.index import Damaged, Index, load, load_record
+from reconciler.record.judgements import judge_records
+from reconciler.record.store import find_readable
+from reconciler.resource.decisions import NONE, Decisions, find_freeze
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.pins import CODE, MADE_OF_SOURCES, Pin, PinKind
+from reconciler.resource.quantities import join_listing
+from reconciler.resource.records import CODE_ARCHIVE, Judgement, Recorded
+from reconciler.resource.settings import Settings, Trial
+from reconciler.storage.collector import pause_collector
+from reconciler.storage.files import RepositoryPaths, hash_bytes, ignore_work
+from reconciler.storage.trial_paths import TrialPaths
+
+WAIT_IDLE = 12 * 3600.0  # seconds: a night
+_FIELDS = ("division", "system", "benchmark", "scenario")
+_MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
+
+
+class Options(Struct, frozen=True):
+    """What a pass or a look is about. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of what to
+    make again anyway, runs unless a kind is named.
+
+    ``deep`` hashes every artifact and opens every record; ``busy`` times runs although others use the machine;
+    ``wait``: seconds to wait for another pass to end; ``wait_idle``: for others to leave the machine to a timed run.
+    ``sign`` False: no record is signed, whatever the spec says.
+    ``jobs``: steps under way at a time on all machines together, 0 for no limit; ``detach``: leave jobs of a queue to
+    it once nothing else is to be done; ``attach``: begin nothing, follow what an earlier pass left.
+    ``trial``: runs with other settings than the spec's, which belong into ``TrialPaths``.
+    """
+
+    specs: tuple[str, ...] = ()
+    select: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    rerun: tuple[str, ...] = ()
+    deep: bool = False
+    commit: bool = False
+    busy: bool = False
+    wait: float = 0.0
+    wait_idle: float = WAIT_IDLE
+    sign: bool = True
+    jobs: int = 0
+    detach: bool = False
+    attach: bool = False
+    trial: Trial | None = None
+
+
+def choose_quick(paths: RepositoryPaths, options: Options) -> tuple[TrialPaths, Options]:
+    """Where a pass with short runs looks and records, and its options: no tree, no compliance test."""
+    only = options.only or (str(Kind.RUN), str(Kind.SCORE))
+    return TrialPaths(paths.root, paths.apart), replace(options, only=only, sign=False, trial=Trial(quick=True))
+
+
+class PlanResult(Struct, frozen=True):
+    """One look at desired, recorded and observed state, and the plan that follows from it. ``sources``: locations of
+    files and folders whose bytes count, relative to the repository. ``recorded_sources``: those of models and datasets
+    that records alone answered for when the spec was compiled."""
+
+    paths: RepositoryPaths
+    tree: Path
+    desired: Desired
+    recorded: Recorded
+    observed: Observed
+    difference: Difference
+    plan: Plan
+    spec: dict[str, str]
+    damaged: tuple[Damaged, ...] = ()
+    sources: tuple[str, ...] = ()
+    recorded_sources: tuple[Pin, ...] = ()
+    decisions: Decisions = NONE
+
+
+class PlanCache(Struct):
+    """What a process that looks again and again keeps from one look to the next, so that a look costs what changed.
+    Each part is believed only while what it was made from is as it was: a look starts from the world all the same."""
+
+    paths: RepositoryPaths
+    stamps: DigestCache
+    index: Index = field(default_factory=Index)
+    compilations: DesiredCache = field(default_factory=DesiredCache)
+
+    @classmethod
+    def of(cls, paths: RepositoryPaths) -> PlanCache:
+        return cls(paths, DigestCache(paths))
+
+    def desired(self, options: Options) -> Desired:
+        """The desired state alone. Raises SpecError."""
+        self.stamps.refresh()
+        recorded = load(self.paths, index=self.index).recorded
+        return load_desired(self.paths, options.specs, recorded, self.stamps, self.compilations, options.trial).desired
+
+    @property
+    def unsaved(self) -> bool:
+        return self.compilations.unsaved is not None
+
+    def save(self) -> None:
+        """Write what may be written later than the plan is told: caches, for other processes."""
+        self.compilations.save()
+
+
+def compute_plan(paths: RepositoryPaths, options: Options, memory: PlanCache | None = None) -> PlanResult:
+    """desired → observed → diff → plan; writes nothing but disposable caches, and leaves those that are slow to write
+    to who keeps the ``memory``. Raises SpecError."""
+    with pause_collector():
+        kept = memory or PlanCache.of(paths)
+        seen = _look(paths, options, kept)
+        if memory is None:
+            with contextlib.suppress(OSError, StorageError):  # as a cache that cannot be written
+                ignore_work(paths)
+            kept.save()
+        return seen
+
+
+def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanResult:
+    memory.stamps.refresh()
+    stamps = DigestCache(paths, deep=True) if options.deep else memory.stamps
+    loaded = load(paths, deep=options.deep, index=memory.index)
+    state = load_desired(paths, options.specs, loaded.recorded, stamps, memory.compilations, options.trial)
+    tree = find_tree(paths, state.desired)
+    decisions = read(paths, datetime.now(UTC).date())
+    accepted = frozenset(item.key.before for held in decisions.acceptances.values() for item in held.accepted)
+    observed = observe(state.desired, loaded.recorded, paths, tree, stamps, accepted)
+    observed = replace(observed, judgements=_judge(paths, state.desired, loaded.recorded, accepted))
+    forced = _forced(state.desired, options)
+    difference = compare(state.desired, loaded.recorded, observed, forced, decisions)
+    difference = _with_damaged(difference, loaded.damaged)
+    # A decision changes plans as a record does.
+    known = replace(loaded.recorded, digest=" ".join(filter(None, [loaded.recorded.digest, decisions.digest])))
+    plan = make_plan_of(paths, options, state.desired, known, observed, difference, stamps.source)
+    stamps.save()
+    sources = tuple(dict.fromkeys(pin.location for pin in state.pins.values if pin.kind is PinKind.SOURCE))
+    return PlanResult(
+        paths=paths,
+        tree=tree,
+        desired=state.desired,
+        recorded=loaded.recorded,
+        observed=observed,
+        difference=difference,
+        plan=plan,
+        spec=dict(state.spec),
+        damaged=loaded.damaged,
+        sources=sources,
+        recorded_sources=tuple(_list_recorded_sources(state.pins)),
+        decisions=decisions,
+    )
+
+
+def _judge(
+    paths: RepositoryPaths, desired: Desired, recorded: Recorded, also: frozenset[str]
+) -> Mapping[str, Judgement]:
+    """Of every record that a desired resource could use, or that has one of the keys ``also``."""
+    keys = {resource.key: resource.address for resource in desired.resources}
+    keys |= {key: recorded.by_key[key][0].address for key in also if key in recorded.by_key}
+    of = hash_bytes(" ".join([desired.digest, recorded.digest, *sorted(also)]).encode())
+
+    def find_metrics(address: Address) -> tuple[str, ...]:
+        return tuple(bar.metric for bar in desired.detail(address).ruling.bars)
+
+    return judge_records(paths, recorded, keys, of, find_metrics)
+
+
+def _list_recorded_sources(pins: Pins) -> Iterator[Pin]:
+    for pin, value in pins.values.items():
+        if pin.name in MADE_OF_SOURCES and value is not None and pins.origins.get(pin) == "record":
+            yield pin
+
+
+def find_tree(paths: RepositoryPaths, desired: Desired) -> Path:
+    declared = "" if isinstance(paths, TrialPaths) else desired.submission.tree
+    return (paths.root / declared).resolve() if declared else paths.tree
+
+
+def _forced(desired: Desired, options: Options) -> frozenset[Address]:
+    if not options.rerun:
+        return frozenset()
+    found: set[Address] = set()
+    for word, selector in zip(options.rerun, parse_repeated(options.rerun).selectors, strict=True):
+        # A compliance test is repeated only when it is named: a new run takes new verdicts, no new tests.
+        named = selector.names_kind
+        known = (r.address for r in desired.resources if r.kind in (_MADE if named else (Kind.RUN,)))
+        matched = [address for address in known if selector.matches(address)]
+        if not matched:
+            raise explain_unfit([word], desired, f"kinds that can be made again: {', '.join(_MADE)}" if named else "")
+        found.update(matched)
+    return frozenset(found)
+
+
+def explain_unfit(words: Sequence[str], desired: Desired, more: str = "") -> ReconcilerError:
+    """That a selection chooses nothing, with what there is to choose."""
+    cells = [r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None]
+    known = [f"{field}: {join_listing(dict.fromkeys(getattr(cell, field) for cell in cells))}" for field in _FIELDS]
+    fix = "; ".join([*known, *filter(None, [more])])
+    return ReconcilerError(f"no declared cell matches {' '.join(words)}", fix=f"declared are {fix}")
+
+
+def _with_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Difference:
+    fix = "a pass restores it from git, or moves it aside"
+    found = tuple(Finding("DamagedRecord", item.path, item.why, fix) for item in damaged)
+    return replace(difference, findings=difference.findings + found)
+
+
+def make_plan_of(
+    paths: RepositoryPaths,
+    options: Options,
+    desired: Desired,
+    recorded: Recorded,
+    observed: Observed,
+    difference: Difference,
+    source_digest: Callable[[Path], str | None],
+) -> Plan:
+    """``source_digest`` of a file or folder on this disk."""
+    there = list_installed_for(desired.submission.systems, read_probed_nodes(paths), list_installed())
+    carried = cache(read_conf_here)
+
+    def blocked(address: Address) -> tuple[str, str] | None:
+        cell = address.cell
+        locations = desired.detail(address).locations
+        elsewhere = address.kind is not Kind.VERDICT and not can_build_anywhere(address, locations)
+        if cell is not None and cell.system in observed.systems and elsewhere:
+            obstacle = observed.systems[cell.system]
+            return obstacle.message, obstacle.fix
+        if address.kind is Kind.VERDICT and (
+            run := find_missing_answers(desired, recorded, observed, difference, address)
+        ):
+            return explain_missing_answers(run)
+        installed = there.get(locations.get("system", ""), {})
+        found = find_obstacle(address, locations, paths.root, installed, desired.submission.round)
+        if found is None and address.kind in (Kind.MODEL, Kind.DATASET):
+            location = locations.get(f"{str(address.kind).lower()}.path", "")
+            declared = desired.detail(address).values().get("source")
+            found = find_wrong_source(address.kind, location, declared, paths.root, source_digest)
+        if found is None:
+            found = find_wrong_loadgen(desired, address, carried, installed)
+        return (found.message, found.fix) if found else None
+
+    def frozen(address: Address) -> tuple[str, str] | None:
+        freeze = find_freeze(address.cell, difference.frozen)
+        fix = f"reconcile unfreeze {freeze.cell or '--all'}" if freeze else ""
+        return (str(freeze), fix) if freeze else None
+
+    name_files = cache(partial(find_changed_files, paths, recorded))
+
+    def explain(change: Change) -> tuple[InputChange, ...]:
+        found = explain_change(paths, desired, change)
+        at = desired.detail(change.address).settings.text("harness.code") if found else ""
+        return tuple(
+            replace(item, files=name_files(change.address.cell, at, item.before))
+            if item.name == CODE and isinstance(item.before, str) and at
+            else item
+            for item in found
+        )
+
+    expectation = make_expectation(desired, recorded)
+    policy = Policy(
+        select=parse(options.select),
+        exclude=parse_repeated(options.exclude),
+        only=frozenset(options.only),
+    )
+    context = PlanContext(desired.by_address, blocked, expectation.predict, explain, frozen)
+    return make_plan(desired.name, desired.digest, recorded.digest, difference, policy, context)
+
+
+def find_changed_files(
+    paths: RepositoryPaths, recorded: Recorded, cell: Cell | None, location: str, before: str
+) -> tuple[str, ...]:
+    """How the folder of a command's code differs from that with the digest ``before``, as a performance run of the cell
+    kept it; nothing where none did, or only hidden files differ."""
+    from reconciler.storage.code_archive import list_changed_files, read_code, unpack_code
+
+    runs = recorded.by_address.get(RunAddress(cell, PERFORMANCE).address, ()) if cell is not None else ()
+    archives = [
+        a for run in runs if dict(run.pins).get(CODE) == before for a in run.artifacts if a.name == CODE_ARCHIVE
+    ]
+    if not archives:
+        return ()
+    try:
+        kept = unpack_code(find_readable(paths, archives[-1]).read_bytes())
+        now, large = read_code(paths.root / location, "", recorded.find_written().get(location, ()))
+    except (OSError, ValueError):
+        return ()
+    others = ("service/", "build/", "configs/")
+    own = {name: data for name, data in kept.items() if name in now or not name.startswith(others)}
+    return tuple(list_changed_files(own, now, large))
+
+
+def explain_change(paths: RepositoryPaths, desired: Desired, change: Change) -> tuple[InputChange, ...]:
+    """The inputs that differ from the last record of what is to change; none where it cannot be read."""
+    if not change.previous or change.how is Work.RESTORE:
+        return ()
+    try:
+        before = load_record(paths, change.previous).inputs
+    except RecordError:
+        return ()
+    return list_input_changes(desired.detail(change.address).inputs, before)
+
+
+def make_expectation(desired: Desired, recorded: Recorded) -> Expectation:
+    """How long steps will take, by what is recorded and by what the harness of each run does."""
+    return Expectation(desired, recorded, _predict_run)
+
+
+def _predict_run(settings: Settings, inputs: Mapping[str, object]) -> float | None:
+    """By what the run's harness does; None where only an earlier run can tell."""
+    from reconciler.rules.results import durations
+
+    return durations.predict_seconds(settings, inputs)

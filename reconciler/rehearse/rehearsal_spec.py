@@ -1,0 +1,230 @@
+"""The spec of a rehearsal: every scenario of the round, short enough for minutes, marked for ever.
+
+What a benchmark has of its own, such as its batch size and its streams in Offline, is in its ``benchmark.yaml``.
+Benchmarks that the round has no more are rehearsed in the open division, which takes them still.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reconciler.errors import ReconcilerError, suggest_nearest
+from reconciler.rehearse.generated_data import Generated
+from reconciler.rules.benchmark_facts import BenchmarkFacts, RehearsalFacts
+from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.rules.ruleset import Ruleset
+from reconciler.spec.edit import render_value
+from reconciler.spec.proposal import Proposal
+from reconciler.spec.starter import render_description, render_hardware
+
+CATEGORY = "datacenter,edge"
+OPEN = "open"
+SYSTEM = "this-machine"
+CALIBRATION = "calibration.md"
+CALIBRATION_TEXT = (
+    "# Calibration\n\nA rehearsal: networks of random weights, in the precision in which they were generated.\n"
+)
+_FRAMEWORKS = {
+    "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+    "openvino-genai": "OpenVINO GenAI",
+    "pytorch": "PyTorch",
+    "diffusers": "Diffusers",
+    "vllm": "vLLM",
+    "openai": "a server that speaks OpenAI's protocol",
+}
+_ATTEMPTS = 6  # of runs and tests, in turn: a machine that rehearses does other things meanwhile
+
+
+class Rehearsed(Struct, frozen=True, kw_only=True):
+    """A benchmark under the name that the user gave it; ``official``: that of rounds, and of its folder in the tree."""
+
+    name: str
+    facts: BenchmarkFacts
+
+    @property
+    def official(self) -> str:
+        return self.facts.official(self.name)
+
+    @property
+    def entry(self) -> str:
+        """Its name in the spec; its own where rounds mean another benchmark by the official one."""
+        return self.name if self.facts.until else self.official
+
+    @property
+    def rehearsal(self) -> RehearsalFacts:
+        assert self.facts.rehearsal is not None, f"{self.name} has no rehearsal"
+        return self.facts.rehearsal
+
+
+def find_rehearsed(name: str, facts: Sequence[BenchmarkFacts]) -> Rehearsed:
+    """Raises ReconcilerError that names the nearest where there is no such benchmark."""
+    found = next((item for item in facts if name in item.names), None)
+    if found is None:
+        known = [known for item in facts for known in item.names]
+        fix = f"{suggest_nearest(name, known)}known are {', '.join(known)}"
+        raise ReconcilerError(f"there is no rehearsal of {name}", fix=fix)
+    return Rehearsed(name=name, facts=found)
+
+
+def choose_round(benchmarks: Sequence[Rehearsed]) -> str:
+    """The newest round, whose seeds are LoadGen's own; benchmarks that only earlier ones had are open's. Raises
+    ReconcilerError where no round has all of them."""
+    officials = {item.official for item in benchmarks}
+    for name in reversed(list_rounds()):
+        ruleset = load_ruleset(name)
+        if all(list_scenarios(ruleset, official) for official in officials):
+            return name
+    without = ", ".join(sorted(officials))
+    raise ReconcilerError(f"no round that is carried here has all of {without}", fix="rehearse them one at a time")
+
+
+def has_earlier(round_name: str, benchmarks: Sequence[Rehearsed]) -> bool:
+    """Whether the round has one of them no more."""
+    ruleset = load_ruleset(round_name)
+    return any(ruleset.benchmark(item.official) is None for item in benchmarks)
+
+
+def choose_division(ruleset: Ruleset, item: Rehearsed, asked: str) -> str:
+    """The division that was asked for, or open where the round has no such benchmark, or another by its name, or a
+    compliance test that generated answers cannot pass."""
+    closed = ruleset.benchmark(item.official) and not item.facts.until and not item.rehearsal.tests
+    return asked if closed else OPEN
+
+
+def list_scenarios(ruleset: Ruleset, official: str, category: str = CATEGORY) -> tuple[str, ...]:
+    """Those in which a round lets a system of the category, or of any, enter the benchmark."""
+    rules = ruleset.find_rules(OPEN, official)
+    if rules is None:
+        return ()
+    table = rules.tables.get(category)
+    tables = [table] if table else list(rules.tables.values())
+    return tuple(dict.fromkeys(name for table in tables for name in (*table.required, *table.optional)))
+
+
+def choose_category(ruleset: Ruleset, official: str, asked: str) -> str:
+    """The one that was asked for, or the only one of which the round lets systems enter the benchmark."""
+    rules = ruleset.find_rules(OPEN, official)
+    known = list(rules.tables) if rules is not None else []
+    return known[0] if len(known) == 1 else asked
+
+
+def render_rehearsal_spec(
+    *,
+    round_name: str,
+    division: str,
+    category: str = CATEGORY,
+    benchmarks: Sequence[Rehearsed],
+    generated: Mapping[str, Generated],
+    machine: Proposal,
+    schema: str,
+) -> str:
+    """A spec that loads as it is; ``generated`` by the code's name of each benchmark."""
+    ruleset = load_ruleset(round_name)
+    blocks: list[str] = []
+    cells: dict[str, dict[str, list[str]]] = {}
+    categories = {item.entry: choose_category(ruleset, item.official, category) for item in benchmarks}
+    systems = _name_systems(sorted(set(categories.values()), key=lambda name: (name != category, name)))
+    for item in benchmarks:
+        made = generated[item.facts.code]
+        rules = ruleset.find_rules(OPEN, item.official)
+        tests = rules.compliance_tests if rules and ruleset.binds(division, "compliance_tests") else ()
+        blocks += _render_benchmark(item, made, tests)
+        entered = cells.setdefault(choose_division(ruleset, item, division), {})
+        own = categories[item.entry]
+        entered.setdefault(systems[own], []).extend(_render_cells(item, ruleset, own))
+    return "\n".join(
+        [
+            f"# yaml-language-server: $schema={schema}",
+            "# Made by `reconcile rehearse`: generated data and networks in the formats of the published ones.",
+            "apiVersion: mlperf-reconciler/v1",
+            "kind: Submission",
+            "metadata: {name: rehearsal}",
+            "spec:",
+            f"  round: {round_name}",
+            "  submitter: Rehearsal",
+            *([f"  documents: {{calibration: {CALIBRATION}}}"] if "closed" in cells else []),
+            "  rehearsal: true  # every record says so for ever, and none of it can be packed",
+            "  systems:",
+            *(
+                line
+                for category, name in systems.items()
+                for line in _render_system(
+                    name, category, machine, [item for item in benchmarks if categories[item.entry] == category]
+                )
+            ),
+            "  benchmarks:",
+            *blocks,
+            "  divisions:",
+            *(line for name, entered in cells.items() for line in (f"    {name}:", *_render_entered(entered))),
+            "",
+        ]
+    )
+
+
+def _name_systems(categories: Sequence[str]) -> dict[str, str]:
+    """This machine, in the category that was asked for; where benchmarks need it in others, once more for each."""
+    return {category: SYSTEM if not number else f"{SYSTEM}-{category}" for number, category in enumerate(categories)}
+
+
+def _render_system(name: str, category: str, machine: Proposal, entered: Sequence[Rehearsed]) -> Iterator[str]:
+    """``entered``: the benchmarks of this system, by whose backends its framework is named."""
+    backends = dict.fromkeys(str(item.rehearsal.benchmark["engine"]["backend"]) for item in entered)
+    framework = ", ".join(_FRAMEWORKS.get(backend, backend) for backend in backends)
+    described = replace(machine, description={**machine.description, "framework": framework})
+    yield f"    {name}:"
+    yield f'      category: "{category}"'
+    yield "      status: available"
+    yield "      hardware:"
+    yield from (f"        {line}" for line in render_hardware(machine))
+    yield "      description:"
+    yield from (f"        {line}" for line in render_description(described))
+
+
+def _render_entered(entered: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for system, lines in entered.items():
+        yield f"      {system}:"
+        yield from lines
+
+
+def _describe_tests(item: Rehearsed, made: Generated, tests: Sequence[str]) -> dict[str, Any]:
+    own = {name: said for name, said in item.rehearsal.tests.items() if name in tests}
+    asked = own if item.rehearsal.tests else {name: {} for name in tests}
+    return {name: {"attempts": _ATTEMPTS, **_fill(said, made.data)} for name, said in asked.items()}
+
+
+def _fill(said: Any, data: str) -> Any:
+    """With the place of the generated data, and the interpreter that has this project."""
+    if isinstance(said, Mapping):
+        return {name: _fill(value, data) for name, value in said.items()}
+    if isinstance(said, Sequence) and not isinstance(said, str):
+        return [_fill(value, data) for value in said]
+    return said.replace("{data}", data).replace("{python}", sys.executable) if isinstance(said, str) else said
+
+
+def _render_benchmark(item: Rehearsed, made: Generated, tests: Sequence[str]) -> Iterator[str]:
+    yield f"    {item.entry}:"
+    yield f"      dataset: {{path: {render_value(made.data)}}}"
+    yield f"      model: {{path: {render_value(made.model)}}}"
+    if asked := _describe_tests(item, made, tests):
+        yield f"      compliance: {_flow(asked)}"
+    for name, value in item.rehearsal.benchmark.items():
+        yield f"      {name}: {_flow(_fill(value, made.data))}"
+
+
+def _render_cells(item: Rehearsed, ruleset: Ruleset, category: str) -> Iterator[str]:
+    yield f"        {item.entry}:"
+    for scenario in list_scenarios(ruleset, item.official, category):
+        short = {"min_duration": 0, "attempts": _ATTEMPTS}
+        yield f"          {scenario}: {_flow({**short, **item.rehearsal.scenarios.get(scenario, {})})}"
+
+
+def _flow(value: Any) -> str:
+    """YAML on one line, which JSON is."""
+    return json.dumps(value, ensure_ascii=False)

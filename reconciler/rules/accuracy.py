@@ -1,0 +1,253 @@
+"""accuracy.txt: the metrics it states, the bars of the round, and its hash line."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from functools import lru_cache
+
+from msgspec import Struct
+
+from reconciler.resource.ruled_values import Bar
+from reconciler.rules.accuracy_beside import agree, find_denied, last_digit
+from reconciler.rules.accuracy_lines import count_ends, find_lines, split_lines
+
+_HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
+_SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
+_HASH_BEGINS = "hash="
+_HASH_BEHIND_TEXT = re.compile(r"(?<=[^\s])hash=([A-Fa-f0-9]{64})[^\S\r\n]*+(?![^\r\n])")
+_HASH_IN_TEXT = re.compile(r"(?<![^\r\n])hash=([A-Za-z0-9_]++)[^\S\r\n]*+(?![^\r\n])")  # one that is a line
+_NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
+# NumPy 2 writes its scalars into a printed dict as np.float64(80.2); the official checkers do not read that.
+_SCALAR = r"(?P<numpy>np\.\w+\()?" + _NUMBER
+
+# Metrics in a Python dict that is printed on one line, and their names there. Some scripts put the number in quotes,
+# behind any blanks; of the others it stands behind exactly one blank.
+_QUOTED = {
+    "ROUGE1": "'rouge1':",
+    "ROUGE2": "'rouge2':",
+    "ROUGEL": "'rougeL':",
+    "ROUGELSUM": "'rougeLsum':",
+    "CLIP_SCORE": "'CLIP_SCORE':",
+    "FID_SCORE": "'FID_SCORE':",
+}
+_SPACED = {
+    "GEN_LEN": "'gen_len':",
+    "TOKENS_PER_SAMPLE": "'tokens_per_sample':",
+    "gsm8k_accuracy": "'gsm8k':",
+    "mbxp_accuracy": "'mbxp':",
+    "exact_match": "'exact_match':",
+    "vbench_score": "'vbench_score':",
+}
+# What a line of each metric holds: a word is found in a hundredth of the time of a shape, and some scorers print a line
+# for each of 50,000 samples.
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    **{name: (word,) for name, word in (_QUOTED | _SPACED).items()},
+    "acc": ("accuracy",),
+    "F1": ("f1",),
+    "DICE": ("Accuracy:",),
+    "mAP": ("mAP=", "'Total':"),
+    "AUC": ("AUC=",),
+    "DLRM_NE": ("metric/lifetime_ne/rating:",),
+    "DLRM_ACC": ("metric/lifetime_accuracy/rating:",),
+    "DLRM_AUC": ("metric/lifetime_gauc/rating:",),
+    "WER": ("Word Error Rate:",),
+    "ACCURACY": ("Word Error Rate:",),
+    "F1_HIERARCHICAL": ('"f1":',),
+    "E2E_ACCURACY": ("Accuracy:",),
+}
+
+# The shape of the line that carries a metric, matched from the start of a line; numbers are plain decimals.
+METRIC_LINES: Mapping[str, re.Pattern[str]] = {
+    "acc": re.compile(r"\{?\s*[\"']?accuracy[\"']?\s*[:=]?\s*" + _SCALAR, re.ASCII),
+    "F1": re.compile(r"\{\s*[\"']exact_match[\"']\s*:\s*[\d.]+\s*,\s*[\"']f1[\"']\s*:\s*" + _NUMBER, re.ASCII),
+    "DICE": re.compile(r"Accuracy:\s*mean\s*=\s*" + _NUMBER, re.ASCII),
+    "mAP": re.compile(r".*?(?:mAP=|'Total':\s*)" + _SCALAR, re.ASCII),
+    "AUC": re.compile(r"AUC=" + _NUMBER, re.ASCII),
+    "DLRM_NE": re.compile(r".*?metric/lifetime_ne/rating:\s*" + _NUMBER, re.ASCII),
+    "DLRM_ACC": re.compile(r".*?metric/lifetime_accuracy/rating:\s*" + _NUMBER, re.ASCII),
+    "DLRM_AUC": re.compile(r".*?metric/lifetime_gauc/rating:\s*" + _NUMBER, re.ASCII),
+    "WER": re.compile(r"Word Error Rate:.*?, accuracy=" + _NUMBER + "%", re.ASCII),
+    "ACCURACY": re.compile(r"Word Error Rate:.*?, accuracy=" + _NUMBER + "%", re.ASCII),
+    "F1_HIERARCHICAL": re.compile(r"\{.*?\"f1\":\s*" + _NUMBER + r".*\}", re.ASCII),
+    "E2E_ACCURACY": re.compile(r"Accuracy:\s*" + _NUMBER, re.ASCII),
+    **{name: re.compile(f".*?{word}" + r"\s+'?" + _SCALAR, re.ASCII) for name, word in _QUOTED.items()},
+    **{name: re.compile(f".*?{word}" + r"\s" + _SCALAR, re.ASCII) for name, word in _SPACED.items()},
+}
+# The greatest value that a metric can have; those that are not named here are not bounded.
+_PERCENT = (
+    *("acc", "F1", "mAP", "AUC", "ACCURACY", "E2E_ACCURACY", "F1_HIERARCHICAL", "ROUGE1", "ROUGE2", "ROUGEL"),
+    *("ROUGELSUM", "WER", "CLIP_SCORE", "gsm8k_accuracy", "mbxp_accuracy", "exact_match", "vbench_score"),
+    *("DLRM_ACC", "DLRM_AUC"),
+)
+_MOST: Mapping[str, Decimal] = {**dict.fromkeys(_PERCENT, Decimal(100)), "DICE": Decimal(1)}
+# What only answers to the whole validation set have, by a model that answers at length.
+WHOLE_SET = frozenset({"GEN_LEN", "TOKENS_PER_SAMPLE"})
+# What the scorers of image classification say beside their accuracy in percent.
+_COUNTED = re.compile(r"accuracy=(?P<value>[\d.]+)%, good=(?P<good>\d+), total=(?P<total>\d+)", re.ASCII)
+
+
+class Measured(Struct, frozen=True):
+    """A metric as accuracy.txt states it, and the 1-based line. ``numpy``: written as a scalar of NumPy 2."""
+
+    value: Decimal
+    line: int
+    numpy: bool = False
+
+
+class AccuracyReport(Struct, frozen=True):
+    """What accuracy.txt says. ``hash`` is empty when there is no hash line, ``hash_line`` then 0."""
+
+    file: str
+    metrics: Mapping[str, tuple[Measured, ...]]
+    hash: str = ""
+    hash_line: int = 0
+
+    def value(self, metric: str) -> Decimal | None:
+        """The first value stated for a metric."""
+        found = self.metrics.get(metric)
+        return found[0].value if found else None
+
+
+class BarCheck(Struct, frozen=True):
+    """A metric against its bar. ``measured`` None: accuracy.txt does not state it."""
+
+    bar: Bar
+    measured: Decimal | None
+    line: int
+    met: bool
+
+
+def parse_accuracy(text: str, metrics: Iterable[str], file: str = "accuracy.txt") -> AccuracyReport:
+    """Read the named metrics and the hash line. ValueError for a metric whose line no one has described here."""
+    names = tuple(metrics)
+    unknown = [name for name in names if name not in METRIC_LINES]
+    if unknown:
+        raise ValueError(f"no line shape for metric {', '.join(unknown)}")
+    return AccuracyReport(file, *_parse(text, names))
+
+
+@lru_cache(maxsize=32)  # each rule of a cell asks anew, and variants of a benchmark have the same texts
+def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measured, ...]], str, int]:
+    """What the named metrics are, the hash and its line."""
+    found: dict[str, list[Measured]] = {name: [] for name in names}
+    for name in names:
+        for number, line in find_lines(text, *_WORDS[name]):
+            if match := METRIC_LINES[name].match(line):
+                found[name].append(Measured(Decimal(match["value"]), number, bool(match.groupdict().get("numpy"))))
+    # Some files name the log by another digest first.
+    stated = _list_hashes(text)
+    digest, digest_line = next((item for item in stated if is_digest(item[0])), stated[0] if stated else ("", 0))
+    return {name: tuple(values) for name, values in found.items()}, digest, digest_line
+
+
+def _list_hashes(text: str) -> list[tuple[str, int]]:
+    """Those of the accuracy log, each with its line."""
+    stated = _list_hash_lines(text)
+    own = hash_results(text) if len(stated) > 1 else frozenset[str]()
+    return [item for item in stated if item[0].lower() not in own] or stated
+
+
+def hash_results(text: str) -> frozenset[str]:
+    """The SHA-256 of each result that a line of the file states: the scorer of qwen3-vl writes it under the name by
+    which the official scripts add that of the log."""
+    return frozenset(hashlib.sha256(line.encode()).hexdigest() for line in split_lines(text) if line.startswith("{"))
+
+
+def _list_hash_lines(text: str) -> list[tuple[str, int]]:
+    """Each with its line: those without are counted, and not looked at."""
+    stated, line, counted, at = list[tuple[str, int]](), 1, 0, text.find(_HASH_BEGINS)
+    while at >= 0:
+        if found := _HASH_IN_TEXT.match(text, at):
+            line += count_ends(text, counted, at)
+            stated.append((found[1], line))
+            counted = at
+        at = text.find(_HASH_BEGINS, at + 1)
+    return stated
+
+
+def list_digests(text: str) -> tuple[str, ...]:
+    """Every SHA-256 that the file names the accuracy log by, in small letters: one, but where it was scored twice."""
+    return tuple(stated.lower() for stated, _ in _list_hashes(text) if is_digest(stated))
+
+
+def names_another_log(text: str, digest: str) -> bool:
+    """Whether a SHA-256 other than this one is behind other text of a line, where the scripts do not look for it:
+    the scorer's last line did not end, and the script of truncation added the hash to it."""
+    return any(found[1].lower() != digest.lower() for found in _HASH_BEHIND_TEXT.finditer(text))
+
+
+def is_digest(text: str) -> bool:
+    """Whether it can be a SHA-256, in letters of either size."""
+    return _SHA256.fullmatch(text) is not None
+
+
+def check_bars(report: AccuracyReport, bars: Iterable[Bar]) -> tuple[BarCheck, ...]:
+    """Each metric against its bar, both ends inclusive; the worst of several stated values counts. What must only not
+    be exceeded need not be stated, as the official checkers have it: some scorers do not count tokens."""
+    found = ((report.metrics.get(bar.metric, ()), bar) for bar in bars)
+    return tuple(_check(values, bar) for values, bar in found if values or bar.least is not None)
+
+
+class Impossible(Struct, frozen=True):
+    """What no scorer can have found: the 1-based ``line`` of ``file`` says ``stated``, and ``why`` that cannot be."""
+
+    file: str
+    line: int
+    stated: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.stated}{self.why}"
+
+
+def find_impossible(text: str, report: AccuracyReport, samples: int = 0) -> Iterator[Impossible]:
+    """A value beyond its metric, a second one that is another, one that is not that of the counts or the table beside
+    it, counts of more or fewer samples than the run answered (``samples``, 0 where that is not known)."""
+    for metric, values in report.metrics.items():
+        most = _MOST.get(metric)
+        for item in values:
+            if most is not None and item.value > most:
+                yield Impossible(report.file, item.line, f"{metric} {item.value}", f" is more than {most}")
+            if not agree(item.value, values[0].value):
+                other = f", and line {values[0].line} states {values[0].value}"
+                yield Impossible(report.file, item.line, f"{metric} {item.value}", other)
+    stated = {metric: [(item.value, item.line) for item in items] for metric, items in report.metrics.items()}
+    for metric, value, number, why in find_denied(stated, text):
+        yield Impossible(report.file, number, f"{metric} {value}", f", and {why}")
+    for number, line in find_lines(text, "accuracy="):
+        if found := _COUNTED.match(line):
+            for why in _find_miscounted(found, samples):
+                yield Impossible(report.file, number, f"accuracy={found['value']}%", f": {why}")
+
+
+def _find_miscounted(found: re.Match[str], samples: int) -> Iterator[str]:
+    good, total = int(found["good"]), int(found["total"])
+    shown = Decimal(found["value"].rstrip(".") or 0) if found["value"].count(".") <= 1 else Decimal(-1)
+    if total <= 0 or good > total:
+        yield f"{good} of {total} cannot be"
+    elif abs(shown - Decimal(100) * good / total) > last_digit(shown):
+        yield f"{good} of {total} are {Decimal(100) * good / total:.3f}%"
+    if samples and total != samples:
+        yield f"it counts {total} samples, and the run answered {samples}"
+
+
+def _check(values: tuple[Measured, ...], bar: Bar) -> BarCheck:
+    if not values:
+        return BarCheck(bar, None, 0, met=False)
+    failing = [item for item in values if not _within(item.value, bar)]
+    shown = (failing or list(values))[0]
+    return BarCheck(bar, shown.value, shown.line, met=not failing)
+
+
+def _within(value: Decimal, bar: Bar) -> bool:
+    return (bar.least is None or value >= bar.least) and (bar.most is None or value <= bar.most)
+
+
+def add_hash(text: str, digest: str) -> str:
+    """accuracy.txt with exactly one hash line, behind a blank line at its end; an older one is dropped."""
+    kept = [line for line in split_lines(text) if not _HASH.match(line)]
+    body = "\n".join(kept).rstrip()
+    return f"{body}\n\nhash={digest}\n" if body else f"hash={digest}\n"

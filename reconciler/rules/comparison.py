@@ -1,0 +1,135 @@
+"""Where the sources of a round differ (what each says, which counts, and why), and what changed from one round to
+another. Both name a value by the place where a round states it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from reconciler.rules.ruled_value import RuledValue
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
+
+CATEGORIES, LAYOUT = "categories", "layout"
+
+
+class RulePlace(Struct, frozen=True):
+    """``benchmark`` and ``scenario`` are "" where a value holds for all. ``name``: a rule, a section, "categories"."""
+
+    benchmark: str
+    scenario: str
+    name: str
+
+    def __str__(self) -> str:
+        return " / ".join(part for part in (self.benchmark, self.scenario, self.name) if part)
+
+
+def find_stated(ruleset: Ruleset) -> Iterator[tuple[RulePlace, RuledValue]]:
+    """Every ruled value of a round at the level where it is stated: general ones once, not for each benchmark."""
+    for name, ruled in {**ruleset.general, **ruleset.sections}.items():
+        yield RulePlace("", "", name), ruled
+    for scenario, fields in ruleset.scenarios.items():
+        for name, ruled in fields.items():
+            yield RulePlace("", scenario, name), ruled
+    for benchmark in ruleset.benchmarks.values():
+        yield from _of_benchmark(benchmark)
+
+
+def _of_benchmark(rules: BenchmarkRules) -> Iterator[tuple[RulePlace, RuledValue]]:
+    yield RulePlace(rules.name, "", CATEGORIES), rules.tables_ruled
+    for scenario, levels in rules.levels.items():
+        for name, ruled in levels[0].items():
+            yield RulePlace(rules.name, scenario, name), ruled
+
+
+def read_value_at(ruleset: Ruleset, place: RulePlace) -> Any:
+    """The value that holds at a place, wherever it is stated; None when the round says nothing."""
+    name, rules = place.name, ruleset.benchmark(place.benchmark)
+    if place.scenario and place.scenario not in ruleset.scenarios:
+        return None
+    if place.benchmark:
+        if rules is None or name == CATEGORIES:
+            return rules.tables_ruled.value if rules else None
+        return rules.value(name, place.scenario)
+    if name == LAYOUT:
+        return ruleset.layout
+    fields = (ruleset.scenarios.get(place.scenario, {}), ruleset.general, ruleset.sections)
+    return next((field[name].value for field in fields if name in field), None)
+
+
+class Statement(Struct, frozen=True):
+    """What some sources say. ``because``: why it counts, or why it does not."""
+
+    sources: tuple[str, ...]
+    value: Any
+    counts: bool
+    because: str
+
+
+class Conflict(Struct, frozen=True):
+    """The first statement is the one that counts."""
+
+    place: RulePlace
+    statements: tuple[Statement, ...]
+
+
+def find_conflicts(ruleset: Ruleset) -> tuple[Conflict, ...]:
+    """Every value about which sources differ, in the order of the round."""
+    return tuple(Conflict(p, _statements(r)) for p, r in find_stated(ruleset) if r.overruled or r.ignored)
+
+
+def _statements(ruled: RuledValue) -> tuple[Statement, ...]:
+    why = "the strictest" if ruled.overruled else "the others are set aside"
+    grouped: dict[str, tuple[list[str], Any, str]] = {}
+    for source, value in ruled.overruled:
+        grouped.setdefault(f"{value!r} overruled", ([], value, "less strict"))[0].append(source)
+    for ignored in ruled.ignored:
+        grouped.setdefault(f"{ignored.value!r} ignored", ([], ignored.value, ignored.because))[0].append(ignored.source)
+    others = (Statement(tuple(sources), value, False, because) for sources, value, because in grouped.values())
+    return (Statement(ruled.sources, ruled.value, True, why), *others)
+
+
+class RuleChange(Struct, frozen=True):
+    """A value that differs; None on the side of a round that says nothing."""
+
+    place: RulePlace
+    before: Any
+    after: Any
+
+
+class RoundsDiff(Struct, frozen=True):
+    """``before`` and ``after`` are rounds. ``changes`` covers the benchmarks that both have, and what holds for all."""
+
+    before: str
+    after: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changes: tuple[RuleChange, ...]
+
+    def reversed(self) -> RoundsDiff:
+        changes = tuple(RuleChange(change.place, change.after, change.before) for change in self.changes)
+        return RoundsDiff(self.after, self.before, self.removed, self.added, changes)
+
+
+def diff_rounds(before: Ruleset, after: Ruleset) -> RoundsDiff:
+    """Values compare as they hold, not as they are stated: moving one to another level changes nothing."""
+    common = {"", *before.benchmarks} & {"", *after.benchmarks}
+    places = {RulePlace("", "", LAYOUT), *(place for ruleset in (before, after) for place, _ in find_stated(ruleset))}
+    changes = [
+        RuleChange(place, *values)
+        for place in sorted(places, key=_order)
+        if place.benchmark in common
+        and (values := (read_value_at(before, place), read_value_at(after, place)))[0] != values[1]
+    ]
+    return RoundsDiff(
+        before.round,
+        after.round,
+        added=tuple(sorted(set(after.benchmarks) - set(before.benchmarks))),
+        removed=tuple(sorted(set(before.benchmarks) - set(after.benchmarks))),
+        changes=tuple(changes),
+    )
+
+
+def _order(place: RulePlace) -> tuple[str, str, str]:
+    return place.benchmark, place.scenario, place.name

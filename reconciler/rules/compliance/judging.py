@@ -1,0 +1,77 @@
+"""The table ``TESTS`` of every compliance test by its name, and what a verdict is collected from and judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from reconciler.resource.kinds import AUDIT
+from reconciler.rules.compliance.definition import ComplianceTest, RunLogs, VerdictInputs
+from reconciler.rules.compliance.legacy_tests import SAME, TEST04_AB, TEST05, UNIQUE
+from reconciler.rules.compliance.test01 import TEST01
+from reconciler.rules.compliance.test04 import TEST04
+from reconciler.rules.compliance.test06 import TEST06
+from reconciler.rules.compliance.test07 import TEST07
+from reconciler.rules.compliance.test08 import TEST08
+from reconciler.rules.compliance.test09 import TEST09
+from reconciler.rules.compliance.verdict import AuditVerdict, Part
+
+__all__ = ["SAME", "TESTS", "UNIQUE", "choose_dtype", "collect_verdict_inputs", "find_test", "judge"]
+
+TESTS: Mapping[str, ComplianceTest] = {
+    "TEST01": TEST01,
+    "TEST04": TEST04,
+    UNIQUE: TEST04_AB,
+    "TEST05": TEST05,
+    "TEST06": TEST06,
+    "TEST07": TEST07,
+    "TEST08": TEST08,
+    "TEST09": TEST09,
+}
+
+
+def _refuse(_: VerdictInputs) -> AuditVerdict:
+    raise KeyError("a test that is not known here has no verdict")
+
+
+_UNKNOWN = ComplianceTest(judge=_refuse, shows_run=False, shows_answers=False)
+
+
+def find_test(name: str) -> ComplianceTest:
+    """A test by its name; one that reads, shows and judges nothing for a name that is not known."""
+    return TESTS.get(name, _UNKNOWN)
+
+
+def judge(test: str, inputs: VerdictInputs) -> AuditVerdict:
+    """The verdict of a test. MissingLogError when a log that it needs is not at hand, LogError for a damaged one."""
+    return find_test(test).judge(inputs)
+
+
+def choose_dtype(test: str, declared: str, response: str) -> str:
+    """How a test's answers are read: as declared, else as what the run itself answered with where the test's script
+    offers that type, else "" for the script's default."""
+    return declared or (response if response in find_test(test).dtypes else "")
+
+
+def collect_verdict_inputs(
+    inputs: Mapping[str, Any],
+    runs: Mapping[str, RunLogs],
+    scenario: str,
+    metrics: Iterable[str],
+    response: str = "",
+    known: Mapping[str, Any] | None = None,
+) -> VerdictInputs:
+    """From the inputs of a verdict and its runs by their names. ``response``: what the audit run answered with;
+    ``known``: reasons and figures of an earlier comparison of answers."""
+    nothing = RunLogs()
+    return VerdictInputs(
+        audit=runs.get(AUDIT, nothing),
+        performance=runs.get("performance", nothing),
+        accuracy=runs.get("accuracy", nothing),
+        scenario=scenario,
+        dtype=choose_dtype(str(inputs["test"]), str(inputs.get("dtype", "")), response),
+        eos_token_id=int(inputs.get("eos_token_id", 2)),
+        limits={name.removeprefix("limit."): str(v) for name, v in inputs.items() if name.startswith("limit.")},
+        metrics=tuple(metrics),
+        known_answers=Part(tuple(known["reasons"]), known["figures"]) if known else None,
+    )

@@ -1,0 +1,111 @@
+"""Tests of earlier rounds, for trees that have them: TEST05 (other seeds), TEST04-A and TEST04-B (other samples, one
+sample). They are verified here, never run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+
+from reconciler.loadgen.log_files import VERIFY_PERFORMANCE
+from reconciler.loadgen.summary import SummaryLog
+from reconciler.resource.kinds import AUDIT
+from reconciler.rules.compliance.definition import ComplianceTest, MissingLogError, VerdictInputs
+from reconciler.rules.compliance.scores import (
+    EARLY_SUMMARY_KEYS,
+    Slack,
+    find_summary_keys,
+    find_unfit,
+    measure_distance,
+    read_from_summary,
+    show_score,
+)
+from reconciler.rules.compliance.verdict import AuditVerdict, Part, verify_text
+
+UNIQUE, SAME = "TEST04-A", "TEST04-B"  # TEST04 as two runs, before there was one
+_BETTER = "most_score_gain"  # the limit of a round in which a better score fails as well
+# Summaries of those rounds; of MultiStream, the script of TEST04 took a percentile as well.
+_EARLY: Mapping[str, re.Pattern[str]] = {
+    **EARLY_SUMMARY_KEYS,
+    "MultiStream": re.compile(r"Samples per query|99(\.0)?th percentile latency"),
+}
+
+
+def verify_test05(
+    reference: SummaryLog,
+    audit: SummaryLog,
+    *,
+    both_ways: bool = False,
+    keys: Mapping[str, re.Pattern[str]] | None = None,
+) -> AuditVerdict:
+    """TEST05: other seeds are served as fast. A rate may fall by less than 5 %, a latency rise by less than 5 % (20 %
+    when it is very short); better is fine, but for rounds whose script allowed no more
+    ``both_ways``. ``keys``: see ``find_summary_keys``."""
+    before, after = read_from_summary(reference, keys), read_from_summary(audit, keys)
+    reasons = find_unfit(before, after)
+    figures = {"performance run": show_score(before.score), "audit run": show_score(after.score)}
+    if before.score is not None and after.score is not None:
+        allowed = Slack(usual=5).of(before.scenario, before.score)
+        allowing = f"+-{allowed:.0%}" if both_ways else f"{allowed:.0%} worse"
+        figures |= {"difference": measure_distance(before.score, after.score), "allowed": allowing}
+        below, above = after.score < before.score * (1 + allowed), after.score > before.score * (1 - allowed)
+        good = (below and above) if both_ways else below if before.lower_is_better else above
+        if not reasons and not good:
+            reasons.append(
+                f"the score {show_score(after.score)} is {measure_distance(before.score, after.score)} of that measured"
+            )
+    return _told("TEST05", Part(tuple(reasons), figures))
+
+
+def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
+    """TEST04-A against TEST04-B: the same sample again and again (B) must not be 10 % faster than different ones (A).
+    20 % for a very short SingleStream latency; slower is fine."""
+    before, after = read_from_summary(unique, _EARLY), read_from_summary(same, _EARLY)
+    reasons = []
+    if _off(unique, "performance_issue_unique"):
+        reasons.append("TEST04-A did not issue different samples (performance_issue_unique is off)")
+    if _off(same, "performance_issue_same"):
+        reasons.append("TEST04-B did not issue the same sample (performance_issue_same is off)")
+    if before.scenario != after.scenario:
+        reasons.append(f"TEST04-A is {before.scenario or 'unknown'}, TEST04-B {after.scenario or 'unknown'}")
+    reasons += [f"{n} holds no score" for n, r in (("TEST04-A", before), ("TEST04-B", after)) if r.score is None]
+    figures = {"TEST04-A score": show_score(before.score), "TEST04-B score": show_score(after.score)}
+    if not reasons and before.score is not None and after.score is not None:
+        short = before.scenario == "SingleStream" and before.score <= 200_000
+        if _faster(before.scenario, before.score, after.score, 0.20 if short else 0.10):
+            reasons.append(f"TEST04-B is faster: {measure_distance(before.score, after.score)} of TEST04-A's score")
+    return _told("TEST04-A", Part(tuple(reasons), figures))
+
+
+def _faster(scenario: str, before: float, after: float, allowed: float) -> bool:
+    """The script of the time asked after a greater score in SingleStream alone: MultiStream's latency counted as a
+    rate."""
+    if before * (1 - allowed) < after < before * (1 + allowed):
+        return False
+    return after <= before if scenario == "SingleStream" else after >= before
+
+
+def _off(summary: SummaryLog, setting: str) -> bool:
+    return summary.get(setting) == "0"
+
+
+def _told(test: str, part: Part) -> AuditVerdict:
+    text = verify_text(f"{test}: speed against the run it is compared with", part)
+    return AuditVerdict(test, part.reasons, (), {VERIFY_PERFORMANCE: text}, part.figures)
+
+
+def _judge_ab(inputs: VerdictInputs) -> AuditVerdict:
+    """The run with different samples stands for the performance run, that with the same ones for the test's."""
+    return verify_test04_ab(inputs.performance.summary_log(UNIQUE), inputs.audit.summary_log(SAME))
+
+
+def _judge_test05(inputs: VerdictInputs) -> AuditVerdict:
+    performance, audit = inputs.performance.summary_log("performance"), inputs.audit.summary_log(AUDIT)
+    keys = None
+    with suppress(MissingLogError):  # its summary is enough but for one release
+        keys = find_summary_keys(inputs.performance.detail_log("performance"))
+    return verify_test05(performance, audit, both_ways=_BETTER in inputs.limits, keys=keys)
+
+
+TEST04_AB = ComplianceTest(judge=_judge_ab, shows_run=False, shows_answers=False, own_files=(VERIFY_PERFORMANCE,))
+TEST05 = ComplianceTest(judge=_judge_test05, shows_answers=False)

@@ -1,0 +1,107 @@
+"""Verify files as somebody published them, against the verdicts that the logs beside them give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reconciler.errors import LogError
+from reconciler.loadgen.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY
+from reconciler.resource.ruled_values import TestRules
+from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.rules.compliance.judging import find_test
+from reconciler.rules.compliance.verdict import FAIL, PASS, AuditVerdict, Part
+
+
+class Judged(Struct, frozen=True):
+    """One verify file: whether it says that the test is passed, and whether its logs do. ``reasons``: why they do not.
+    ``sure``: what it says is wrong where the two differ."""
+
+    file: str
+    said: bool
+    found: bool
+    again: AuditVerdict
+    sure: bool
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        lines = self.again.files[self.file].splitlines()
+        return tuple(line.removeprefix(f"{FAIL}: ") for line in lines if line.startswith(FAIL)) or self.again.reasons
+
+
+class Published(Struct, frozen=True):
+    """A test's folder with the runs that it is compared with. ``rules``: None for a test that the round does not have;
+    ``metrics``: the benchmark's; ``text``: a file below the folder by its path, None where it is not there."""
+
+    test: str
+    rules: TestRules | None
+    scenario: str
+    metrics: tuple[str, ...]
+    audit: RunLogs
+    performance: RunLogs
+    accuracy: RunLogs
+    text: Callable[[str], str | None]
+
+
+def judge_files(published: Published) -> Iterator[Judged]:
+    """Every verify file that is there and whose logs are, whole."""
+    test, rules = published.test, published.rules
+    for file in _verify_files(test, rules):
+        text = published.text(file)
+        if text is None:
+            continue
+        first = passing = None
+        for verdict in _verdicts(published, file):
+            if file in verdict.files:
+                first = first or verdict
+                if is_passed(verdict.files[file], file, rules):
+                    passing = verdict
+                    break
+        again = passing or first
+        if again is not None:
+            said = is_passed(text, file, rules)
+            yield Judged(file, said, passing is not None, again, sure=said or find_test(test).sure)
+
+
+def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
+    """No file says as what the answers were read: one for each type that they may be read as."""
+    test = find_test(published.test)
+    speed = file == test.speed_file
+    names = (BASELINE, COMPLIANCE) if test.asks_scorer else ()
+    reports = {name: published.text(f"accuracy/{name}") for name in names}
+    if test.scored:
+        reports = {COMPLIANCE: published.text(VERIFY_ACCURACY)}  # the scorer's words stand in there
+    for dtype in ("",) if speed else test.dtypes or ("",):
+        question = VerdictInputs(
+            audit=replace(published.audit, answers=None) if speed else published.audit,
+            performance=published.performance,
+            accuracy=published.accuracy,
+            scenario=published.scenario,
+            dtype=dtype,
+            limits={name: str(limit.value) for name, limit in published.rules.limits.items()}
+            if published.rules
+            else {},
+            metrics=published.metrics,
+            reports={name: text for name, text in reports.items() if text is not None},
+            known_answers=Part() if speed else None,
+        )
+        with suppress(MissingLogError, LogError, KeyError):  # KeyError: a limit that the round does not have
+            yield test.judge(question)
+
+
+def is_passed(text: str, file: str, rules: TestRules | None) -> bool:
+    """Whether a verify file says what the round's checkers want to read in it."""
+    lines = text.splitlines()
+    expected = [item for item in rules.expected if item.file == file] if rules else []
+    if not expected:
+        return PASS in (line.strip() for line in lines)
+    return all(item.stands_in(lines) for item in expected)
+
+
+def _verify_files(test: str, rules: TestRules | None) -> tuple[str, ...]:
+    if rules is None:
+        return find_test(test).own_files
+    return tuple(dict.fromkeys(expected.file for expected in rules.expected))

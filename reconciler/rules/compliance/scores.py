@@ -1,0 +1,151 @@
+"""The score by which TEST01, TEST04 and TEST05 compare two runs, and how far apart two scores may be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from reconciler.loadgen.log import DetailLog
+from reconciler.loadgen.summary import SummaryLog
+
+# Always the scenario's own metric, also of token benchmarks.
+DETAIL_KEYS: Mapping[str, str] = {
+    "Offline": "result_samples_per_second",
+    "SingleStream": "early_stopping_latency_ss",
+    "MultiStream": "early_stopping_latency_ms",
+    "Server": "result_completed_samples_per_sec",
+}
+SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
+    "Offline": re.compile(r"Samples per second"),
+    "SingleStream": re.compile(r".*Early stopping (90|90\.0|99\.9)th percentile estimate"),
+    "MultiStream": re.compile(r".*Early stopping (99|99\.0)th percentile estimate"),
+    "Server": re.compile(r"Completed samples per second"),
+}
+_FIRST_ESTIMATE, _ESTIMATED = 2, "Early stopping satisfied"  # LoadGen's release, and a name in its summaries
+# Of rounds before early stopping: a percentile, the scheduled rate, and how many samples a query could have.
+_EARLY_DETAIL_KEYS: Mapping[str, str] = {
+    **DETAIL_KEYS,
+    "SingleStream": "result_90.00_percentile_latency_ns",
+    "MultiStream": "effective_samples_per_query",
+    "Server": "result_scheduled_samples_per_sec",
+}
+_SAMPLES_PER_QUERY = re.compile(r"Samples per query")
+EARLY_SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
+    "Offline": re.compile(r"Samples per second"),
+    "SingleStream": re.compile(r"90(\.0)?th percentile latency"),
+    "MultiStream": _SAMPLES_PER_QUERY,
+    "Server": re.compile(r"Scheduled samples per second"),
+}
+# Of LoadGen 2.0, which estimates: the scripts of its round (mlcommons/inference v2.0: compliance/nvidia) compared
+# percentiles still; those of v2.1 were the first to take the estimates.
+_PERCENTILES = "2.0"
+_PERCENTILE_DETAIL_KEYS = {**_EARLY_DETAIL_KEYS, "MultiStream": "result_99.00_percentile_per_query_latency_ns"}
+_PERCENTILE_SUMMARY_KEYS = {**EARLY_SUMMARY_KEYS, "MultiStream": re.compile(r"99(\.0)?th percentile latency")}
+
+
+class Slack(Struct, frozen=True):
+    """How far a score may be off, in percent. Very short latencies vary with the system's other work, so that scores
+    up to ``single_stream`` and ``multi_stream`` get ``when_short``."""
+
+    usual: float = 10
+    when_short: float = 20
+    single_stream: float = 200_000
+    multi_stream: float = 1_600_000
+
+    @classmethod
+    def ruled(cls, limits: Mapping[str, object], name: str) -> Slack:
+        """``limits``: a test's as its round states them, of which ``name`` is the usual one; what is not stated is as
+        everywhere."""
+        usual = cls()
+        stated = {
+            "usual": limits.get(name, usual.usual),
+            "when_short": limits.get(f"{name}_when_short", usual.when_short),
+            "single_stream": limits.get("short_single_stream_latency", usual.single_stream),
+            "multi_stream": limits.get("short_multi_stream_latency", usual.multi_stream),
+        }
+        return cls(**{part: float(str(value)) for part, value in stated.items()})
+
+    def of(self, scenario: str, score: float) -> float:
+        """The part of the score that is allowed: 0.1 for 10 %."""
+        most = {"SingleStream": self.single_stream, "MultiStream": self.multi_stream}.get(scenario, -1)
+        return (self.when_short if score <= most else self.usual) / 100
+
+
+class Scored(Struct, frozen=True):
+    """``score`` None: the log holds none. A latency is in nanoseconds, a rate in samples per second.
+    ``errors``: of a detail log; ``lower_is_better``: of a score that was read from a summary."""
+
+    scenario: str
+    validity: str
+    score: float | None
+    errors: int = 0
+    lower_is_better: bool = False
+
+
+def find_score_key(log: DetailLog) -> str:
+    """The key of the score by which tests compare; "" for a scenario that is not known."""
+    if _compares_percentiles(log):
+        return _PERCENTILE_DETAIL_KEYS.get(log.scenario, "")
+    early = log.release < _FIRST_ESTIMATE and "early_stopping_met" not in log.index
+    return (_EARLY_DETAIL_KEYS if early else DETAIL_KEYS).get(log.scenario, "")
+
+
+def find_summary_keys(log: DetailLog) -> Mapping[str, re.Pattern[str]] | None:
+    """The names of scores in the summary beside a detail log, where the summary alone would not show them."""
+    return _PERCENTILE_SUMMARY_KEYS if _compares_percentiles(log) else None
+
+
+def _compares_percentiles(log: DetailLog) -> bool:
+    return log.version == _PERCENTILES or log.version.startswith((f"{_PERCENTILES} ", f"{_PERCENTILES}."))
+
+
+def read_from_detail(log: DetailLog) -> Scored:
+    return Scored(log.scenario, log.validity, _number(log.get(find_score_key(log))), len(log.errors))
+
+
+def read_from_summary(log: SummaryLog, keys: Mapping[str, re.Pattern[str]] | None = None) -> Scored:
+    """``keys``: other names of scores, by scenario. Without, what a summary of before early stopping states counts."""
+    scenario = log.get("Scenario")
+    choices = (keys,) if keys else (SUMMARY_KEYS,) if _ESTIMATED in log.values else (EARLY_SUMMARY_KEYS, SUMMARY_KEYS)
+    for shape in (choice[scenario] for choice in choices if scenario in choice):
+        found = [line.value for key, line in log.values.items() if shape.match(key)]
+        if found:
+            lower = scenario == "SingleStream" or (scenario == "MultiStream" and shape is not _SAMPLES_PER_QUERY)
+            return Scored(scenario, log.validity, _number(found[-1]), lower_is_better=lower)
+    return Scored(scenario, log.validity, None)
+
+
+def _number(value: object) -> float | None:
+    """None for anything but a number."""
+    try:
+        return float(str(value))
+    except ValueError:
+        return None
+
+
+def find_unfit(reference: Scored, test: Scored) -> list[str]:
+    """Why two runs cannot be compared at all."""
+    reasons = [
+        f"the {name} run is {run.validity or 'without a result'}, not VALID"
+        for name, run in (("performance", reference), ("audit", test))
+        if run.validity != "VALID"
+    ]
+    if reference.scenario != test.scenario:
+        reasons.append(f"the performance run is {reference.scenario or 'unknown'}, the audit run {test.scenario}")
+    reasons += [
+        f"the {name} run's log holds no score"
+        for name, run in (("performance", reference), ("audit", test))
+        if run.score is None
+    ]
+    return reasons
+
+
+def show_score(number: float | None) -> str:
+    return "none" if number is None else f"{number:.10g}"
+
+
+def measure_distance(reference: float, test: float) -> str:
+    """How far the test's score is from the reference, as signed percent."""
+    return f"{(test / reference - 1) * 100:+.2f} %" if reference else "beyond measure"

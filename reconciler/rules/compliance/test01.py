@@ -1,0 +1,217 @@
+"""TEST01: answers in performance mode are those of accuracy mode, and logging them costs no speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+
+from msgspec import Struct
+
+from reconciler.errors import LogError
+from reconciler.loadgen.log import DetailLog
+from reconciler.loadgen.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.resource.kinds import AUDIT
+from reconciler.rules.accuracy import parse_accuracy
+from reconciler.rules.compliance.definition import ComplianceTest, MissingLogError, VerdictInputs
+from reconciler.rules.compliance.entries import Entry, measure
+from reconciler.rules.compliance.scores import Slack, find_unfit, measure_distance, read_from_detail, show_score
+from reconciler.rules.compliance.verdict import AuditVerdict, Part, merge_parts, verify_text
+from reconciler.rules.ruleset import BenchmarkRules
+
+MOST_CHANGE = "most_score_change"  # the limit of the round's
+_FIRST_STRICT = 2  # LoadGen's release
+DTYPES = ("byte", "float32", "int32", "int64")
+USUAL = "byte"  # of the official script
+ANY = "any"  # of these types: compared as each of them that the answer's length allows
+
+
+class Fallback(Struct, frozen=True):
+    """Accuracy of the samples that the audit run logged: ``baseline`` from the accuracy run, ``compliance`` from the
+    audit run, by metric. ``allowed``: how many percent they may differ."""
+
+    baseline: Mapping[str, Decimal]
+    compliance: Mapping[str, Decimal]
+    allowed: Mapping[str, Decimal]
+
+
+def judge_test01(accuracy: Part, performance: Part, fallback: Part | None = None) -> AuditVerdict:
+    """Both parts must pass; answers that differ may still agree in their accuracy."""
+    reasons = list(performance.reasons)
+    notes: list[str] = []
+    if not accuracy.passed:
+        if fallback is None or not fallback.passed:
+            reasons = [*accuracy.reasons, *(fallback.reasons if fallback else ()), *reasons]
+        else:
+            notes = [f"compared by accuracy, because {reason}" for reason in accuracy.reasons]
+    parts = [("accuracy", accuracy), ("performance", performance)] + ([("fallback", fallback)] if fallback else [])
+    return AuditVerdict(
+        "TEST01",
+        tuple(reasons),
+        tuple(notes),
+        {
+            VERIFY_ACCURACY: verify_text("TEST01: the audit run's answers against the accuracy run's", accuracy),
+            VERIFY_PERFORMANCE: verify_text("TEST01: the audit run's speed against the performance run's", performance),
+        },
+        merge_parts(parts),
+        by_speed=performance.by_speed and tuple(reasons) == performance.reasons,
+    )
+
+
+def compare_answers(accuracy: Iterable[Entry], audit: Iterable[Entry], dtype: str = USUAL) -> Part:
+    """The first element of each logged answer must equal that of the accuracy run (first answer to the sample).
+
+    ``dtype`` ANY: nobody says how the answers are to be read, so that they must be equal whichever way it is.
+    Samples that only the audit run has are counted, not held against it; one sample at least must be in both. Unlike
+    the official script, answers of the audit run are never compared with each other.
+    """
+    try:
+        known: dict[int, bytes] = {}
+        counts = {"accuracy": 0, "repeated": 0}
+        for entry in accuracy:
+            counts["accuracy"] += 1
+            counts["repeated"] += entry.index in known
+            known.setdefault(entry.index, entry.data)
+        return _compared(known, audit, dtype, counts)
+    except (LogError, ValueError) as error:
+        return Part((f"the answers cannot be compared: {error}",))
+
+
+def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, counts: Mapping[str, int]) -> Part:
+    logged = found = 0
+    differing: list[int] = []
+    for entry in audit:
+        logged += 1
+        other = known.get(entry.index)
+        if other is None:
+            continue
+        found += 1
+        if not _same_first(entry, Entry(entry.index, other), dtype):
+            differing.append(entry.index)
+    reasons = []
+    if differing:
+        some = ", ".join(str(index) for index in differing[:5])
+        unread = ", compared as any type because none is declared" if dtype == ANY else ""
+        reasons.append(
+            f"{len(differing)} of {found} answers differ from the accuracy run's, as of samples {some}{unread}"
+        )
+    if not found:
+        reasons.append(f"none of the audit run's {logged} logged answers belongs to a sample of the accuracy run")
+    figures = {
+        "compared as": f"{dtype}, first element",
+        "answers in the accuracy run": f"{counts['accuracy']} ({counts['repeated']} repeated)",
+        "answers in the audit run": str(logged),
+        "found in the accuracy run": str(found),
+        "not in the accuracy run": str(logged - found),
+        "differing": str(len(differing)),
+    }
+    return Part(tuple(reasons), figures)
+
+
+def _same_first(one: Entry, other: Entry, dtype: str) -> bool:
+    """An answer without any element equals only another such one."""
+    if dtype == ANY:
+        fitting = (t for t in DTYPES if not len(one.data) % measure(t) and not len(other.data) % measure(t))
+        return all(_same_first(one, other, t) for t in fitting)
+    left, right = one.first(dtype), other.first(dtype)
+    return len(left) == len(right) and all(a == b for a, b in zip(left, right, strict=True))
+
+
+def find_slack(rules: BenchmarkRules | None, scenario: str) -> Slack:
+    """How far apart the round lets two runs of one system be; what is usual where it does not have the test."""
+    try:
+        limits = rules.test("TEST01", scenario).limits if rules else {}
+    except KeyError:
+        limits = {}
+    return Slack.ruled({name: value.value for name, value in limits.items()}, MOST_CHANGE)
+
+
+def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
+    """Within the slack both ways. ERROR lines stop the official script, so they fail here; rounds before LoadGen 2 were
+    content with a warning of theirs."""
+    before, after = read_from_detail(reference), read_from_detail(audit)
+    reasons = find_unfit(before, after)
+    for name, run, log in (("performance", before, reference), ("audit", after, audit)):
+        if run.errors and log.release >= _FIRST_STRICT:
+            reasons.append(f"the {name} run's log has {run.errors} ERROR lines")
+    by_speed = False
+    names = ("effective_target_latency_ns",)
+    if before.scenario == after.scenario == "Server" and any(reference.get(n) != audit.get(n) for n in names):
+        had, has = reference.get(names[0]), audit.get(names[0])
+        reasons.append(f"the target latency is {has} ns, that of the performance run {had} ns")
+    figures = {"performance run": show_score(before.score), "audit run": show_score(after.score)}
+    if before.score is not None and after.score is not None:
+        allowed = slack.of(before.scenario, before.score)
+        figures |= {"difference": measure_distance(before.score, after.score), "allowed": f"+-{allowed:.0%}"}
+        if not reasons and not before.score * (1 - allowed) <= after.score <= before.score * (1 + allowed):
+            off, by_speed = measure_distance(before.score, after.score), True
+            reasons.append(
+                f"the score {show_score(after.score)} is {off} of {show_score(before.score)}; {allowed:.0%} allowed"
+            )
+    return Part(tuple(reasons), figures, by_speed)
+
+
+def compare_accuracies(fallback: Fallback) -> Part:
+    """For systems whose answers vary (the checkers' fallback): every metric of both logs within the allowed percent."""
+    reasons, figures = [], {}
+    for metric, allowed in fallback.allowed.items():
+        baseline, compliance = fallback.baseline.get(metric), fallback.compliance.get(metric)
+        figures[metric] = f"{baseline} baseline, {compliance} compliance, {allowed} % allowed"
+        if not baseline or not compliance:
+            missing = "baseline" if not baseline else "compliance"
+            reasons.append(f"{metric}: the {missing} accuracy is not known or zero")
+        # Binary floating point, so that a difference on the very edge falls to the checkers' side.
+        elif (off := abs(1 - float(baseline) / float(compliance)) * 100) > float(allowed):
+            reasons.append(f"{metric}: {compliance} differs by {off:.3f} % from {baseline}; {allowed} % allowed")
+    if not fallback.allowed:
+        reasons.append("the round names no accuracy metric to compare")
+    return Part(tuple(reasons), figures)
+
+
+def _judge(inputs: VerdictInputs) -> AuditVerdict:
+    answers = _make_answers_part(inputs)
+    slack = inputs.slack(MOST_CHANGE)
+    speed = compare_speed(inputs.performance.detail_log("performance"), inputs.audit.detail_log(AUDIT), slack)
+    fallback = None
+    if not answers.passed and {BASELINE, COMPLIANCE} <= set(inputs.reports):
+        fallback = compare_accuracies(_collect_fallback(inputs))
+    return judge_test01(answers, speed, fallback)
+
+
+def _make_answers_part(inputs: VerdictInputs) -> Part:
+    """The comparison of answers, made before where the logs are not at hand."""
+    try:
+        audit, accuracy = inputs.audit.entries(AUDIT), inputs.accuracy.entries("accuracy")
+    except MissingLogError:
+        if inputs.known_answers is None or not _was_compared_as(inputs.known_answers, inputs.dtype or USUAL):
+            raise
+        return inputs.known_answers
+    return compare_answers(accuracy, audit, inputs.dtype or USUAL)
+
+
+def _was_compared_as(known: Part, dtype: str) -> bool:
+    """An earlier comparison says nothing of answers that are read as another type now."""
+    return known.figures.get("compared as", "").partition(",")[0] in ("", dtype)
+
+
+def _collect_fallback(inputs: VerdictInputs) -> Fallback:
+    stated = {}
+    for name in (BASELINE, COMPLIANCE):
+        report = parse_accuracy(inputs.reports[name], inputs.metrics, name)
+        # The checkers read to the end: the last value of a metric counts.
+        stated[name] = {metric: values[-1].value for metric, values in report.metrics.items() if values}
+    usual = inputs.limits.get("most_accuracy_change", "1")
+    allowed = {m: Decimal(inputs.limits.get(f"most_accuracy_change_{m}", usual)) for m in inputs.metrics}
+    return Fallback(stated[BASELINE], stated[COMPLIANCE], allowed)
+
+
+TEST01 = ComplianceTest(
+    judge=_judge,
+    reads_answers=(AUDIT, "accuracy"),
+    compare_answers=_make_answers_part,
+    dtypes=DTYPES,
+    usual_dtype=USUAL,
+    unknown_dtype=ANY,
+    speed_file=VERIFY_PERFORMANCE,
+    # The second is how submitters asked for a share of the answers before there was the first.
+    marks=("accuracy_log_sampling_target", "accuracy_log_probability"),
+)

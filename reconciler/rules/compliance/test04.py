@@ -1,0 +1,54 @@
+"""TEST04: no answers are cached, so that the same sample again and again is not served faster than different ones."""
+
+from __future__ import annotations
+
+from reconciler.loadgen.log_files import VERIFY_PERFORMANCE
+from reconciler.loadgen.summary import SummaryLog
+from reconciler.resource.kinds import AUDIT
+from reconciler.rules.compliance.definition import ComplianceTest, VerdictInputs
+from reconciler.rules.compliance.scores import (
+    Scored,
+    Slack,
+    find_unfit,
+    measure_distance,
+    read_from_summary,
+    show_score,
+)
+from reconciler.rules.compliance.verdict import AuditVerdict, Part, verify_text
+
+
+def judge_test04(reference: SummaryLog, audit: SummaryLog, slack: Slack) -> AuditVerdict:
+    part = compare_speed(read_from_summary(reference), read_from_summary(audit), slack)
+    text = verify_text("TEST04: the audit run's speed against the performance run's", part)
+    return AuditVerdict("TEST04", part.reasons, (), {VERIFY_PERFORMANCE: text}, part.figures, part.by_speed)
+
+
+def compare_speed(before: Scored, after: Scored, slack: Slack) -> Part:
+    """Faster by the slack or more fails, slower never does. A latency counts as queries per second, and the wider slack
+    holds while those are few: 200,000 in SingleStream, 1,600,000 in MultiStream, which is nearly always."""
+    reasons = find_unfit(before, after)
+    reference, test = _rate(before), _rate(after)
+    figures, by_speed = {"performance run": show_score(reference), "audit run": show_score(test)}, False
+    if reference is not None and test is not None:
+        allowed = slack.of(before.scenario, reference)
+        figures |= {"difference": measure_distance(reference, test), "allowed": f"less than +{allowed:.0%}"}
+        if not reasons and not test < reference * (1 + allowed):
+            off, by_speed = measure_distance(reference, test), True
+            reasons.append(
+                f"the score {show_score(test)} is {off} of {show_score(reference)}; less than +{allowed:.0%} allowed"
+            )
+    return Part(tuple(reasons), figures, by_speed)
+
+
+def _rate(run: Scored) -> float | None:
+    if run.score is None or run.scenario not in ("SingleStream", "MultiStream"):
+        return run.score
+    return 1e9 / run.score if run.score else None
+
+
+def _judge(inputs: VerdictInputs) -> AuditVerdict:
+    reference, audit = inputs.performance.summary_log("performance"), inputs.audit.summary_log(AUDIT)
+    return judge_test04(reference, audit, inputs.slack("most_score_gain"))
+
+
+TEST04 = ComplianceTest(judge=_judge, shows_answers=False, marks=("performance_issue_same",))

@@ -1,0 +1,117 @@
+"""TEST06: a language model answers with the tokens it reports: first token, end of sequence, length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from reconciler.errors import LogError
+from reconciler.loadgen.log_files import VERIFY_ACCURACY
+from reconciler.resource.kinds import AUDIT
+from reconciler.rules.compliance.definition import ComplianceTest, VerdictInputs
+from reconciler.rules.compliance.entries import Entry, measure, unpack_entries
+from reconciler.rules.compliance.verdict import AuditVerdict
+
+_FLOAT = "float32"
+DTYPES = ("int32", "int64", "int16", _FLOAT)
+
+
+class _Checks(Struct):
+    """Sample index and what was wrong with it, by check; the first offender is enough."""
+
+    first_token: str = ""
+    eos: str = ""
+    length: str = ""
+    answers: int = 0
+
+
+def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2, dtype: str = "int32") -> AuditVerdict:
+    """``eos_token_id`` counts as a number, whatever it was written as. Offline reports no first token."""
+    needs_first, checks = scenario != "Offline", _Checks()
+    try:
+        for entry in audit:
+            checks.answers += 1
+            if not (checks.eos and checks.length and (checks.first_token or not needs_first)):
+                _check(entry, dtype, eos_token_id, checks, needs_first=needs_first)
+    except LogError as error:
+        return _failed(str(error))
+    if not checks.answers:
+        checks.length = "the audit run logged no answers"
+    first = str(not checks.first_token) if needs_first else "Skipped"
+    reasons = tuple(filter(None, (checks.first_token, checks.eos, checks.length)))
+    text = (
+        f"First token check pass: {first}\n"
+        f"EOS check pass: {not checks.eos}\n"
+        f"Sample length check pass: {not checks.length}\n"
+        f"{checks.answers} answers as {dtype}, end of sequence {eos_token_id}\n"
+        f"TEST06 verification {'failed' if reasons else 'complete'}\n"
+    )
+    figures = {"answers": str(checks.answers), "eos_token_id": str(eos_token_id), "dtype": dtype}
+    return AuditVerdict("TEST06", reasons, (), {VERIFY_ACCURACY: text + "".join(f"{r}\n" for r in reasons)}, figures)
+
+
+def _failed(why: str) -> AuditVerdict:
+    names = ("First token", "EOS", "Sample length")
+    text = "".join(f"{name} check pass: False\n" for name in names) + f"TEST06 verification failed\n{why}\n"
+    return AuditVerdict("TEST06", (f"the answers cannot be read: {why}",), (), {VERIFY_ACCURACY: text})
+
+
+def _check(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: bool) -> None:
+    try:
+        count = entry.count(dtype)
+    except ValueError as error:
+        why = f"sample {entry.index}: {error}"
+        checks.eos, checks.length = checks.eos or why, checks.length or why
+        checks.first_token = checks.first_token or (why if needs_first else "")
+        return
+    if needs_first and not checks.first_token:
+        checks.first_token = _wrong_first(entry, dtype)
+    if not checks.eos and count > 2 and _may_repeat(entry, dtype) and entry.last(dtype, 2) == (eos, eos):
+        ending = _count_ending(entry.last(dtype, count - 1), eos)
+        checks.eos = f"sample {entry.index} ends with {ending} tokens {eos} (end of sequence), one at most is allowed"
+    if count != entry.token_count and not checks.length:
+        checks.length = f"sample {entry.index} has {count} tokens, and {entry.token_count} were reported"
+
+
+def _may_repeat(entry: Entry, dtype: str) -> bool:
+    """Whether the last two numbers may be the same: of integers, whether their bytes are."""
+    size = measure(dtype)
+    return dtype == _FLOAT or entry.data[-size:] == entry.data[-2 * size : -size]
+
+
+def _count_ending(tokens: tuple[object, ...], eos: int) -> int:
+    """The official script looks no further than the second token from the front, which is the first of these."""
+    return next((n for n, token in enumerate(reversed(tokens)) if token != eos), len(tokens))
+
+
+def _wrong_first(entry: Entry, dtype: str) -> str:
+    if entry.token_data is None:
+        return f"sample {entry.index}: no first token was logged"
+    if dtype != _FLOAT and len(entry.token_data) % measure(dtype) == 0 and entry.data.startswith(entry.token_data):
+        return ""  # the same bytes are the same integers
+    try:
+        first = unpack_entries(entry.token_data, dtype)
+    except ValueError as error:
+        return f"sample {entry.index}: first token: {error}"
+    tokens = entry.first(dtype, len(first))
+    same = all(a == b for a, b in zip(tokens, first, strict=False))
+    return "" if same else f"sample {entry.index} begins with {tokens}, and {first} was reported first"
+
+
+def _judge(inputs: VerdictInputs) -> AuditVerdict:
+    return judge_test06(
+        inputs.audit.entries(AUDIT), inputs.scenario, eos_token_id=inputs.eos_token_id, dtype=inputs.dtype or "int32"
+    )
+
+
+# The verdict depends on the tokenizer, of which no file says anything: only a pass can be contradicted.
+TEST06 = ComplianceTest(
+    judge=_judge,
+    reads_answers=(AUDIT,),
+    dtypes=DTYPES,
+    usual_dtype="int32",
+    shows_run=False,
+    shown_whole=True,
+    sure=False,
+)

@@ -1,0 +1,47 @@
+"""TEST07: accuracy in performance mode, where the performance run has a dataset of its own."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from reconciler.loadgen.log_files import COMPLIANCE, VERIFY_ACCURACY
+from reconciler.resource.kinds import AUDIT
+from reconciler.resource.quantities import parse_decimal
+from reconciler.rules.compliance.definition import ComplianceTest, VerdictInputs
+from reconciler.rules.compliance.verdict import FAIL, PASS, AuditVerdict
+
+SCORE = r"'exact_match':\s*([\d.]+)"
+
+
+def judge_test07(report: str, threshold: Decimal, pattern: str = SCORE) -> AuditVerdict:
+    """``report``: what the benchmark's scorer says of the audit run's answers. The first score in it counts."""
+    score = _score(report, pattern)
+    reasons: tuple[str, ...] = ()
+    if score is None:
+        reasons = (f"the scorer's report holds no score of the form {pattern}",)
+    elif score < threshold:
+        reasons = (f"the accuracy {score} is below the threshold {threshold}",)
+    found = "none" if score is None else str(score)
+    lines = ["TEST07: accuracy of the audit run", f"accuracy: {found}", f"threshold: {threshold}"]
+    lines += [f"{FAIL}: {reason}" for reason in reasons] or [PASS]
+    # The report may say anything, the marker of a pass included.
+    text = report.replace(PASS, "TEST-PASS").rstrip("\n")
+    summary = "".join(f"{line}\n" for line in lines)
+    figures = {"accuracy": found, "threshold": str(threshold)}
+    return AuditVerdict("TEST07", reasons, (), {VERIFY_ACCURACY: f"{text}\n\n{summary}" if text else summary}, figures)
+
+
+def _score(report: str, pattern: str) -> Decimal | None:
+    match = re.search(pattern, report)
+    try:
+        return parse_decimal(match[1]) if match else None
+    except IndexError:
+        return None
+
+
+def _judge(inputs: VerdictInputs) -> AuditVerdict:
+    return judge_test07(inputs.reports.get(COMPLIANCE, ""), Decimal(inputs.limits["least_accuracy"]))
+
+
+TEST07 = ComplianceTest(judge=_judge, reads_answers=(AUDIT,), scored=True)

@@ -1,0 +1,139 @@
+"""TEST08: a streaming recommender predicts in performance mode what it predicts in accuracy mode.
+
+Compared by normalized entropy, sample by sample. An answer of the accuracy run is float32: timestamp, query, the
+predictions, as many labels, as many weights, and how many there are; one of the audit run ends after the predictions.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct, field
+
+from reconciler.errors import LogError
+from reconciler.loadgen.log_files import VERIFY_ACCURACY
+from reconciler.resource.kinds import AUDIT
+from reconciler.rules.compliance.definition import ComplianceTest, VerdictInputs
+from reconciler.rules.compliance.entries import Entry
+from reconciler.rules.compliance.verdict import AuditVerdict, Part, verify_text
+
+TOLERANCE = 0.001
+Key = tuple[int, int]
+
+
+def _single(number: float) -> float:
+    """The nearest number in single precision, in which the official script clips."""
+    value: float = struct.unpack("<f", struct.pack("<f", number))[0]
+    return value
+
+
+_LEAST, _MOST = _single(1e-7), _single(1 - 1e-7)
+
+
+class _Counts(Struct):
+    audit: int = 0
+    accuracy: int = 0
+    missing: int = 0
+    differing: list[str] = field(default_factory=list)
+
+
+def judge_test08(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float = TOLERANCE) -> AuditVerdict:
+    """Every sample of the audit run must be in the accuracy run, and its normalized entropy within the tolerance."""
+    try:
+        part = _compare(accuracy, audit, tolerance)
+    except (LogError, ValueError, OverflowError) as error:
+        part = Part((f"the answers cannot be compared: {error}",))
+    text = verify_text("TEST08: the audit run's predictions against the accuracy run's", part)
+    return AuditVerdict("TEST08", part.reasons, (), {VERIFY_ACCURACY: text}, part.figures)
+
+
+def _compare(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float) -> Part:
+    # The audit run's answers first: they are few, and of the accuracy run's only theirs need be held.
+    tested = [(_key(values), values[2:]) for values in (entry.values("float32") for entry in audit)]
+    counts, wanted = _Counts(audit=len(tested)), {key for key, _ in tested}
+    known: dict[Key, Sequence[float]] = {}
+    for entry in accuracy:
+        values = entry.values("float32")
+        counts.accuracy += 1
+        if not values or len(values) != 3 + 3 * int(values[-1]):
+            raise ValueError(f"sample {entry.index} of the accuracy run has {len(values)} numbers, not 3 + 3 for each")
+        key = _key(values)
+        if key in wanted:
+            known[key] = values
+    for key, predictions in tested:
+        _judge(key, predictions, known, tolerance, counts)
+    reasons = []
+    if counts.differing:
+        total = len(counts.differing)
+        reasons.append(f"{total} of {counts.audit} samples differ by more than {tolerance:.2%}: {counts.differing[0]}")
+    if counts.missing:
+        reasons.append(f"{counts.missing} samples of the audit run are not in the accuracy run")
+    if counts.audit == counts.missing:
+        reasons.append("no sample is in both runs")
+    figures = {
+        "answers in the accuracy run": str(counts.accuracy),
+        "answers in the audit run": str(counts.audit),
+        "not in the accuracy run": str(counts.missing),
+        "differing": str(len(counts.differing)),
+        "tolerance": f"{tolerance:.2%}",
+    }
+    return Part(tuple(reasons), figures)
+
+
+def _key(values: Sequence[float]) -> Key:
+    if len(values) < 2:
+        raise ValueError("an answer holds no timestamp and query")
+    return int(values[0]), int(values[1])
+
+
+def _judge(
+    key: Key,
+    predictions: Sequence[float],
+    known: Mapping[Key, Sequence[float]],
+    tolerance: float,
+    counts: _Counts,
+) -> None:
+    values = known.get(key)
+    if values is None:
+        counts.missing += 1
+        return
+    count = int(values[-1])
+    labels, weights = values[2 + count : 2 + 2 * count], values[2 + 2 * count : 2 + 3 * count]
+    if len(predictions) != count:
+        counts.differing.append(f"{key}: {len(predictions)} predictions, {count} in the accuracy run")
+        return
+    before, after = (
+        compute_entropy(values[2 : 2 + count], labels, weights),
+        compute_entropy(predictions, labels, weights),
+    )
+    if not abs(after - before) <= tolerance * abs(before):  # so that no number at all differs too
+        counts.differing.append(f"{key}: normalized entropy {after:.6g}, {before:.6g} in the accuracy run")
+
+
+def compute_entropy(predictions: Sequence[float], labels: Sequence[float], weights: Sequence[float]) -> float:
+    """Cross entropy over that of always predicting the weighted mean of the labels; 0 without any weight."""
+    total = math.fsum(weights)
+    if total == 0:
+        return 0.0
+    chosen = [_clipped(label) for label in labels]
+    cross = -math.fsum(
+        weight * (label * math.log(p) + (1 - label) * math.log(1 - p))
+        for p, label, weight in zip(map(_clipped, predictions), chosen, weights, strict=True)
+    )
+    mean = _clipped(math.fsum(w * label for w, label in zip(weights, chosen, strict=True)) / total)
+    base = -mean * math.log(mean) - (1 - mean) * math.log(1 - mean)
+    return cross / (base * total) if base else 0.0
+
+
+def _clipped(number: float) -> float:
+    return number if math.isnan(number) else min(max(number, _LEAST), _MOST)
+
+
+def _judge_inputs(inputs: VerdictInputs) -> AuditVerdict:
+    tolerance = float(inputs.limit("most_entropy_change", "0.1")) / 100
+    return judge_test08(inputs.accuracy.entries("accuracy"), inputs.audit.entries(AUDIT), tolerance)
+
+
+TEST08 = ComplianceTest(judge=_judge_inputs, reads_answers=(AUDIT, "accuracy"), shows_run=False, shows_answers=False)

@@ -1,0 +1,49 @@
+"""TEST09: outputs in performance mode are as long as the reference model's on the average."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+from reconciler.errors import LogError
+from reconciler.resource.kinds import AUDIT
+from reconciler.rules.compliance.definition import ComplianceTest, VerdictInputs
+from reconciler.rules.compliance.entries import Entry
+from reconciler.rules.compliance.verdict import AuditVerdict, Part, verify_text
+
+OUTPUT_LENGTH = "verify_output_len.txt"
+_TOKEN = 4  # bytes; a rest that is not a whole token is not counted
+
+
+def judge_test09(audit: Iterable[Entry], least: Decimal, most: Decimal) -> AuditVerdict:
+    """The mean number of tokens in all logged answers, the empty ones included, within both bounds."""
+    try:
+        lengths = [len(entry.data) // _TOKEN for entry in audit]
+    except LogError as error:
+        part = Part((f"the answers cannot be read: {error}",))
+    else:
+        part = _within(lengths, least, most)
+    text = verify_text("TEST09: mean output length of the audit run", part)
+    return AuditVerdict("TEST09", part.reasons, (), {OUTPUT_LENGTH: text}, part.figures)
+
+
+def _within(lengths: list[int], least: Decimal, most: Decimal) -> Part:
+    if not lengths:
+        return Part(("the audit run logged no answers",))
+    mean = sum(lengths) / len(lengths)
+    figures = {
+        "answers": str(len(lengths)),
+        "mean tokens": f"{mean:.2f}",
+        "shortest and longest": f"{min(lengths)} and {max(lengths)}",
+        "bounds": f"{least} to {most}",
+    }
+    inside = float(least) <= mean <= float(most)
+    return Part(() if inside else (f"the mean output of {mean:.2f} tokens is not within {least} to {most}",), figures)
+
+
+def _judge(inputs: VerdictInputs) -> AuditVerdict:
+    least, most = Decimal(inputs.limits["least_mean_tokens"]), Decimal(inputs.limits["most_mean_tokens"])
+    return judge_test09(inputs.audit.entries(AUDIT), least, most)
+
+
+TEST09 = ComplianceTest(judge=_judge, reads_answers=(AUDIT,))

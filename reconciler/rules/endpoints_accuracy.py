@@ -1,0 +1,91 @@
+"""Scores of the endpoints harness, over all datasets of an accuracy run.
+
+Its scorers state each score on a scale of their own (mlcommons/endpoints: evaluation/scoring.py): compared with a bar
+is what is named after it, as ROUGE is, and what the submission checker itself compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from reconciler.resource.quantities import parse_decimal, parse_number
+from reconciler.resource.ruled_values import Bar
+from reconciler.storage.documents import ResultDocument
+
+
+def read_accuracy_scores(results: ResultDocument) -> Iterator[Mapping[str, Any]]:
+    """Entries of accuracy datasets; those that a performance run was scored on its way are none."""
+    found = results.get("accuracy_scores")
+    for score in found if isinstance(found, list) else ():
+        if isinstance(score, Mapping) and score.get("dataset_type") in (None, "accuracy"):
+            yield score
+
+
+def read_sample_count(results: ResultDocument) -> Decimal | None:
+    """Over all datasets; None when none says."""
+    counts = []
+    for score in read_accuracy_scores(results):
+        counted = score.get("response_counts")
+        issued = counted.get("issued") if isinstance(counted, Mapping) else None
+        found = parse_number(score["total_samples"] if score.get("total_samples") is not None else issued)
+        counts += [found] if found is not None else []
+    return sum(counts, Decimal(0)) if counts else None
+
+
+def read_score(results: ResultDocument, bar: str, *, single: bool) -> Decimal | None:
+    """The mean over all datasets of the part of a score that an accuracy bar names, without regard to case, or by its
+    last word (checker: accuracy_check). ``single``: a score without parts stands for the bar. None where there is
+    none. Parts may be text: the harness writes those of a ROUGE score so."""
+    names = {bar.lower(), bar.rpartition("_")[2].lower()}
+    found: list[Decimal | None] = []
+    for value in (score.get("score") for score in read_accuracy_scores(results)):
+        if isinstance(value, Mapping):
+            parts = {str(name).lower(): part for name, part in value.items()}
+            named = [parse_decimal(parts[name]) for name in sorted(names) if name in parts]
+            found.append(named[0] if named else None)
+        else:
+            found.append(parse_decimal(value) if single else None)
+    exact = [value for value in found if value is not None]
+    return sum(exact, Decimal(0)) / len(exact) if exact and len(exact) == len(found) else None
+
+
+def judge_accuracy_scores(results: ResultDocument, bars: Iterable[Bar], *, single: bool, binds: bool) -> dict[str, Any]:
+    """What a score's record says: the metric, the bars that the results have a figure for, and whether these are met.
+
+    The checker compares no others: the harness states them on scales of its own. ValueError: a dataset has no score.
+    """
+    scores = list(read_accuracy_scores(results))
+    if not scores or any(score.get("score") is None for score in scores):
+        raise ValueError("not every accuracy dataset has a score")
+    judged = list(_judged(results, bars, single=single))
+    metric = {"value": judged[0]["measured"], "unit": judged[0]["metric"]} if judged else _mean(scores)
+    return {"metric": metric, "bars": judged, "accuracy_met": all(bar["met"] for bar in judged) or not binds}
+
+
+def _judged(results: ResultDocument, bars: Iterable[Bar], *, single: bool) -> Iterator[dict[str, Any]]:
+    for bar in bars:
+        found = read_score(results, bar.metric, single=single)
+        if found is not None:
+            yield {
+                "metric": bar.metric,
+                "measured": show_plain(found),
+                "least": _text(bar.least),
+                "most": _text(bar.most),
+                "met": (bar.least is None or found >= bar.least) and (bar.most is None or found <= bar.most),
+            }
+
+
+def _mean(scores: Iterable[Mapping[str, Any]]) -> dict[str, str] | None:
+    known = [exact for score in scores if (exact := parse_number(score["score"])) is not None]
+    return {"value": show_plain(sum(known, Decimal(0)) / len(known)), "unit": "score"} if known else None
+
+
+def _text(value: Decimal | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def show_plain(value: Decimal) -> str:
+    """Ten significant digits."""
+    return format(float(value), ".10g")

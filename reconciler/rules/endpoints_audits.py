@@ -1,0 +1,79 @@
+"""Compliance tests of the endpoints harness, judged from the results of their phases.
+
+The harness runs a test's phases behind the performance run, each in a folder of its own, and states what came of them
+in audit_<name>.json (mlcommons/endpoints: compliance/audit_test). The submission checker believes that file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+
+from reconciler.resource.quantities import parse_number
+from reconciler.storage.documents import ResultDocument
+
+CACHING = "output_caching_test"
+_REFERENCE, _REPEATED = "reference", "output_caching"
+_FASTER = Decimal("0.1")  # TEST04: how much faster repeated samples may be, and how many of a phase's may be missing
+_NEAR = Decimal("0.0001")
+
+
+class Audits(Struct, frozen=True):
+    """``stated``: name of a test → its audit_<name>.json; ``phases``: folder of a phase → its result_summary.json."""
+
+    stated: Mapping[str, ResultDocument]
+    phases: Mapping[str, ResultDocument]
+
+
+def find_wrong_audits(audits: Audits) -> Iterator[str]:
+    """What a stated test contradicts itself in."""
+    for name, document in sorted(audits.stated.items()):
+        if document.get("test") != name:
+            yield f"audit: expected {name}, audit_{name}.json says {document.get('test')}"
+        elif name == CACHING:
+            yield from _wrong_caching(document, audits.phases)
+
+
+def _wrong_caching(document: ResultDocument, phases: Mapping[str, ResultDocument]) -> Iterator[str]:
+    reference, repeated = phases.get(_REFERENCE), phases.get(_REPEATED)
+    if reference is None or repeated is None:
+        yield f"audit: audit_{CACHING}.json is there without the results of its phases {_REFERENCE} and {_REPEATED}"
+        return
+    for name, phase in (("ref_qps", reference), ("audit_qps", repeated)):
+        stated, made = parse_number(document.get(name)), parse_number(phase.get("qps"))
+        if stated is None or made is None or abs(stated - made) > made * _NEAR:
+            yield f"{name}: audit_{CACHING}.json says {document.get(name)}, its phase measured {phase.get('qps')}"
+    passed = not list(_caching(reference, repeated, document))
+    if bool(document.get("passed")) != passed:
+        word = "passed" if document.get("passed") else "failed"
+        yield f"passed: audit_{CACHING}.json says {word}, its phases say {'passed' if passed else 'failed'}"
+
+
+def _caching(reference: ResultDocument, repeated: ResultDocument, stated: ResultDocument) -> Iterator[str]:
+    """Why the test fails."""
+    for name, phase, count in ((_REFERENCE, reference, "ref"), (_REPEATED, repeated, "audit")):
+        asked = parse_number(stated.get(f"{count}_requested")) or parse_number(phase.get("n_samples_issued"))
+        done = parse_number(phase.get("n_samples_completed"))
+        if not asked or done is None or done < asked * (1 - _FASTER):
+            yield f"{name} completed {done} of {asked} samples"
+    slow, fast = parse_number(reference.get("qps")), parse_number(repeated.get("qps"))
+    if not slow or fast is None or fast >= slow * (1 + _FASTER):
+        yield f"repeated samples ran at {fast} queries/s, distinct ones at {slow}"
+
+
+def find_missing_audits(audits: Audits, required: Mapping[str, str]) -> Iterator[str]:
+    """What keeps a result from being entered. ``required``: test → the harness's name of it."""
+    for test, name in sorted(required.items()):
+        document = audits.stated.get(name)
+        if document is None:
+            yield f"{test}: the round asks for audit/audit_{name}.json, and the run left none"
+        elif document.get("passed") is not True:
+            detail = f": {document.get('reason')}" if document.get("reason") else ""
+            yield f"{test}: {name} failed{detail}"
+
+
+def collect_audit_values(audits: Audits) -> dict[str, Any]:
+    return {name: document.get("passed") is True for name, document in sorted(audits.stated.items())}

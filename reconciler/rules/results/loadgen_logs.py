@@ -1,0 +1,390 @@
+"""LoadGen's own logs: what our harness leaves, and every command that drives LoadGen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from datetime import datetime
+from decimal import Context, Decimal
+from functools import cache
+from pathlib import Path
+
+from msgspec.structs import asdict, replace
+
+from reconciler.errors import ReconcilerError
+from reconciler.loadgen.answers import find_wrong_answers
+from reconciler.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
+from reconciler.loadgen.consistency import find_inconsistencies
+from reconciler.loadgen.efficiency import compute_efficiency
+from reconciler.loadgen.inconsistency import CLOCK_KEPT
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.log_files import (
+    ACCURACY_LOG,
+    ACCURACY_TEXT,
+    DETAIL,
+    SUMMARY,
+    TRUNCATED,
+    split_answers,
+    truncate_text,
+)
+from reconciler.loadgen.settings import (
+    LOADGEN_MODE,
+    SEEDS,
+    find_setting,
+    list_ruled,
+    list_settings,
+    select_conf_settings,
+)
+from reconciler.loadgen.user_conf import audit_settings
+from reconciler.loadgen.verdict import judge_accuracy, judge_performance
+from reconciler.resource.canonical import show_decimal
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE
+from reconciler.resource.quantities import parse_decimal
+from reconciler.resource.records import LogFinding
+from reconciler.resource.ruled_values import AccuracyLogRule
+from reconciler.resource.settings import COMMAND
+from reconciler.rules.accuracy import check_bars, find_impossible, parse_accuracy
+from reconciler.rules.compliance.judging import find_test
+from reconciler.rules.context import InferredMetric, RuleContext
+from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
+from reconciler.rules.results.log_set import find_broken_files, find_excess_time, find_other_summary
+from reconciler.storage.files import replace as write
+from reconciler.storage.foreign import describe_strange, read_regular
+from reconciler.storage.storage_errors import refuse_storage_error
+
+NAME = "loadgen"
+USER_CONF = "user.conf"
+LEAVES = "LoadGen's logs"
+DECLARE = "take `harness: {results: …}` out"
+LOGS = "mlperf_log_*"
+SCORES_ITSELF = False
+TESTS_ITSELF = False
+READS_CONF = True
+NAMES_MODEL = False
+TIES_ACCURACY = False
+SCORED_BY = "the scorer wrote it"
+SHOWN = ShownFiles(
+    performance=(SUMMARY, DETAIL),
+    accuracy=(SUMMARY, DETAIL),
+    user_conf=USER_CONF,
+    answers=ACCURACY_LOG,
+    answers_shown=TRUNCATED,
+    score=ACCURACY_TEXT,
+)
+JUDGED: tuple[str, ...] = (DETAIL, SUMMARY, USER_CONF, ACCURACY_LOG, TRUNCATED, ACCURACY_TEXT)
+_RESOLUTION = 0.001  # seconds: LoadGen logs milliseconds
+_SAMPLED = "audit.accuracy_log_sampling_target"
+
+
+def is_shown(has: Callable[[str], bool]) -> bool:
+    """By either log alone: what else the folder has is then an addition."""
+    return has(f"performance/run_1/{DETAIL}") or has(f"accuracy/{DETAIL}")
+
+
+def list_asked(mode: str, scenario: str, _: Container[str]) -> tuple[str, ...]:
+    return _list_asked(mode, scenario)
+
+
+@cache
+def _list_asked(mode: str, scenario: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*list_settings(mode, scenario), *list_ruled(scenario))))
+
+
+def judge_run(run: RunFiles) -> Verdict:
+    for name in (SUMMARY, ACCURACY_LOG):
+        if what := describe_strange(run.output / name):
+            return Verdict({}, f"the run left no readable {name}: it is {what}", "backend", "see what the command does")
+    try:
+        log = parse_detail(read_regular(run.output / DETAIL), DETAIL)
+    except (OSError, ReconcilerError) as error:
+        refuse_storage_error(error, run.output / DETAIL)
+        problem = f"the run left no readable {DETAIL}: {error}{_ending(run.said)}"
+        return Verdict({}, problem, "backend", "see the child's log")
+    differing = [
+        *map(str, find_contradictions(log, collect_asked(run.inputs, run.mode))),
+        # Only a run that ended has left all of its files.
+        *(find_broken_files(run.output, log, answers=_logs_answers(run)) if log.complete else ()),
+    ]
+    if differing:
+        ended = _ending(run.said) if run.by_command else ""
+        problem = f"LoadGen did not run what was asked for: {'; '.join(differing)}{ended}"
+        checked = "what the command does" if run.by_command else "LoadGen's version and the round"
+        fix = f"the logs are kept; check {checked}, then run again"
+        return Verdict({"contradictions": differing}, problem, "contradiction", fix)
+    if run.mode == ACCURACY:
+        return Verdict(run.said)
+    measured = measure_performance(log, run.rules)
+    if not run.rules.performance_checked:
+        # A test that ends after a fixed number of queries may be too short for LoadGen, and nobody asks.
+        measured = {name: measured[name] for name in ("metric", "loadgen_version")}
+    return Verdict({**run.said, **measured, **_add_efficiency(run.said, log, measured)})
+
+
+def _add_efficiency(said: RecordValues, log: DetailLog, measured: RecordValues) -> RecordValues:
+    """To what the child says of the power of its run."""
+    power = said.get("power")
+    if not power:
+        return {}
+    found = compute_efficiency(log, measured["metric"], power["watts"])
+    return {"power": {**power, "efficiency": found}} if found else {}
+
+
+def find_missing(kept: Kept) -> str:
+    needed = DETAIL if kept.metrics is None else ACCURACY_TEXT
+    return "" if needed in kept.files else needed
+
+
+def judge_kept(kept: Kept) -> Iterator[LogFinding]:
+    log = parse_detail(read_regular(kept.files[DETAIL]), DETAIL) if DETAIL in kept.files else None
+    if kept.metrics is not None:
+        text = read_regular(kept.files[ACCURACY_TEXT]).decode()
+        report = parse_accuracy(text, kept.metrics)
+        for item in find_impossible(text, report, _count_samples(log)):
+            yield LogFinding("accuracy.impossible", f"accuracy.txt cannot be: {item}", ACCURACY_TEXT)
+        return
+    assert log is not None
+    yield from _judge_log(log, rehearsal=kept.rehearsal)
+    if SUMMARY in kept.files:
+        yield from find_other_summary(kept.files[SUMMARY], log)
+    if USER_CONF in kept.files and _may_differ(kept):
+        yield from _judge_conf(read_regular(kept.files[USER_CONF]), kept.inputs, log)
+    yield from _judge_answers(kept, log)
+    if COMMAND in kept.inputs and not kept.imported:
+        yield from find_excess_time(log, kept.seconds)
+        yield from _judge_date(kept, log)
+    if kept.clock_set:
+        way = "forward" if kept.clock_set > 0 else "back"
+        text = f"the machine's clock was set {way} by {abs(kept.clock_set):.6g} s during the run"
+        yield LogFinding("run.clock", text, DETAIL, 0, CLOCK_KEPT)
+
+
+def _judge_date(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
+    """A log that is older than its attempt: of a machine whose clock is behind, or of an earlier run."""
+    began = log.started
+    if began is not None and kept.started:
+        early = (datetime.fromisoformat(kept.started) - began).total_seconds()
+        if early > _RESOLUTION and not kept.clock_set:
+            text = f"LoadGen logged a start {early:.6g} s before that of the attempt"
+            premise = "the clocks of both machines show the same time"
+            yield LogFinding("run.dated-before", text, DETAIL, log.number("power_begin"), premise)
+
+
+def _judge_log(log: DetailLog, *, rehearsal: bool) -> Iterator[LogFinding]:
+    # The dataset of a rehearsal may be smaller than the one for which a round sets the counts of samples.
+    for item in find_inconsistencies(log, judge_library=not rehearsal):
+        yield LogFinding(item.rule, str(item), DETAIL, item.line, item.premise)
+    if log.mode == LOADGEN_MODE[ACCURACY]:  # of a performance run the verdict says it
+        for number, text in judge_accuracy(log).errors:
+            yield LogFinding("log.errors", f"ERROR in line {number}: {text}", DETAIL, number)
+
+
+def _may_differ(kept: Kept) -> bool:
+    """Whether a command may have written its user.conf, or changed the given one. What a test sets wins over it."""
+    given = COMMAND in kept.inputs and kept.inputs.get("mode") == PERFORMANCE and "test" not in kept.inputs
+    return kept.inputs.get("harness.user_conf") == "harvested" or (given and not kept.imported)
+
+
+def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> Iterator[LogFinding]:
+    """A user.conf that a command wrote itself must be the one its run was made with."""
+    key, scenario = str(inputs.get("model_key", "*")), str(inputs["scenario"])
+    for text in find_conf_contradictions(data, log, key, scenario, audit_settings(inputs)):
+        yield LogFinding("user-conf.differs", f"user.conf: {text}", USER_CONF)
+
+
+def _judge_answers(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
+    """Of the log of answers as it is here: whole, or its two ends."""
+    whole, short = kept.files.get(ACCURACY_LOG), kept.files.get(TRUNCATED)
+    if whole is not None:
+        with whole.open("rb") as stream:
+            found = list(find_wrong_answers(stream, log))
+    elif short is not None:
+        lines, complete = split_answers(read_regular(short))
+        found = list(find_wrong_answers(lines, log, whole=complete))
+    else:
+        found = []
+    yield from (LogFinding("answers.differ", text, ACCURACY_LOG) for text in found)
+
+
+def _logs_answers(run: RunFiles) -> bool:
+    """Whether LoadGen leaves a log of answers: that of an accuracy run, or of a test that samples them."""
+    return run.mode == ACCURACY or _SAMPLED in run.inputs
+
+
+def _ending(said: RecordValues) -> str:
+    """How a command ended: no proof of anything, but where it failed the first thing to look at."""
+    status = said.get("exit_status")
+    if not isinstance(status, int) or not status:
+        return ""
+    return f" (the command ended with {f'signal {-status}' if status < 0 else f'status {status}'})"
+
+
+def collect_asked(values: Mapping[str, object], mode: str) -> Asked:
+    """What a run's identity inputs ask of LoadGen; a compliance test's audit settings win."""
+    scenario, audit = str(values["scenario"]), audit_settings(values)
+    values = {**values, **audit}
+    ruled = {n: values[n] for n in list_ruled(scenario) if find_setting(n, scenario) and values.get(n) is not None}
+    seeds = {name: int(str(values[name])) for name in SEEDS if values.get(name) is not None}
+    settings = {**select_conf_settings(values, mode, scenario), **ruled}
+    return Asked(scenario, mode, settings, seeds, audit=bool(audit), audited=audit, whole=True)
+
+
+def find_asked_elsewhere(values: Mapping[str, object], mode: str) -> Asked:
+    """Of an accuracy run no rule asks for seeds, samples in memory or targets, and elsewhere they often differ."""
+    wanted = collect_asked(values, mode)
+    if mode == PERFORMANCE:
+        return wanted
+    own = {name: value for name, value in wanted.settings.items() if name == "accuracy_sample_count"}
+    return replace(wanted, seeds={}, settings=own)
+
+
+def measure_performance(log: DetailLog, rules: RuleContext) -> RecordValues:
+    """What a performance run's record says of its log."""
+    verdict = judge_performance(log, rules.metric)
+    inferred = _derive_inferred(log, rules.inferred)
+    return {
+        "validity": verdict.word,
+        "reasons": list(verdict.reasons),
+        "metric": {"value": verdict.metric, "unit": verdict.unit} if verdict.metric else None,
+        "margins": [asdict(margin) for margin in verdict.margins],
+        "suggestion": asdict(verdict.suggestion) if verdict.suggestion else None,
+        "loadgen_version": log.version,
+        **({"inferred": inferred} if inferred else {}),
+        **({"lasting": True} if verdict.lasting else {}),
+    }
+
+
+_DIGITS = Context(prec=12)
+
+
+def _derive_inferred(log: DetailLog, metrics: Iterable[InferredMetric]) -> RecordValues:
+    """By scenario. LoadGen writes 0, or nothing, where too few queries leave an estimate unknown."""
+    known = ((item, parse_decimal(log.get(item.rule.key))) for item in metrics)
+    return {
+        item.rule.scenario: {"value": show_decimal(_DIGITS.plus(item.rule.derive(value))), "unit": item.unit}
+        for item, value in known
+        if value is not None and value > 0
+    }
+
+
+def judge_score(output: Path, _: Path, rules: RuleContext, said: RecordValues) -> Verdict:
+    try:
+        text = read_regular(output / ACCURACY_TEXT).decode()
+    except (OSError, ValueError) as error:
+        refuse_storage_error(error, output / ACCURACY_TEXT)
+        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
+    return judge_text(text, rules, said)
+
+
+def _count_samples(log: DetailLog | None) -> int:
+    """How many samples the log of an accuracy run says that it asked for; 0 where it does not say so."""
+    asked = log.get("effective_accuracy_sample_count") if log is not None else None
+    return asked if isinstance(asked, int) else 0
+
+
+def judge_text(text: str, rules: RuleContext, own: RecordValues) -> Verdict:
+    """accuracy.txt against the round's bars. ``own``: values that the record has anyway."""
+    try:
+        report = parse_accuracy(text, [bar.metric for bar in rules.bars])
+    except ValueError as error:
+        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
+    checks = check_bars(report, list(rules.bars))
+    silent = [check.bar.metric for check in checks if check.measured is None]
+    if silent:
+        fix = "the benchmark's score() must write the lines that the checker reads"
+        return Verdict({}, f"accuracy.txt does not state {', '.join(silent)}", "backend", fix)
+    first = checks[0] if checks else None
+    values = dict(own)
+    values["metric"] = {"value": str(first.measured), "unit": first.bar.metric} if first else None
+    values["bars"] = [
+        {
+            "metric": check.bar.metric,
+            "measured": str(check.measured),
+            "least": _text(check.bar.least),
+            "most": _text(check.bar.most),
+            "met": check.met,
+        }
+        for check in checks
+    ]
+    values["accuracy_met"] = all(check.met for check in checks) or not rules.bars_bind
+    return Verdict(values)
+
+
+def _text(value: Decimal | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def list_kept(run: RunFiles) -> Iterator[KeptFile]:
+    """The answers last, of an accuracy run and of a test that samples any."""
+    yield KeptFile(run.user_conf, USER_CONF, in_git=True)
+    for name in (SUMMARY, DETAIL):
+        yield KeptFile(run.output / name, name, in_git=True)
+
+
+def list_kept_answers(run: RunFiles) -> Iterator[KeptFile]:
+    """The log goes whole into git where a verdict reads it and it is small enough: whoever has the repository can take
+    the verdict again."""
+    log = run.output / ACCURACY_LOG
+    if not (_logs_answers(run) and log.exists()):
+        return
+    tested = "test" in run.inputs and bool(find_test(str(run.inputs["test"])).reads_answers)
+    short = run.scratch / TRUNCATED
+    write(short, shorten_log(log, run.rules.accuracy_log))
+    yield KeptFile(short, TRUNCATED, in_git=True)
+    yield KeptFile(log, ACCURACY_LOG, in_git=run.rules.answers_compared or tested)
+
+
+def shorten_log(log: Path, rule: AccuracyLogRule) -> bytes:
+    """An accuracy log as the tree shows it, without reading all of it."""
+    size = log.stat().st_size
+    with log.open("rb") as stream:
+        head = stream.read(max(rule.keep, rule.whole_below) if size < rule.whole_below else rule.keep)
+        stream.seek(max(0, size - rule.keep))
+        tail = stream.read()
+    return truncate_text(head, tail, size, rule)
+
+
+def recheck_run(
+    inputs: Mapping[str, object],
+    files: Mapping[str, bytes],
+    rules: RuleContext,
+    *,
+    timed: bool,
+    foreign: bool,
+    rehearsal: bool,
+) -> Recheck:
+    if DETAIL not in files:
+        return Recheck(DETAIL, missing=(DETAIL,))
+    mode = str(inputs["mode"])
+    wanted = find_asked_elsewhere(inputs, mode) if foreign else collect_asked(inputs, mode)
+    log = parse_detail(files[DETAIL], DETAIL)
+    return Recheck(
+        DETAIL,
+        differing=(*find_denials(log, wanted, rehearsal=rehearsal), *_find_wrong_answers(files, log)),
+        shown=f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}",
+        values=measure_performance(log, rules) if timed else {},
+    )
+
+
+def find_denials(log: DetailLog, asked: Asked, *, rehearsal: bool) -> list[str]:
+    """Where a log is not of the run that was asked for, and where it contradicts itself beyond doubt."""
+    own = (item.text for item in _judge_log(log, rehearsal=rehearsal) if not item.premise)
+    return [*map(str, find_contradictions(log, asked)), *own]
+
+
+def _find_wrong_answers(files: Mapping[str, bytes], log: DetailLog) -> Iterator[str]:
+    """Of the log of answers as it is in git: whole, or its two ends."""
+    kept = files.get(ACCURACY_LOG, files.get(TRUNCATED))
+    if kept is not None and log.complete:
+        lines, whole = split_answers(kept)
+        yield from find_wrong_answers(lines, log, whole=whole)
+
+
+def recheck_score(files: Mapping[str, bytes], run: Mapping[str, bytes], rules: RuleContext) -> Recheck:
+    if ACCURACY_TEXT not in files:
+        return Recheck(ACCURACY_TEXT, missing=(ACCURACY_TEXT,))
+    text = files[ACCURACY_TEXT].decode(errors="replace")
+    again = judge_text(text, rules, {})
+    log = parse_detail(run[DETAIL], DETAIL) if DETAIL in run else None
+    report = parse_accuracy(text, [bar.metric for bar in rules.bars]) if not again.problem else None
+    if report and (wrong := [str(item) for item in find_impossible(text, report, _count_samples(log))]):
+        return Recheck(ACCURACY_TEXT, problem=f"accuracy.txt cannot be: {'; '.join(wrong)}")
+    return Recheck(ACCURACY_TEXT, values=again.values, problem=again.problem)

@@ -1,0 +1,291 @@
+"""Finds the rounds and reads them: YAML files that ship beside this package, one per round. The newest explains their
+form. Whatever is wrong with one is a RoundFileError that names its file and line, and what to write instead.
+
+A round that ``extends`` another is that one with its own values in place of those that changed; ``removed`` names what
+is gone. It may also extend a later round: what it names as removed was not there yet.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.nodes import MappingNode, SequenceNode
+
+from reconciler.errors import ReconcilerError, suggest_nearest
+from reconciler.rules.compliance.judging import TESTS
+from reconciler.rules.endpoints_ruleset import is_endpoints_round, load_endpoints_ruleset
+from reconciler.rules.round_form import (
+    SECTIONS,
+    check_divisions,
+    check_form,
+    check_place,
+    make_section,
+    make_tables,
+    refuse_name,
+)
+from reconciler.rules.ruled_value import (
+    FIELDS,
+    GROUPS,
+    SOURCES,
+    TEST_PARTS,
+    RoundFileError,
+    is_field,
+    is_sourced,
+    parse_ruled_value,
+)
+from reconciler.rules.ruleset import BenchmarkRules, Fields, Ruleset, normalise_category
+
+_FOLDER = importlib.resources.files("reconciler.rules") / "rounds"
+
+
+def list_rounds() -> tuple[str, ...]:
+    """Every round that ships, oldest first."""
+    names = (entry.name for entry in _FOLDER.iterdir())
+    rounds = (name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
+    return tuple(sorted(rounds, key=_number))
+
+
+def _number(name: object) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", str(name))]
+
+
+@functools.cache
+def load_ruleset(name: str) -> Ruleset:
+    """The rules of a round such as "v6.1". ReconcilerError names the nearest round and lists all when there is none."""
+    if is_endpoints_round(name):
+        return load_endpoints_ruleset(name)
+    rounds = list_rounds()
+    if name not in rounds:
+        hint = suggest_nearest(name, rounds, cutoff=0.4)
+        raise ReconcilerError(f"unknown round {name!r}", fix=f"{hint}known rounds: {', '.join(rounds)}")
+    return read_round(name, _read_file)
+
+
+def states_itself(name: str, numbers: Iterable[int]) -> bool:
+    """Whether the file of a round has all of these numbers, as those that no other round has. Seen without parsing it
+    and those that it extends."""
+    text = _read_file(name)
+    return all(str(number).encode() in text for number in numbers)
+
+
+def _read_file(name: str) -> bytes:
+    return (_FOLDER / f"{name}.yaml").read_bytes()
+
+
+def read_round(name: str, read: Callable[[str], bytes]) -> Ruleset:
+    """``read``: the bytes of a round's file. RoundFileError begins with the file and line of what is wrong."""
+    files: dict[str, bytes] = {}
+    try:
+        ruleset = parse_ruleset(_join_files(name, read, files))
+        if ruleset.round != name:
+            raise RoundFileError("round", f"it says {ruleset.round}", fix=f"call it {name}, as its file is called")
+    except RoundFileError as error:
+        raise error if error.at else _locate(error, files) from error
+    return ruleset
+
+
+def _join_files(name: str, read: Callable[[str], bytes], files: dict[str, bytes]) -> Mapping[str, Any]:
+    """A round's document with all that it extends. ``files`` gets each that was read, the newest first."""
+    files[name] = read(name)
+    try:
+        own = _load(files[name])
+    except MarkedYAMLError as error:
+        at = f"{name}.yaml:{error.problem_mark.line + 1}"
+        raise RoundFileError("", f"not YAML: {error.problem}", at=at) from error
+    if not isinstance(own, Mapping) or "extends" not in own:
+        return own  # whatever it is, its form is checked
+    base = _join_files(own["extends"], read, files)
+    try:
+        return extend_round(base, own)
+    except RoundFileError as error:
+        raise _locate(error, {name: files[name]}) from error
+
+
+@functools.lru_cache(maxsize=16)  # the older rounds are what each newer one extends
+def _load(data: bytes) -> Any:
+    return YAML(typ="safe").load(data)
+
+
+def _locate(error: RoundFileError, files: Mapping[str, bytes]) -> RoundFileError:
+    """The error with the line of its place, in the newest of the files that states it."""
+    found = {name: _find_line(YAML(typ="safe", pure=True).compose(data), error.place) for name, data in files.items()}
+    name = max(found, key=lambda name: found[name][0])
+    return RoundFileError(error.place, error.problem, fix=error.fix, at=f"{name}.yaml:{found[name][1]}")
+
+
+def _find_line(node: Any, place: str, depth: int = 0, line: int = 1) -> tuple[int, int]:
+    """How much of the dotted path there is, and the line of its last part. A place does not name the sources between
+    a section and its value; names have dots themselves."""
+    best = (depth, line)
+    if isinstance(node, SequenceNode):
+        below = [(str(number), item.start_mark.line, item) for number, item in enumerate(node.value)]
+    else:
+        pairs = node.value if isinstance(node, MappingNode) else ()
+        below = [(key.value, key.start_mark.line, item) for key, item in pairs]
+    for name, at, item in below:
+        if place == name or place.startswith(f"{name}."):
+            found = _find_line(item, place[len(name) + 1 :], depth + len(name) + 1, at + 1)
+        elif is_sourced({name: None}):
+            found = _find_line(item, place, depth, line)
+        else:
+            continue
+        best = max(best, found, key=lambda item: item[0])
+    return best
+
+
+def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A round's document over that of the round it extends. A ruled value is replaced whole, never merged.
+
+    ``removed`` names places of ``base`` as paths with slashes; RoundFileError when there is nothing at one.
+    """
+    later = _number(base.get("round")) > _number(own.get("round"))
+    kept = _without_stated(base, own) if later else base
+    for path in own.get("removed", ()):
+        without = _without(kept, path.split("/"), path)
+        kept = without if later else _keep_as_earlier(without, base, path)
+    return merge_fields(kept, {key: value for key, value in own.items() if key not in ("extends", "removed")})
+
+
+def _without_stated(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a later round calls a benchmark of earlier ones is one of this round where it states it."""
+    earlier = {name: entry for name, entry in base.get("earlier", {}).items() if name not in own.get("benchmarks", {})}
+    return {**base, "earlier": earlier} if "earlier" in base else base
+
+
+def _keep_as_earlier(kept: Mapping[str, Any], base: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    """A benchmark that is removed may still be entered where a division takes those of earlier rounds."""
+    section, _, name = path.partition("/")
+    if section != "benchmarks" or "/" in name:
+        return kept
+    return {**kept, "earlier": {**kept.get("earlier", {}), name: base["benchmarks"][name]}}
+
+
+def _without(group: Mapping[str, Any], parts: list[str], path: str) -> dict[str, Any]:
+    head, *rest = parts
+    if head not in group:
+        raise RoundFileError("removed", f"there is no {path}", fix="name what the extended round has, with slashes")
+    if not rest:
+        return {key: value for key, value in group.items() if key != head}
+    return {**group, head: _without(group[head], rest, path)}
+
+
+def parse_ruleset(document: Mapping[str, Any]) -> Ruleset:
+    """A round file's document as a ruleset; RoundFileError names the place of whatever is wrong."""
+    check_form(document)
+    name, scenarios = document["round"], _levels(document.get("scenarios", {}), "scenarios")
+    general = parse_fields(document["general"], "general")
+    sections = {name: parse_ruled_value(name, document[name]) for name in SECTIONS if name in document}
+    check_divisions(sections["divisions"].value)
+    stated = {**document.get("earlier", {}), **document["benchmarks"]}
+    entries = {benchmark: _entry(stated, benchmark, ()) for benchmark in stated}
+    rules = {benchmark: _benchmark(benchmark, name, entry, scenarios, general) for benchmark, entry in entries.items()}
+    ruleset = Ruleset(
+        round=name,
+        layout=document["layout"],
+        benchmarks={benchmark: rules[benchmark] for benchmark in document["benchmarks"]},
+        earlier={name: found for name, found in rules.items() if name not in document["benchmarks"]},
+        general=general,
+        scenarios=scenarios,
+        sections=sections,
+        **{name: make_section(name, section.value) for name, section in sections.items()},
+    )
+    for benchmark in ruleset.benchmarks.values():
+        _check_tests(benchmark, set(benchmark.levels[""][0]))
+    return ruleset
+
+
+def _check_tests(rules: BenchmarkRules, own: Collection[str]) -> None:
+    """Each compliance test that a benchmark needs is defined: what the round says of it, and how it is judged."""
+    field = "compliance_tests"
+    where = f"benchmarks.{rules.name}.general.{field}" if field in own else f"general.{field}"
+    for test in rules.compliance_tests:
+        if missing := [part for part in TEST_PARTS if f"tests.{test}.{part}" not in rules.names()]:
+            fix = f"state {', '.join(missing)} below general.tests.{test}, or do not ask for it"
+            raise RoundFileError(where, f"{test} has no definition in this round", fix=fix)
+        if test not in TESTS:
+            fix = f"add its module to reconciler/rules/compliance; known: {', '.join(TESTS)}"
+            raise RoundFileError(where, f"nothing here judges {test}", fix=fix)
+
+
+def _entry(benchmarks: Mapping[str, Any], name: str, through: tuple[str, ...]) -> Mapping[str, Any]:
+    """A benchmark's entry over that of the benchmark it is ``like``."""
+    if name in through or name not in benchmarks:
+        chain = " is like ".join((*through, name))
+        fix = "name a benchmark of this round that is not like this one itself"
+        raise RoundFileError(
+            f"benchmarks.{(*through, name)[0]}.like", f"{chain}: no such benchmark, or a circle", fix=fix
+        )
+    entry: Mapping[str, Any] = benchmarks[name]
+    if "like" not in entry:
+        return entry
+    own = {key: value for key, value in entry.items() if key != "like"}
+    return merge_fields(_entry(benchmarks, entry["like"], (*through, name)), own)
+
+
+def merge_fields(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """``own`` over ``base``, group by group; a ruled value is replaced whole."""
+    result = dict(base)
+    for key, value in own.items():
+        below = base.get(key)
+        if isinstance(below, Mapping) and isinstance(value, Mapping) and not is_sourced(value):
+            result[key] = merge_fields(below, value)
+        else:
+            result[key] = value
+    return result
+
+
+def _benchmark(
+    name: str, round_name: str, entry: Mapping[str, Any], scenarios: Mapping[str, Fields], general: Fields
+) -> BenchmarkRules:
+    where = f"benchmarks.{name}"
+    if "categories" not in entry:
+        raise RoundFileError(where, "it has no categories", fix="state which scenarios each category may enter")
+    tables = parse_ruled_value("categories", entry["categories"], where)
+    own = parse_fields(entry.get("general", {}), f"{where}.general")
+    special = _levels(entry.get("scenarios", {}), f"{where}.scenarios")
+    levels: dict[str, tuple[Fields, ...]] = {"": (own, general)}
+    for scenario in {**scenarios, **special}:
+        levels[scenario] = (special.get(scenario, {}), own, scenarios.get(scenario, {}), general)
+    return BenchmarkRules(
+        name=name,
+        round=round_name,
+        tables={
+            normalise_category(category): table
+            for category, table in make_tables(f"{where}.categories", tables.value).items()
+        },
+        tables_ruled=tables,
+        levels=levels,
+    )
+
+
+def _levels(groups: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Fields]:
+    found = {name: parse_fields(group, f"{where}.{name}") for name, group in groups.items()}
+    for name, group in found.items():
+        check_place(f"{where}.{name}", group)
+    return found
+
+
+def parse_fields(group: Mapping[str, Any], where: str) -> Fields:
+    """A group of ruled values by their dotted names."""
+    found = dict(_flat(group, "", where))
+    if unknown := next((name for name in found if not is_field(name)), None):
+        refuse_name(where, unknown, FIELDS, "field")
+    return {name: parse_ruled_value(name, entry, where) for name, entry in found.items()}
+
+
+def _flat(group: Mapping[str, Any], prefix: str, where: str) -> Iterator[tuple[str, Any]]:
+    for key, entry in group.items():
+        name = f"{prefix}{key}"
+        if not isinstance(entry, Mapping):
+            fix = f"write {{SOURCE: value}}; known sources: {', '.join(SOURCES)}"
+            raise RoundFileError(f"{where}.{name}", "a mapping of sources to values is expected", fix=fix)
+        if name.partition(".")[0] in GROUPS and not is_field(name):
+            yield from _flat(entry, f"{name}.", where)
+        else:
+            yield name, entry

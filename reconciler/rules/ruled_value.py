@@ -1,0 +1,188 @@
+"""One ruled value: what it is, which sources say so, and what the others say. Strictness is decided here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+
+from reconciler.errors import ReconcilerError
+from reconciler.loadgen.settings import SEEDS
+
+# policy: the written rules. checker: the newer official checker. old checker: the one before it, which still runs.
+# mlperf.conf: LoadGen's built-in settings. loadgen: what LoadGen does without any setting. audit.config: the files that
+# turn a run into a compliance test. verification: the scripts that judge one.
+SOURCES = ("policy", "checker", "old checker", "mlperf.conf", "loadgen", "audit.config", "verification")
+
+# The settings a run starts from, under the names that specs use (see ``reconciler.spec.declared``).
+SETTING_FIELDS = (
+    "model_key",
+    "qsl_rng_seed",
+    "sample_index_rng_seed",
+    "schedule_rng_seed",
+    "min_duration",
+    "min_query_count",
+    "performance_sample_count",
+    "accuracy_sample_count",
+    "target_qps",
+    "target_latency",
+    "target_latency_percentile",
+    "samples_per_query",
+    "sample_concatenate_permutation",
+    "use_token_latencies",
+    "ttft_latency",
+    "tpot_latency",
+)
+SEED_FIELDS = SEEDS
+
+# What a result must fulfil. The prefix also says which of two differing sources is the stricter.
+DEMAND_FIELDS = (
+    "least_min_duration",
+    "least_query_count",
+    "least_runs",
+    "least_performance_sample_count",
+    "least_samples_per_query",
+    "exact_accuracy_sample_count",
+    "exact_sample_concatenate_permutation",
+    "exact_use_token_latencies",
+    "most_target_latency",
+    "most_ttft_latency",
+    "most_tpot_latency",
+)
+OTHER_FIELDS = (
+    "accuracy_files",
+    "accuracy_log_rng_seed",
+    "cell_documents",
+    "compliance_tests",
+    "dataset_size",
+    "infer_token_latencies",
+    "metric_better",
+    "metric_divisor",
+    "metric_key",
+    "metric_unit",
+    "most_file_bytes",
+    "token_latency_scaling_factor",
+)
+# Those that hold for all scenarios of a benchmark: a value at a scenario would never be asked for.
+UNDIVIDED_FIELDS = frozenset({"cell_documents", "compliance_tests", "most_file_bytes", *SEED_FIELDS})
+FIELDS = frozenset(SETTING_FIELDS + DEMAND_FIELDS + OTHER_FIELDS)
+
+# Fields in groups, by their dotted name: an accuracy bar, a parameter of one mode or both, a part of a compliance test.
+GROUPS = ("accuracy", "generation", "tests")
+TEST_PARTS = ("compared_with", "files", "expects", "performance_checks")  # what every test states
+_GROUPED = re.compile(
+    r"accuracy\.\w+\.(least|most)"
+    r"|generation\.(both|accuracy|performance)\.\w+"
+    rf"|tests\.[\w-]+\.({'|'.join(TEST_PARTS)}|(settings|limits)\.\w+)"
+)
+_EXEMPTION = ("ignored", "because")
+
+
+class RoundFileError(ReconcilerError):
+    """A round file is malformed. ``place``: the dotted path of what is wrong; ``at``: its file:line, once known."""
+
+    def __init__(self, place: str, problem: str, *, fix: str = "", at: str = "") -> None:
+        super().__init__(": ".join(filter(None, (at, place, problem))), fix=fix)
+        self.place, self.problem, self.at = place, problem, at
+
+
+class Ignored(Struct, frozen=True):
+    """A value that a source states and that counts for nothing, and why: an evident error, or superseded."""
+
+    source: str
+    value: Any
+    because: str
+
+
+class RuledValue(Struct, frozen=True):
+    """A value and which sources say so. ``overruled`` are the values of other sources that are less strict."""
+
+    value: Any
+    sources: tuple[str, ...]
+    overruled: tuple[tuple[str, Any], ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+
+
+def is_field(name: str) -> bool:
+    """Whether a round may rule on this name."""
+    return name in FIELDS or _GROUPED.fullmatch(name) is not None
+
+
+def is_sourced(entry: Any) -> bool:
+    """Whether this is the mapping of one ruled value: sources to values. Such a mapping is one value, never merged."""
+    if not isinstance(entry, Mapping) or not entry:
+        return False
+    return all(str(key) in _EXEMPTION or set(str(key).split("+")) <= set(SOURCES) for key in entry)
+
+
+def parse_ruled_value(name: str, entry: Mapping[str, Any], where: str = "") -> RuledValue:
+    """One ruled value from its mapping of sources to values; the strictest of several wins.
+
+    Greater is stricter for least, less for most; sources must not differ about anything else, unless one is named
+    under ``ignored`` with a reason under ``because``.
+    """
+    where = f"{where}.{name}" if where else name
+    options = _options(entry, where)
+    ignored = _ignored(entry, where)
+    if len(options) == 1:
+        return RuledValue(options[0][1], options[0][0], (), ignored)
+    side = choose_strict_side(name)
+    if not side:
+        fix = "name the one that does not count under `ignored`, and say why under `because`"
+        raise RoundFileError(where, "sources differ and neither is the stricter", fix=fix)
+    strictest = (max if side == "least" else min)(options, key=lambda option: Decimal(str(option[1])))
+    overruled = [(source, value) for sources, value in options for source in sources if (sources, value) != strictest]
+    return RuledValue(strictest[1], strictest[0], tuple(overruled), ignored)
+
+
+def _options(entry: Mapping[str, Any], where: str) -> list[tuple[tuple[str, ...], Any]]:
+    """Each value with all the sources that state it."""
+    options: list[tuple[tuple[str, ...], Any]] = []
+    for keys, stated in entry.items():
+        if keys in _EXEMPTION:
+            continue
+        sources, value = _sources(keys, where), _exact(stated, where)
+        same = next((i for i, option in enumerate(options) if option[1] == value), None)
+        if same is None:
+            options.append((sources, value))
+        else:
+            options[same] = (options[same][0] + sources, value)
+    if not options:
+        raise RoundFileError(where, "no source", fix=f"write {{SOURCE: value}}; known: {', '.join(SOURCES)}")
+    return options
+
+
+def choose_strict_side(name: str) -> str:
+    """ "least" where the greater value is the stricter, "most" where the smaller is, "" where neither."""
+    last = name.rpartition(".")[2]
+    return next((side for side in ("least", "most") if last == side or last.startswith(f"{side}_")), "")
+
+
+def _ignored(entry: Mapping[str, Any], where: str) -> tuple[Ignored, ...]:
+    named = entry.get("ignored", {})
+    if bool(named) != bool(entry.get("because")):
+        fix = "write both `ignored` and `because`, or neither"
+        raise RoundFileError(where, "what is ignored needs a reason, and a reason something ignored", fix=fix)
+    found = [(source, value) for keys, value in named.items() for source in _sources(keys, where)]
+    return tuple(Ignored(source, _exact(value, where), entry["because"]) for source, value in found)
+
+
+def _sources(text: str, where: str) -> tuple[str, ...]:
+    sources = tuple(text.split("+"))
+    if not set(sources) <= set(SOURCES):
+        raise RoundFileError(where, f"unknown source {text!r}", fix=f"known: {', '.join(SOURCES)}")
+    return sources
+
+
+def _exact(value: Any, where: str) -> Any:
+    """Floats are refused at any depth; sequences become tuples, so that nobody can change a shared ruleset."""
+    if isinstance(value, float):
+        raise RoundFileError(where, f"{value!r} is not exact as a number", fix=f'write it in quotes: "{value!r}"')
+    if isinstance(value, Mapping):
+        return {str(name): _exact(item, where) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(_exact(item, where) for item in value)
+    return value

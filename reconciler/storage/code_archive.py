@@ -1,0 +1,101 @@
+"""The code of a run as one file: packed when the run begins, kept with its logs, unpacked into the submission tree.
+
+So what is published as code is what ran, and a function of the records: no folder of this machine is read for it later.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from reconciler.storage.archive_members import NO_ARCHIVE, BoundedMember, read_members
+from reconciler.storage.code_names import list_code_names, select_kept_names
+from reconciler.storage.files import hash_file
+
+LARGEST_CODE = 4 << 20  # bytes of one file; what is larger is data, and named with its digest instead
+MOST_CODE = 256 << 20  # bytes of an archive's content
+LEFT_OUT = "left-out.txt"
+_DIGITS = 64  # of a SHA-256
+
+
+def read_code(path: Path, prefix: str = "", written: Collection[str] = ()) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Name → content of a file or folder of code, and name → digest of what is too large to be code. Hidden files are
+    in neither: they hold settings and secrets. Raises OSError."""
+    if not path.is_dir():
+        names, folder = [path.name], path.parent
+    else:
+        names, folder = select_kept_names(path, list_code_names(path), written), path.resolve()
+    found: dict[str, bytes] = {}
+    large: dict[str, str] = {}
+    for name in names:
+        file = folder / name
+        hidden = any(part.startswith(".") for part in name.split("/"))
+        if hidden or (path.is_dir() and not file.resolve().is_relative_to(folder)):
+            continue
+        if file.stat().st_size > LARGEST_CODE:
+            large[prefix + name] = hash_file(file)
+        else:
+            found[prefix + name] = file.read_bytes()
+    return found, large
+
+
+def list_changed_files(kept: Mapping[str, bytes], now: Mapping[str, bytes], large: Mapping[str, str]) -> list[str]:
+    """How a folder of code differs from the one that a run kept: "run.py changed". ``now`` and ``large``: as read."""
+    listed = (line.split("  ", 1) for line in kept.get(LEFT_OUT, b"").decode(errors="replace").splitlines())
+    before: dict[str, object] = {name: data for name, data in kept.items() if name != LEFT_OUT}
+    before |= {name: digest for digest, name in listed}
+    after: dict[str, object] = {**now, **large}
+    words = {(True, True): "changed", (True, False): "removed", (False, True): "added"}
+    names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    return [f"{name} {words[name in before, name in after]}" for name in names]
+
+
+def describe_left_out(large: Mapping[str, str]) -> bytes:
+    """As sha256sum writes and reads it."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(large.items())).encode()
+
+
+def read_left_out(data: bytes) -> dict[str, str]:
+    """Name -> digest, of what ``describe_left_out`` wrote. ValueError for anything else."""
+    found = {}
+    for line in data.decode().splitlines():
+        digest, separator, name = line.partition("  ")
+        if not (separator and name and len(digest) == _DIGITS):
+            raise ValueError(f"{LEFT_OUT}: {line[:80]!r} is not a digest and a name")
+        found[name] = digest
+    return found
+
+
+def pack_code(files: Mapping[str, bytes]) -> bytes:
+    """The same bytes for the same files: no time, owner or mode of this machine."""
+    stream = io.BytesIO()
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for name, content in sorted(files.items()):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def unpack_code(data: bytes) -> dict[str, bytes]:
+    """Raises ValueError for what ``pack_code`` has not written."""
+    found: dict[str, bytes] = {}
+    left = MOST_CODE
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz", tarinfo=BoundedMember) as tar:
+            for member in read_members(tar):
+                left -= member.size
+                plain = member.isfile() and not member.issparse() and member.name not in found
+                content = tar.extractfile(member) if plain and left >= 0 else None
+                if content is None:
+                    raise ValueError(f"{member.name[:80]} is not a file of code")
+                found[member.name] = content.read()
+    except (*NO_ARCHIVE, OSError) as error:
+        raise ValueError(f"not an archive of code: {error}") from error
+    return found

@@ -1,0 +1,448 @@
+"""The only module that replaces, links, hashes, locks and removes files; and where they are in a repository.
+
+Every write is aside-then-rename with both the file and its folder flushed, so that a reader, or the next pass after a
+``kill -9``, sees the old bytes or the new ones and never a part. A full disk becomes a StorageError that names the
+file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import stat
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from io import BufferedWriter
+from pathlib import Path
+from typing import Self
+
+from msgspec import Struct
+
+from reconciler.errors import LockedError, StorageError
+from reconciler.storage.foreign import hash_regular, is_strange, open_regular
+from reconciler.storage.storage_errors import (
+    PARTIAL,
+    convert_storage_errors,
+    explain_storage_error,
+    refuse_storage_error,
+)
+
+WORK = ".reconcile"
+_CHUNK = 1 << 20
+_CHECKSUM_LENGTH = 9  # bytes: eight digits and the end of their line
+_CACHE_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_GONE = ".gone"  # ends the name of a folder that is being removed; it begins with a dot
+_ENDING_GRACE = 0.3  # seconds in which a killed process is gone
+_LONGEST_OWNER = 1000  # bytes of a lock file that are read
+_ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass is gone
+
+
+class RepositoryPaths(Struct, frozen=True):
+    """The folders of one repository. ``state`` is in git; ``work`` is not, and everything in it can be made again
+    or fetched. ``apart``: where ``work`` is instead, if git lists what is in its usual place."""
+
+    root: Path
+    apart: Path | None = None
+
+    @property
+    def specs(self) -> Path:
+        return self.root / "specs"
+
+    @property
+    def records(self) -> Path:
+        return self.root / "state" / "records"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "state" / "logs"
+
+    @property
+    def audits(self) -> Path:
+        """Reports of measurements that an audit repeated."""
+        return self.root / "state" / "audits"
+
+    @property
+    def work(self) -> Path:
+        return self.apart or self.root / WORK
+
+    @property
+    def objects(self) -> Path:
+        return self.work / "objects"
+
+    @property
+    def attempts(self) -> Path:
+        return self.work / "attempts"
+
+    @property
+    def caches(self) -> Path:
+        return self.work / "caches"
+
+    @property
+    def index(self) -> Path:
+        return self.work / "index"
+
+    @property
+    def log(self) -> Path:
+        return self.work / "log"
+
+    @property
+    def incoming(self) -> Path:
+        """Objects on their way from a store elsewhere: a part of one stays here until the rest follows."""
+        return self.work / "incoming"
+
+    @property
+    def tree(self) -> Path:
+        return self.work / "tree"
+
+    @property
+    def quarantine(self) -> Path:
+        return self.work / "quarantine"
+
+    @property
+    def pass_lock(self) -> Path:
+        return self.work / "locks" / "pass"
+
+    @property
+    def transfer_lock(self) -> Path:
+        return self.work / "locks" / "transfer"
+
+
+def ignore_work(paths: RepositoryPaths) -> None:
+    """Keep the working folder out of git, also where nobody wrote a .gitignore for it."""
+    note = paths.work / ".gitignore"
+    if not note.exists():
+        replace(note, b"*\n")
+
+
+def find_temporary_folder() -> Path:
+    """The machine's. Raises StorageError where there is none that can be written: each is tried, with a small file."""
+    import tempfile
+
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        named = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - what is tried first
+        fix = f"free space in {named}, or name another folder that you may write in: export TMPDIR=DIR"
+        raise StorageError("no folder for temporary files can be written, wherever one may be", fix=fix) from error
+
+
+def flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Put ``data`` at ``path`` atomically. ``durable`` False skips the flush: for caches that may be lost."""
+    with written_aside(path, durable=durable) as stream:
+        stream.write(data)
+
+
+@contextlib.contextmanager
+def written_aside(path: Path, *, durable: bool = True) -> Iterator[BufferedWriter]:
+    """What is written gets the name ``path`` at the end, all of it or nothing. Under a flock meanwhile, which tells it
+    from what a killed process left."""
+    import tempfile
+
+    with convert_storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                try_flock(descriptor)  # without one too: some file systems have no locks
+                yield stream
+                stream.flush()
+                if durable:
+                    os.fsync(descriptor)
+                os.fchmod(descriptor, 0o644)
+                Path(aside).replace(path)
+        except BaseException:
+            Path(aside).unlink(missing_ok=True)
+            raise
+        if durable:
+            flush_folder(path.parent)
+
+
+def write_checked(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write bytes under a checksum, for ``read_checked``."""
+    replace(path, _make_checksum(data) + data, durable=durable)
+
+
+def write_cache(path: Path, data: bytes) -> None:
+    """The same for what can be made again: nothing is lost where it cannot be written."""
+    with contextlib.suppress(StorageError, OSError):
+        write_checked(path, data, durable=False)
+
+
+def read_checked(path: Path) -> bytes | None:
+    """The bytes as they were written; None when there are none, or they were damaged since."""
+    try:
+        # Whoever copied a repository to somebody chose what is under this name. A cache may have megabytes: no copy.
+        with os.fdopen(os.open(path, _CACHE_FLAGS), "rb", buffering=0) as stream:
+            if is_strange(os.fstat(stream.fileno())):
+                return None
+            head, data = stream.read(_CHECKSUM_LENGTH), stream.read()
+    except OSError as error:
+        refuse_storage_error(error, path)
+        return None
+    return data if data is not None and head == _make_checksum(data) else None
+
+
+def _make_checksum(data: bytes) -> bytes:
+    return b"%08x\n" % zlib.crc32(data)
+
+
+def read_version(path: Path) -> tuple[int, int, int] | None:
+    """Another one each time the file is replaced; None while there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def stamp_sources(paths: Iterable[Path]) -> tuple[tuple[int, int], ...]:
+    """Of our own code that a cache is a function of: an edit of it counts like a new version."""
+    return tuple((status.st_size, status.st_mtime_ns) for status in map(Path.stat, paths))
+
+
+def copy(source: Path, path: Path) -> None:
+    """Copy a file of any size atomically."""
+    with written_aside(path) as target, open_regular(source) as origin:
+        while piece := origin.read(_CHUNK):
+            target.write(piece)
+
+
+def link(source: Path, path: Path) -> None:
+    """Give a file a second name (a copy where the file system cannot), read-only, flushed; an existing ``path`` is
+    replaced."""
+    with convert_storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+        aside.unlink(missing_ok=True)
+        try:
+            try:
+                with source.open("rb") as stream:
+                    os.fsync(stream.fileno())
+                os.link(source.resolve(), aside)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+                    raise
+                copy(source, aside)
+            aside.chmod(0o444)
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)  # renaming onto another name of the same file does nothing
+        flush_folder(path.parent)
+
+
+def offer(source: Path, path: Path) -> None:
+    """Show a stored file to a child under another name: a hard link, or a symbolic one across file systems."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, path)
+    except OSError:
+        path.symlink_to(source)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a whole folder; nothing there is fine. A folder goes at once, under another name: a process
+    that is killed meanwhile leaves no half of it."""
+    if path.is_dir() and not path.is_symlink():
+        import shutil
+
+        gone = path if is_leftover(path.name) else path.with_name(f".{path.name}{_GONE}")
+        shutil.rmtree(gone, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            path.replace(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def is_leftover(name: str) -> bool:
+    """Whether the name of a file or folder is one that only a write or a removal under way has."""
+    return name.startswith(".") and name.endswith((PARTIAL, _GONE))
+
+
+def hash_file(path: Path) -> str:
+    return hash_regular(path)
+
+
+def hash_bytes(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def hash_tree(path: Path) -> str:
+    """Digest of a file, or of a folder's file names and contents."""
+    if path.is_file():
+        return hash_file(path)
+    return hash_files(path, ((item, hash_file(item)) for item in sorted(p for p in path.rglob("*") if p.is_file())))
+
+
+def hash_files(folder: Path, digests: Iterable[tuple[Path, str]]) -> str:
+    """Digest of a folder from those of its files, which are sorted as paths."""
+    total = hashlib.sha256()
+    for item, digest in digests:
+        total.update(f"{item.relative_to(folder).as_posix()}\0{digest}\n".encode())
+    return total.hexdigest()
+
+
+def hash_listing(files: Mapping[str, str]) -> str:
+    """Digest of {name: sha256 of its bytes}."""
+    return hash_bytes("".join(f"{name}\0{files[name]}\n" for name in sorted(files)).encode())
+
+
+def try_flock(descriptor: int) -> bool:
+    """Take the flock of an open file or folder, unless somebody holds it or there are none here."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+class Lock:
+    """A flock held on an open descriptor: it dies with the process, so nobody ever has to unlock by hand.
+
+    The descriptor is inheritable: a child started with it keeps the lock until it has ended too, so the next pass
+    cannot begin while a dying child of the last one still writes.
+    """
+
+    def __init__(self, path: Path, *, purpose: str, shared_folder: bool = False) -> None:
+        self.path, self.purpose, self._shared = path, purpose, shared_folder
+        self.descriptor = -1
+
+    def acquire(self, *, wait: float = 0.0, note: str = "") -> Self:
+        """Raises LockedError, naming the owner, when it is not free within ``wait`` seconds. ``note``: what it is taken
+        for, which whoever waits for it is shown."""
+        with convert_storage_errors(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = self._open()
+        give_up = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR):
+                    os.close(descriptor)
+                    raise explain_storage_error(error, self.path) from error
+                owner, taken_for = _read_owner(descriptor)
+                owner = owner or "another process"
+                # An owner that was killed ends a moment later, and the child that it left holds the lock longer still.
+                alive = _alive(owner)
+                grace = _ENDING_GRACE if alive else _ORPHAN_GRACE
+                if time.monotonic() >= give_up + grace:
+                    os.close(descriptor)
+                    raise self._held(owner, taken_for, alive=alive) from None
+                time.sleep(0.05)
+        try:
+            self._write(descriptor, note)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.set_inheritable(descriptor, True)
+        self.descriptor = descriptor
+        return self
+
+    def _write(self, descriptor: int, note: str) -> None:
+        with convert_storage_errors(self.path):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"process {os.getpid()}, {self.purpose}\n{note}\n".encode(errors="replace"), 0)
+
+    def _held(self, owner: str, note: str, *, alive: bool) -> LockedError:
+        fix = "wait for it to end, or stop it; the lock ends with it"
+        if alive:
+            holder = owner.removesuffix(f", {self.purpose}")
+            return LockedError(f"{self.purpose} (held by {holder}{f': {note}' if note else ''})", fix=fix)
+        problem = f"{self.purpose}: {owner}, has ended, but a process that it left still holds it"
+        return LockedError(problem, fix=f"`fuser {self.path}` names that process: {fix}")
+
+    def _open(self) -> int:
+        """Another user's lock file in a shared folder may be opened, but not with O_CREAT (fs.protected_regular). What
+        somebody put there instead of one is never written: a link would lead to a file of ours."""
+        try:
+            descriptor = self._descriptor()
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+                raise
+            raise self._foreign() from error
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            os.close(descriptor)
+            raise self._foreign()
+        return descriptor
+
+    def _descriptor(self) -> int:
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                return os.open(self.path, flags)
+            with contextlib.suppress(FileExistsError):
+                descriptor = os.open(self.path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+                if self._shared:
+                    os.fchmod(descriptor, 0o666)
+                return descriptor
+
+    def _foreign(self) -> StorageError:
+        fix = "find out who put it there and remove it, or name a folder of your own: export RECONCILE_LOCKS=DIR"
+        return StorageError(f"{self.path} is a link or no regular file, and no lock", fix=fix)
+
+    def release(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def find_lock_owner(path: Path) -> str:
+    """Who holds a lock, as "process 123, pass over this repository"; "" when nobody does. Whoever wants it at this very
+    moment tries again."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return ""
+    except OSError:
+        return _read_owner(descriptor)[0]
+    finally:
+        os.close(descriptor)
+
+
+def _read_owner(descriptor: int) -> tuple[str, str]:
+    """Who took a lock, and its note. Others may write into a lock file that is shared: what does not print is left
+    out."""
+    owner, _, note = os.pread(descriptor, _LONGEST_OWNER, 0).decode(errors="replace").partition("\n")
+    found = ("".join(filter(str.isprintable, text.partition("\n")[0])).strip() for text in (owner, note))
+    return next(found), next(found)
+
+
+def _alive(owner: str) -> bool:
+    """Whether the process that a lock file names still runs; True when it names none. One that only waits for its
+    parent to notice its end does not."""
+    found = re.match(r"process (\d+)", owner)
+    if found is None:
+        return True
+    try:
+        os.kill(int(found[1]), 0)
+        state = Path(f"/proc/{found[1]}/stat").read_text(encoding="utf-8", errors="replace")
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return not state.rpartition(")")[2].strip().startswith("Z")

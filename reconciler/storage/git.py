@@ -1,0 +1,441 @@
+"""What the other modules ask of git, which ``git_process`` starts. Paths are relative to our repository (``root``),
+which may lie below git's top.
+
+Outside a repository, without commits, in a shallow clone or without a git program the answers are None, empty or "not
+committed". A disk that fails is a StorageError; besides, only ``initialise`` and ``commit`` raise.
+
+Of GitPython it takes the part that starts git: limits, streams and a missing program are handled there. Its objects
+(``Repo``, ``IndexFile``, ``Commit``) are left alone: each call must carry the options that keep the configuration of a
+foreign folder from naming commands, and one call of git answers for thousands of objects where those ask one by one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reconciler.errors import RepositoryError
+from reconciler.storage.git_index import PrivateIndex, end_killed_commits, open_private_index, refuse_disk
+from reconciler.storage.git_process import GitAnswer, ask, ask_again, converse, read_commit_time, refuse_incomplete
+from reconciler.storage.leftovers import make_folder
+from reconciler.storage.storage_errors import refuse_storage_error
+
+# Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
+# the merge itself changed.
+EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
+_BLAME = ("blame", "--no-textconv", "--no-ignore-revs-file", "--porcelain")
+_FOREIGN = 60.0  # seconds for a folder that may be anybody's, whose configuration may never end
+_TURN = 10.0  # seconds in which another process of git is done with the index
+_QUESTIONS = 500  # ids of blobs that fit into a pipe that nobody reads from
+_FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
+
+
+class LineCommit(Struct, frozen=True):
+    """The commit that last touched a line; ``committed`` is False, and the rest empty, for a line edited since.
+
+    ``boundary``: a shallow clone ends here, so the line may be older.
+    """
+
+    commit: str = ""
+    author: str = ""
+    when: datetime | None = None
+    summary: str = ""
+    committed: bool = False
+    boundary: bool = False
+
+
+def find_root(start: Path) -> Path | None:
+    """The top of the git work tree that holds ``start``; None outside one."""
+    answer = ask_again(start, "rev-parse", "--show-toplevel")
+    top = answer.out.decode(errors="surrogateescape").rstrip("\n")
+    return Path(top) if answer.status == 0 and top else None
+
+
+def initialise(root: Path, *, own: bool = False) -> bool:
+    """Make a git repository at ``root`` unless it already is in one; True when made. ``own``: being within another one
+    does not count."""
+    if (root / ".git").exists() if own else find_root(root):
+        return False
+    if (root / ".git").exists():  # damaged, or of a git that was killed
+        _initialise(root, "--quiet")
+        return True
+    # A git that is killed leaves a lock in what it was making, and no later one would finish that.
+    with make_folder(root / ".git") as aside:
+        _initialise(aside, "--quiet", "--bare")
+        ask(aside, "config", "--file", str(aside / "config"), "core.bare", "false")
+    return True
+
+
+def _initialise(folder: Path, *options: str) -> None:
+    answer = ask(folder, "init", *options)
+    if answer.status:
+        refuse_disk(answer.error, folder, folder)
+        answer = ask(folder, "init", *options)  # git names no cause where a single write fails
+    if answer.status:
+        raise RepositoryError(f"git init: {answer.error}", fix="fix what git reports, or install git, and run again")
+
+
+def find_head(root: Path) -> str | None:
+    """The commit checked out; None without one."""
+    answer = ask_again(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    return answer.out.decode().strip() if answer.status == 0 else None
+
+
+def read_head_file(root: Path, path: str) -> bytes | None:
+    """The bytes of a file in HEAD; None when HEAD has none."""
+    answer = ask(root, "cat-file", "blob", f"HEAD:./{path}", fetch=True)
+    return answer.out if answer.status == 0 else None
+
+
+def is_dirty(root: Path, paths: Iterable[str]) -> bool:
+    """Whether the bytes of any of these files are not those in HEAD: edited, untracked, or not in git at all.
+
+    Bytes are compared, not what git's filters make of them: a record names the blob of the bytes that were read.
+    """
+    for path in paths:
+        try:
+            data = (root / path).read_bytes()
+        except OSError as error:
+            refuse_storage_error(error, root / path)
+            data = None
+        if data is None or read_head_file(root, path) != data:
+            return True
+    return False
+
+
+def count_new_files(root: Path, folders: Iterable[str]) -> int:
+    """How many files below these folders a commit of them would add."""
+    answer = ask(root, "status", "--porcelain", "--untracked-files=all", "--", *folders)
+    return sum(1 for line in answer.out.splitlines() if line.startswith((b"??", b"A ")))
+
+
+def is_shallow(root: Path) -> bool:
+    return ask(root, "rev-parse", "--is-shallow-repository").out.strip() == b"true"
+
+
+def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "") -> Mapping[int, LineCommit]:
+    """Who last changed 1-based lines of a file as it is on disk, without those past its end; as it stood ``at`` a
+    commit."""
+    wanted = sorted(set(lines))
+    ranges = [word for first, last in _join_lines(wanted) for word in ("-L", f"{first},{last}")]
+    answer = ask(root, *_BLAME, *ranges, *filter(None, [at]), "--", file, unfiltered=True, fetch=True)
+    if answer.status == 0:
+        found = _parse_blame(answer.out.decode(errors="replace"))
+        if any(line.boundary for line in found.values()) and not is_shallow(root):
+            return {number: replace(line, boundary=False) for number, line in found.items()}  # the first commit of all
+        return found
+    if at or find_root(root) is None or not (root / file).is_file():
+        return {}
+    count = len((root / file).read_bytes().splitlines())
+    if read_head_file(root, file) is not None:
+        # One line past the end makes git refuse all of them.
+        inside = [line for line in wanted if line <= count]
+        return find_line_commits(root, file, inside) if inside and len(inside) < len(wanted) else {}
+    return {line: LineCommit() for line in wanted if line <= count}
+
+
+def _join_lines(lines: Iterable[int]) -> list[tuple[int, int]]:
+    """Ascending lines as ranges, first and last: git takes only so many arguments."""
+    found: list[tuple[int, int]] = []
+    for line in lines:
+        if found and found[-1][1] == line - 1:
+            found[-1] = (found[-1][0], line)
+        else:
+            found.append((line, line))
+    return found
+
+
+def _parse_blame(text: str) -> dict[int, LineCommit]:
+    commits: dict[str, dict[str, str]] = {}
+    lines: dict[int, str] = {}
+    name = ""
+    for row in text.split("\n"):
+        words = row.split(" ")
+        if row.startswith("\t") or not row:
+            continue
+        if len(words[0]) in (40, 64) and len(words) >= 3 and words[2].isdigit():
+            name = words[0]
+            lines[int(words[2])] = name
+            commits.setdefault(name, {})
+        elif name:
+            commits[name][words[0]] = row[len(words[0]) + 1 :]
+    return {line: _line_commit(commit, commits[commit]) for line, commit in lines.items()}
+
+
+def _line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
+    if not commit.strip("0"):
+        return LineCommit()
+    when = read_commit_time(facts.get("author-time", ""))
+    return LineCommit(commit, facts.get("author", ""), when, facts.get("summary", ""), True, "boundary" in facts)
+
+
+def find_blob_commits(root: Path, path: str, blob: str) -> tuple[str, ...]:
+    """The commits, newest first, that gave ``path`` exactly these bytes (by git blob id)."""
+    answer = ask(root, "log", "--format=commit %H", *EVERY_CHANGE, f"--find-object={blob}", "--", path, fetch=True)
+    found: list[str] = []
+    commit = ""
+    for row in answer.out.decode(errors="replace").splitlines() if answer.status == 0 else ():
+        if row.startswith("commit "):
+            commit = row.removeprefix("commit ")
+        elif row.startswith(":") and parse_blob_row(row)[1] == blob:
+            found.append(commit)
+    return tuple(found)
+
+
+def parse_blob_row(row: str) -> tuple[str, str]:
+    """(path, its blob id after the change, zeros when deleted) of a row that ``EVERY_CHANGE`` asks for; a merge has one
+    more mode and blob for each further parent."""
+    facts, _, path = row.partition("\t")
+    before = len(facts) - len(facts.lstrip(":"))
+    return path, facts.split()[2 * before + 1]
+
+
+def list_blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes, ...]:
+    """The contents of every file below ``folder``, named ``*suffix``, at the tip of any ref known here."""
+    refs = ask(root, "for-each-ref", "--format=%(objectname)").out.decode().split()
+    names: set[str] = set()
+    for tip in dict.fromkeys([*refs, *filter(None, [find_head(root)])]):
+        rows = ask(root, "ls-tree", "-r", "-z", f"{tip}^{{tree}}", "--", folder).out.split(b"\0")
+        names.update(row.split()[2].decode() for row in rows if row and row.endswith(suffix.encode()))
+    answer = ask(root, "cat-file", "--batch", stdin="\n".join(sorted(names)).encode(), fetch=True) if names else None
+    return tuple(content for _, content in _named_batch(answer.out)) if answer else ()
+
+
+def _named_batch(data: bytes) -> Iterator[tuple[str, bytes]]:
+    at = 0
+    while at < len(data):
+        end = data.index(b"\n", at)
+        words = data[at:end].split()
+        if len(words) != 3:
+            # "<name> missing": a partial clone left it out.
+            at = end + 1
+            continue
+        size = int(words[2])
+        yield words[0].decode(), data[end + 1 : end + 1 + size]
+        at = end + 1 + size + 1
+
+
+def resolve(root: Path, name: str) -> str:
+    """The commit that a branch, tag or id names. RepositoryError, with the command that fetches it, when it is not
+    here."""
+    answer = ask_again(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    if answer.status == 0:
+        return answer.out.decode().strip()
+    if answer.error:  # a name that is merely unknown is refused without a word
+        said = answer.error.splitlines()
+        advice = next((line.strip() for line in said if line.strip().startswith("git config")), "")
+        raise RepositoryError(said[0].removeprefix("fatal: "), fix=advice or "see what `git status` says")
+    if name == "HEAD":
+        raise RepositoryError("no commit is checked out here", fix="commit specs/ and state/ first")
+    known = {remote for remote, _ in list_remotes(root)}
+    remote, slash, branch = name.partition("/")
+    # A clone of one branch keeps no other under a name of its own, unless the command says so.
+    wanted = f"{remote} {branch}:refs/remotes/{name}" if slash and remote in known else f"origin {name}"
+    deepen = "--depth=1 " if is_shallow(root) else ""
+    raise RepositoryError(f"no commit {name!r} in this clone", fix=f"git fetch {deepen}{wanted}")
+
+
+def merge_base(root: Path, one: str, other: str) -> str | None:
+    """The commit where two lines of history part; None when a shallow clone does not reach it, or there is none."""
+    answer = ask(root, "merge-base", one, other)
+    return answer.out.decode().strip() if answer.status == 0 else None
+
+
+def find_parents(root: Path, commit_id: str) -> tuple[str, ...]:
+    """As the commit itself names them: a shallow clone may lack them."""
+    rows = ask(root, "cat-file", "commit", commit_id).out.partition(b"\n\n")[0].decode(errors="replace").split("\n")
+    return tuple(row.removeprefix("parent ") for row in rows if row.startswith("parent "))
+
+
+def find_prefix(root: Path) -> str:
+    """Where our repository is below git's top: "" at the top, else such as "teams/acme/"."""
+    answer = ask(root, "rev-parse", "--show-prefix")
+    return answer.out.decode(errors="surrogateescape").rstrip("\n") if answer.status == 0 else ""
+
+
+def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
+    """path → (blob id, bytes) of every regular file of a commit, below these folders or in all of it. Raises
+    RepositoryError where git has lost one, or a partial clone lacks some of them and cannot fetch them."""
+    rows = dict(list_blob_rows(root, commit_id, folders, "-l"))
+    if lost := next((path for path, (_, size) in rows.items() if size == "BAD"), None):  # git's word for it
+        fix = "`git fsck` names what is lost; `git fetch --refetch` brings back what the remote has"
+        raise RepositoryError(f"commit {commit_id[:12]} is incomplete here: git has lost {lost}", fix=fix)
+    return {path: (blob, int(size)) for path, (blob, size) in rows.items()}
+
+
+def list_blob_rows(root: Path, commit_id: str, folders: Iterable[str], *more: str) -> Iterator[tuple[str, list[str]]]:
+    """path → what git says of each regular file of a commit behind its kind: the blob's id, and its size with "-l"."""
+    answer = ask(root, "ls-tree", "-r", *more, "-z", commit_id, "--", *folders, fetch=True)
+    refuse_incomplete(answer, commit_id)
+    for row in answer.out.decode(errors="surrogateescape").split("\0"):
+        facts, _, path = row.partition("\t")
+        if len(words := facts.split()) > 2 and words[1] == "blob":
+            yield path, words[2:]
+
+
+def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
+    """Contents by blob id, in one call of git; one that a partial clone lacks is left out."""
+    wanted = dict.fromkeys(blobs)  # in this order: files beside each other lie beside each other in git's packs
+    questions = "\n".join(wanted).encode()
+    answer = ask(root, "cat-file", "--batch", "--buffer", stdin=questions, fetch=True) if wanted else None
+    return dict(_named_batch(answer.out)) if answer else {}
+
+
+class BlobReader(Struct, frozen=True):
+    """Contents by blob id, as ``read_blobs`` gives them, from one git that stays: for many small questions."""
+
+    root: Path
+    ask: BinaryIO
+    answer: BinaryIO
+
+    def read(self, blobs: Iterable[str]) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        lacking = []
+        for some in _split(sorted(set(blobs))):
+            with contextlib.suppress(BrokenPipeError):  # then it answers none of them
+                self.ask.write("".join(f"{blob}\n" for blob in some).encode())
+                self.ask.flush()
+            for blob in some:
+                words = self.answer.readline().split()
+                if len(words) != 3:
+                    lacking.append(blob)
+                    continue
+                found[blob] = self.answer.read(int(words[2]))
+                self.answer.read(1)
+        # A partial clone may fetch what it left out, which this reader does not.
+        return {**found, **read_blobs(self.root, lacking)} if lacking else found
+
+
+@contextlib.contextmanager
+def open_blobs(root: Path) -> Iterator[BlobReader]:
+    with converse(root, "cat-file", "--batch") as (asking, answering):
+        yield BlobReader(root, asking, answering)
+
+
+def _split(blobs: list[str]) -> Iterator[list[str]]:
+    """So few at a time that git takes all questions before anybody reads its answers."""
+    yield from (blobs[at : at + _QUESTIONS] for at in range(0, len(blobs), _QUESTIONS))
+
+
+def commit(root: Path, paths: Iterable[str], message: str) -> str:
+    """Commit what is new in these files and folders, and nothing else that the user has staged.
+
+    Gives the new commit, "" when there is nothing new. The user's own git does it: identity, signing and hooks are
+    theirs. Raises RepositoryError with what git said.
+    """
+    given = [path for path in paths if (root / path).exists() or _is_in_head(root, path)]
+    if not given:
+        return ""
+    with open_private_index(root) as index:
+        if index is None:
+            raise RepositoryError(f"git add: {root} is in no git repository", fix="run `git init`")
+        made, free = _commit(index, given, message)
+        if behind := _changed_below(root, given):  # also what a commit left that was killed before it got here
+            index.share(_listed(behind), _TURN if free else 0.0)
+    return made
+
+
+def end_killed_commit(root: Path, paths: Iterable[str]) -> None:
+    """Bring the index to HEAD below these paths, and remove what else a commit left that was killed at its end."""
+    given = list(paths)
+    end_killed_commits(root)
+    if not _changed_below(root, given):
+        return
+    with open_private_index(root) as index:
+        if index is not None and (behind := _changed_below(root, given)):
+            index.share(_listed(behind), _TURN)
+
+
+def _is_in_head(root: Path, path: str) -> bool:
+    head = find_head(root)
+    return head is not None and bool(list_files_at(root, head, [path]))
+
+
+def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> tuple[str, bool]:
+    added = index.ask("add", *_FROM_STDIN, stdin=_listed(given))
+    if added.status:
+        refuse_disk(added.error, index.folder, index.root)
+        raise RepositoryError(f"git add: {added.error}", fix="commit the records yourself, or fix what git reports")
+    new = _changed_below(index.root, given, index.copy)
+    if not new:
+        return "", True
+    free = index.wait_for_turn(_TURN)  # else somebody left a lock, and only the commit itself goes on
+    # --only takes these files from the work tree, and HEAD as git finds it under its own lock.
+    made = _in_turn(index, "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
+    if made.status and _changed_below(index.root, new, index.copy):  # else another process has just committed them
+        refuse_disk(made.error, index.folder, index.root)
+        said = made.error or made.out.decode(errors="replace").strip() or f"it ended with {made.status}"
+        raise RepositoryError(f"git commit: {said}", fix="fix what git reports; the records are safe in state/")
+    return find_head(index.root) or "", free
+
+
+def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAnswer:
+    """A commit, once no other process of git holds the branch: they hold it for moments."""
+    give_up = time.monotonic() + _TURN
+    while True:
+        answer = index.commit(*arguments, stdin=stdin)
+        if time.monotonic() > give_up or "cannot lock ref" not in answer.error:
+            return answer
+        index.end_killed_commits()
+        time.sleep(0.1)
+
+
+def _changed_below(root: Path, paths: Iterable[str], index: Path | None = None) -> list[str]:
+    """Files below these paths whose bytes in an index, by default the user's, are not those in HEAD; all that it holds
+    of them where there is no commit yet."""
+    if find_head(root) is None:
+        answer = ask(root, "ls-files", "-z", index=index)
+    else:
+        answer = ask(root, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z", "HEAD", index=index)
+    names = [name for name in answer.out.decode(errors="surrogateescape").split("\0") if name]
+    given = list(paths)
+    return [name for name in names if any(name == path or name.startswith(f"{path}/") for path in given)]
+
+
+def _listed(paths: Iterable[str]) -> bytes:
+    return b"".join(path.encode(errors="surrogateescape") + b"\0" for path in paths)
+
+
+def list_changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple[str, str]]:
+    """path → (status letter, blob id in ``commit_id``, "" when deleted) of every file that differs between two
+    commits."""
+    answer = ask(root, "diff-tree", "-r", "-z", "--no-renames", "--relative", base, commit_id, fetch=True)
+    words = answer.out.decode(errors="surrogateescape").split("\0")
+    found = {}
+    for facts, path in zip(words[::2], words[1::2], strict=False):
+        parts = facts.split()
+        if len(parts) == 5:
+            found[path] = (parts[4], "" if parts[4] == "D" else parts[3])
+    return found
+
+
+def list_remotes(root: Path) -> tuple[tuple[str, str], ...]:
+    """(name, address) of every remote, fetch and push addresses alike, as git goes there (``url.*.insteadOf`` and
+    ``pushInsteadOf`` of the configuration count); none outside a repository."""
+    answer = ask(root, "remote", "--verbose")
+    rows = answer.out.decode(errors="replace").splitlines() if answer.status == 0 else []
+    found = (row.partition("\t") for row in rows)
+    return tuple(dict.fromkeys((name, address.rpartition(" (")[0]) for name, _, address in found))
+
+
+def list_refs(root: Path, most: int = 200) -> tuple[str, ...]:
+    """Short names of branches and tags, the newest first; none outside a repository."""
+    kinds = ("refs/heads", "refs/remotes", "refs/tags")
+    shown = ("--format=%(refname:short)", "--sort=-creatordate", f"--count={most}")
+    answer = ask(root, "for-each-ref", *shown, *kinds)
+    return tuple(answer.out.decode(errors="replace").split()) if answer.status == 0 else ()
+
+
+def list_kept_files(folder: Path) -> dict[str, bool]:
+    """Files below a folder that git has or would take, relative to it, and whether it has them; empty where git knows
+    none."""
+    answer = ask(folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", limit=_FOREIGN)
+    lines = answer.out.decode(errors="surrogateescape").split("\0") if answer.status == 0 else []
+    return {line[2:]: not line.startswith("?") for line in lines if line[2:]}

@@ -1,0 +1,231 @@
+"""Commits without a lock on the user's index: a kill at any instant leaves nothing that people must remove.
+
+A git that is killed leaves the lock of the index that it worked on, and every later git refuses it until somebody
+removes that file. So git prepares and makes a commit in a copy of the index, in a folder of its own in ``.git``, and
+the shared one is replaced at the end, under a lock that says whose it is: a file that carries our name and that its
+maker holds a flock on. Once nobody holds the flock any more, its maker is dead, and whoever commits next removes it. A
+lock of any other git is waited for and never touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from reconciler.errors import RepositoryError
+from reconciler.storage.files import try_flock
+from reconciler.storage.git_locks import end_turn, is_in_use, open_turn
+from reconciler.storage.git_process import GitAnswer, ask
+from reconciler.storage.storage_errors import convert_storage_errors, explain_storage_error
+
+log = logging.getLogger(__name__)
+
+_PREFIX = "reconcile-commit-"  # of what is in .git until its maker has ended, or the next commit begins
+_FOLDER = ".folder"  # ends the name of a folder; the note of who works in it has none
+_NOTE = b"held by mlperf-reconciler\n"  # what a lock of ours holds; one of git's is empty or an index
+_YOUNG = 60.0  # seconds in which a note that is not whole may be one that is being written
+_PAUSE = 0.05  # seconds between two looks at a lock of others
+_WAITS = "let it end; the records are safe in state/, and the next --commit takes them"
+_OF_A_WRITE = ("nable to write", "ailed to write", "update_ref failed", "couldn't set")  # what git says of one
+
+
+class PrivateIndex(Struct, frozen=True):
+    """``copy``: the index to give to git as its own. ``shared``: the user's. ``note``: what a lock of ours is a second
+    name of."""
+
+    root: Path
+    folder: Path
+    shared: Path
+    note: Path
+
+    @property
+    def copy(self) -> Path:
+        return self.folder / "index"
+
+    def ask(self, *arguments: str, stdin: bytes = b"") -> GitAnswer:
+        return ask(self.root, *arguments, stdin=stdin, own=True, index=self.copy)
+
+    def commit(self, *arguments: str, stdin: bytes) -> GitAnswer:
+        """What kills this process and its group lets git end what it began."""
+        with open_turn(self.folder) as turn:
+            answer = ask(
+                self.root, "commit", *arguments, stdin=stdin, own=True, index=self.copy, alone=True, inherits=(turn,)
+            )
+        if answer.status < 0:
+            end_turn(self.root, self.folder)
+        return answer
+
+    def refresh(self) -> None:
+        """Begin from the shared index, whatever the copy holds."""
+        self.copy.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(self.shared, self.copy)
+
+    def end_killed_commits(self) -> None:
+        """Of others: what one left whose git had not ended yet when this one was begun."""
+        _sweep(self.root, self.note.parent, self.shared)
+
+    def wait_for_turn(self, wait: float) -> bool:
+        """Whether no other git holds the shared index, at the latest after ``wait`` seconds. One that lives, such as a
+        commit that an editor writes the text of, would fail once the branch moves under it: raises RepositoryError."""
+        lock, give_up = self._lock, time.monotonic() + wait
+        while os.path.lexists(lock):
+            if _remove_dead(lock):
+                continue
+            if time.monotonic() > give_up:
+                if is_in_use(self.root):
+                    problem = f"git commit: another git works in {self.root} and holds its index ({lock.name})"
+                    raise RepositoryError(problem, fix=_WAITS)
+                return False
+            time.sleep(_PAUSE)
+        return True
+
+    @property
+    def _lock(self) -> Path:
+        return self.shared.with_name(f"{self.shared.name}.lock")
+
+    def share(self, paths: bytes, wait: float) -> None:
+        """Bring the shared index to HEAD for these NUL-separated paths. Where another git holds it for longer than
+        ``wait`` seconds, it stays as it is until the next commit: what is committed does not depend on it."""
+        with self._hold(wait) as held:
+            if not held:
+                log.warning("the index of git is locked by another process and was not brought up to date")
+                return
+            self.refresh()
+            answer = self.ask("reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=paths)
+            if answer.status == 0 and self.copy.exists():
+                self.copy.replace(self.shared)
+            else:
+                log.warning("the index of git was not brought up to date: %s", answer.error)
+
+    @contextlib.contextmanager
+    def _hold(self, wait: float) -> Iterator[bool]:
+        lock, give_up = self._lock, time.monotonic() + wait
+        while not (held := self._take(lock)) and time.monotonic() < give_up:
+            if not _remove_dead(lock):
+                time.sleep(_PAUSE)
+        try:
+            yield held
+        finally:
+            if held:
+                lock.unlink()
+
+    def _take(self, lock: Path) -> bool:
+        """The note under the lock's name: with its whole content and the flock on it, or not at all."""
+        try:
+            os.link(self.note, lock)
+        except FileExistsError:
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def open_private_index(root: Path) -> Iterator[PrivateIndex | None]:
+    """None where there is no git repository."""
+    found = _find_index(root)
+    if found is None:
+        yield None
+        return
+    git_folder, shared = found
+    _sweep(root, git_folder, shared)
+    descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=git_folder)
+    note, folder = Path(name), Path(f"{name}{_FOLDER}")
+    try:
+        with convert_storage_errors(note):
+            try_flock(descriptor)
+            os.write(descriptor, _NOTE)
+            folder.mkdir()
+            index = PrivateIndex(root, folder, shared, note)
+            index.refresh()
+        yield index
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        note.unlink(missing_ok=True)  # after the folder: one without a note is nobody's
+        os.close(descriptor)
+
+
+def end_killed_commits(root: Path) -> None:
+    """Remove what killed commits of ours left in ``.git``."""
+    if found := _find_index(root):
+        _sweep(root, *found)
+
+
+def _find_index(root: Path) -> tuple[Path, Path] | None:
+    """The folder of git and the user's index; None where there is no git repository."""
+    answer = ask(root, "rev-parse", "--absolute-git-dir", "--git-path", "index")
+    rows = answer.out.decode(errors="surrogateescape").splitlines()
+    if answer.status or len(rows) != 2:
+        return None
+    return Path(rows[0]), root / rows[1]
+
+
+def _sweep(root: Path, git_folder: Path, shared: Path) -> None:
+    """Locks, folders and notes of commits whose maker was killed, once a git that it left has ended."""
+    _remove_dead(shared.with_name(f"{shared.name}.lock"))
+    for note in git_folder.glob(f"{_PREFIX}*"):
+        if note.name.endswith(_FOLDER):
+            if not Path(str(note).removesuffix(_FOLDER)).exists():
+                shutil.rmtree(note, ignore_errors=True)
+            continue
+        with contextlib.suppress(OSError), _unheld(note) as dead:
+            if dead and end_turn(root, Path(f"{note}{_FOLDER}")):
+                shutil.rmtree(f"{note}{_FOLDER}", ignore_errors=True)
+                note.unlink()
+
+
+def _remove_dead(lock: Path) -> bool:
+    """Remove a lock that is ours and whose maker has ended; whether it was one."""
+    try:
+        with _unheld(lock) as dead:
+            if dead:
+                lock.unlink()
+            return dead
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _unheld(note: Path) -> Iterator[bool]:
+    """Whether this is a note of ours that nobody holds; held by us meanwhile, so that only one removes it. One that was
+    never written to its end, as before a power failure, is known by its name or by how it begins. OSError where there
+    is none."""
+    descriptor = os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        said, age = os.read(descriptor, len(_NOTE) + 1), time.time() - os.fstat(descriptor).st_mtime
+        begun = note.name.startswith(_PREFIX) or (said != b"" and _NOTE.startswith(said))
+        # Never a young one: its maker may not hold it yet, and would not once we do.
+        ours = said == _NOTE or (begun and age > _YOUNG)
+        yield ours and try_flock(descriptor) and _is_still(note, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    there, known = path.lstat(), os.fstat(descriptor)
+    return (there.st_dev, there.st_ino) == (known.st_dev, known.st_ino)
+
+
+def refuse_disk(said: str, folder: Path, named: Path) -> None:
+    """Git has words of its own for a full disk where it writes objects, and none for why it cannot write an index or a
+    new repository: then the disk of ``folder`` is asked. Raises RepositoryError, which speaks of ``named``, where it
+    refuses."""
+    try:
+        if "Out of diskspace" in said:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if any(words in said for words in _OF_A_WRITE):
+            with tempfile.TemporaryFile(dir=folder) as probe:
+                probe.write(bytes(1 << 16))
+                probe.flush()
+                os.fsync(probe.fileno())
+    except OSError as error:
+        refused = explain_storage_error(OSError(error.errno, error.strerror), named)
+        raise RepositoryError(refused.message, fix=refused.fix) from error

@@ -1,0 +1,44 @@
+"""JSON that somebody else wrote: a value, or a ValueError, whatever stands there.
+
+Apart from the gate for files, which is loaded by commands that need no codec.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from reconciler.storage.foreign import LARGEST_RECORD, read_regular
+
+
+def parse_json(data: bytes | str) -> Any:
+    """As ``json.loads``, in a third of its time. What msgspec refuses and that takes (half a character, a number beyond
+    all doubles) is read all the same. Raises ValueError, for brackets without end as well."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        pass
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("its brackets are nested too deeply") from error
+
+
+def read_json(path: Path, limit: int = LARGEST_RECORD) -> Any:
+    """What a regular file of JSON says. Raises OSError and ValueError."""
+    return parse_json(read_regular(path, limit))
+
+
+def parse_json_lines(data: bytes) -> Iterator[dict[str, Any]]:
+    """The objects in a log of lines. One that is not whole yet, or says anything else, is left out."""
+    for line in data.splitlines():
+        try:
+            found = parse_json(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found

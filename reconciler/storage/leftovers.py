@@ -1,0 +1,162 @@
+"""What commands that were killed leave in a repository: files half written, folders half removed, scratch. The next
+pass, import or adoption removes it; nobody has to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from reconciler.errors import StorageError
+from reconciler.storage.files import (
+    RepositoryPaths,
+    find_temporary_folder,
+    ignore_work,
+    is_leftover,
+    remove,
+    replace,
+    try_flock,
+)
+from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
+
+_SCRATCH = "scratch-"  # begins the names of folders that a command removes at its end
+_OF_EARLIER_VERSIONS = ("rerun-", "rescore-")  # what an audit of theirs left that was killed
+_TEMPORARY = "mlperf-reconciler."  # the same, of those that may lie beside other programs' files
+_YOUNG = 60.0  # seconds in which an empty one may be one that is being made
+
+
+def sweep(folder: Path) -> None:
+    """Remove, at any depth, what writes and removals left that were killed. Only for who holds the pass lock."""
+    for parent, folders, files in os.walk(folder):
+        for name in filter(is_leftover, [*folders, *files]):
+            _remove_left(Path(parent) / name)
+
+
+def sweep_folders(folders: Iterable[Path]) -> None:
+    """The same, not of what is below these folders."""
+    for folder in folders:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for entry in list(os.scandir(folder)):
+                _remove_left(Path(entry.path))
+
+
+def sweep_repository(paths: RepositoryPaths) -> None:
+    """The same of everything that commands write in a repository. The rendered tree may be elsewhere."""
+    for folder in (paths.root / "state", paths.objects, paths.index, paths.specs):
+        sweep(folder)
+    for name in (_SCRATCH, *_OF_EARLIER_VERSIONS):
+        for path in paths.work.glob(f"{name}*"):
+            remove(path)
+    sweep_temporary(paths.work)
+    with contextlib.suppress(StorageError):
+        sweep_temporary(find_temporary_folder())
+    sweep_folders((paths.root, paths.work, paths.caches, paths.work / "locks"))
+
+
+def sweep_beside(path: Path) -> None:
+    """Remove what killed writes left of a file, and of those whose names go on from its own: in a folder of the user's,
+    where nothing else is ours."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}*{PARTIAL}"):
+        _remove_left(left)
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """As ``replace``, for a file that the user names: /dev/stdout, a pipe or another device is written into, and never
+    replaced. What a killed process left of an earlier one goes. Raises StorageError."""
+    try:
+        if path.is_relative_to("/dev") or path.is_relative_to("/proc") or (path.exists() and not path.is_file()):
+            with convert_storage_errors(path), path.open("wb") as stream:
+                stream.write(data)
+        else:
+            sweep_beside(path)
+            replace(path, data)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", fix="name another file") from error
+
+
+@contextlib.contextmanager
+def make_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which gets the name ``path`` at the end, all of it or nothing. There must be none of this name,
+    or an empty one. What a killed process left of an earlier one goes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"):
+        _remove_left(left)
+    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent))
+    held = os.open(aside, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try_flock(held)
+        aside.chmod(0o755)
+        yield aside
+        aside.replace(path)
+    except BaseException:
+        remove(aside)
+        raise
+    finally:
+        os.close(held)
+
+
+@contextlib.contextmanager
+def open_temporary(purpose: str, within: Path | None = None) -> Iterator[Path]:
+    """A folder for what is needed for a moment, ``within`` a folder of ours or the machine's for temporary files. What
+    killed processes of this user left there goes first."""
+    parent = within or find_temporary_folder()
+    with convert_storage_errors(parent):
+        sweep_temporary(parent)
+        folder = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{purpose}-", dir=parent))
+        held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try_flock(held)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
+
+
+def sweep_temporary(parent: Path) -> None:
+    """Remove the folders of ``open_temporary`` that nobody holds any more. Nothing that another user made, in a folder
+    that all share: a name is no proof of whose it is."""
+    for path in parent.glob(f"{_TEMPORARY}*"):
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+            if ours and (any(path.iterdir()) or time.time() - status.st_mtime > _YOUNG) and _is_unheld(path):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove_left(path: Path) -> None:
+    if is_leftover(path.name) and _is_unheld(path):
+        remove(path)
+
+
+def _is_unheld(path: Path) -> bool:
+    """What is being written is under a flock: other commands write specs and decisions beside a pass."""
+    if path.is_symlink():
+        return True
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        return try_flock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def open_scratch(paths: RepositoryPaths) -> Iterator[Path]:
+    """A folder for what is derived on the way, after a sweep; only for who holds the pass lock."""
+    with convert_storage_errors(paths.work):
+        sweep_repository(paths)
+        ignore_work(paths)
+        folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=paths.work))
+    try:
+        yield folder
+    finally:
+        remove(folder)

@@ -1,0 +1,284 @@
+"""The only module that starts processes. A child has its own session, an allow-listed environment, and dies with
+its parent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+from reconciler.errors import ReconcilerError
+from reconciler.storage.leftovers import open_temporary
+from reconciler.storage.storage_errors import refuse_storage_error
+
+CHOSEN_DEVICES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+# What a child may see of the caller's environment; everything else, secrets above all, stays outside.
+ALLOWED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
+    *CHOSEN_DEVICES,
+)
+FIXED = {
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",  # LoadGen writes local time and calls it Z
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+# What launchers read of the caller's environment; a child of ours on this machine gets none of it.
+LAUNCHERS = (
+    *("SLURM", "SALLOC_", "SRUN_", "PMI", "OMPI_", "PRTE_", "PBS_", "LSB_", "FLUX_", "KUBE", "DOCKER_", "CONTAINER_"),
+    *("PODMAN", "ENROOT_", "PYXIS_", "SSH_AUTH_SOCK", "KRB5CCNAME", "XDG_RUNTIME"),
+)
+
+
+def build_child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The whole environment of a child. ``RECONCILE_PARENT`` lets it notice that its parent is gone already."""
+    passed = {name: os.environ[name] for name in ALLOWED if name in os.environ}
+    return {**passed, **FIXED, "RECONCILE_PARENT": str(os.getpid()), **(extra or {})}
+
+
+def build_launcher_environment() -> dict[str, str]:
+    """Of a launcher: also what it reads itself. What it starts has a parent that is none of ours, perhaps on another
+    machine, whose devices are not those that were chosen here."""
+    environment = build_launched_environment()
+    del environment["RECONCILE_PARENT"]
+    return environment
+
+
+def build_elsewhere_environment() -> dict[str, str]:
+    """Of a child behind a launcher: what it must have whatever is set there, and the name of this pass."""
+    return {**FIXED, "RECONCILE_LAUNCHED": "1", "RECONCILE_PASS": f"{platform.node()}-{os.getpid()}"}
+
+
+def build_launched_environment() -> dict[str, str]:
+    """Of a child that starts a launcher."""
+    environment = build_child_environment(list_launcher_variables())
+    return {name: value for name, value in environment.items() if name not in CHOSEN_DEVICES}
+
+
+def list_launcher_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(LAUNCHERS)}
+
+
+def build_harness_command(
+    verb: str, request: Path, result: Path, python: str = "", module: Sequence[str] = ("harness",)
+) -> list[str]:
+    """``-P`` keeps the working directory off the import path, so that a user's own ``harness`` folder cannot shadow
+    ours. ``python``: an interpreter elsewhere; "" for this one. ``module``: with arguments of its own before these."""
+    return [python or sys.executable, "-P", "-m", *module, verb, str(request), str(result)]
+
+
+class Child:
+    """A running child process; its output goes to a file. Use as a context manager: leaving it ends the child."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        log: Path,
+        environment: Mapping[str, str],
+        keep_open: Sequence[int] = (),
+    ) -> None:
+        with log.open("ab") as output:
+            # The pipe's other end is ours: where the kernel cannot kill an orphan, end of file tells it.
+            self._process = subprocess.Popen(
+                list(command),
+                cwd=folder,
+                env=dict(environment),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=tuple(keep_open),
+            )
+        self.pid = self._process.pid
+
+    def wait(self, seconds: float) -> int | None:
+        """The exit status once it has ended, None after ``seconds``. A negative status is the signal that ended it."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def report(self, data: bytes) -> None:
+        """Hand the child a little on its standard input, which stays open."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.write(data)
+                self._process.stdin.flush()
+
+    def stop(self, grace: float = 2.0) -> None:
+        """Ask the whole session to end, then make it."""
+        if self._process.poll() is None:
+            self._signal(signal.SIGTERM)
+            give_up = time.monotonic() + grace
+            while self._process.poll() is None and time.monotonic() < give_up:
+                time.sleep(0.02)
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+
+
+def call(command: Sequence[str], *, folder: Path, stdin: bytes, limit: float) -> None:
+    """Run a hook to its end. Raises ReconcilerError when it cannot be started, takes longer than ``limit`` seconds or
+    ends with anything but 0."""
+    try:
+        ended = subprocess.run(
+            list(command),
+            cwd=folder,
+            env=build_child_environment(),
+            input=stdin,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=limit,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ReconcilerError(f"{command[0]}: not ended after {limit:g} s", fix="let it hand long work on") from None
+    except OSError as error:
+        refuse_storage_error(error, Path(command[0]))
+        raise ReconcilerError(f"{command[0]}: {error.strerror}", fix="name a program that can be started") from error
+    if ended.returncode:
+        said = ended.stderr.decode(errors="replace").strip()[-200:]
+        raise ReconcilerError(f"{command[0]}: ended with {ended.returncode} {said}".rstrip(), fix="see what it says")
+
+
+class ChildEnd(Struct, frozen=True):
+    """How a short program ended; its output, and the text that it wrote beside."""
+
+    status: int
+    out: bytes
+    error: str
+
+
+def ask(command: Sequence[str], limit: float) -> ChildEnd:
+    """A short question to a cluster, with what its programs read of the caller's environment. Never raises for what
+    becomes of it: 127 when the program is not there, 124 when it takes longer than ``limit`` seconds."""
+    return _run_short(command, build_launched_environment(), b"", limit)
+
+
+# What pip reads of the caller's environment: which index it asks, and how that is reached.
+_INDEX = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE")
+
+
+def run_pip(arguments: Sequence[str], limit: float) -> ChildEnd:
+    """The pip of this interpreter, and no ``pip.py`` that lies here, to its end; it raises as ``ask`` does."""
+    index = {name: value for name, value in os.environ.items() if name.startswith(_INDEX)}
+    with open_temporary("pip") as scratch:
+        environment = build_child_environment({**index, "TMPDIR": str(scratch)})
+        return _run_short([sys.executable, "-P", "-m", "pip", *arguments], environment, b"", limit)
+
+
+# What programs that sign, and their agents, read of the caller's environment.
+_KEYS = ("SSH_AUTH_SOCK", "GNUPGHOME", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "SSH_SK_PROVIDER")
+
+
+def describe_end(command: Sequence[str], stdin: bytes, limit: float) -> ChildEnd:
+    """Run a program of the user's keys to its end. Never raises for what the program does: 127 when it is not there,
+    124 when it takes longer than ``limit`` seconds. It has no terminal, so that it cannot wait for a passphrase."""
+    keys = {name: os.environ[name] for name in _KEYS if name in os.environ}
+    return _run_short(command, build_child_environment(keys), stdin, limit)
+
+
+_MOST_SAID = 64 << 20  # bytes: more is no answer
+_PIECE = 1 << 16
+
+
+def _run_short(command: Sequence[str], environment: Mapping[str, str], stdin: bytes, limit: float) -> ChildEnd:
+    """125 for one that says more than anybody asked for. Whatever is not whole is ended with all that it started."""
+    try:
+        process = subprocess.Popen(
+            list(command),
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        refuse_storage_error(error, Path(command[0]))
+        return ChildEnd(127, b"", f"{command[0]}: {error.strerror}")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    give_up = time.monotonic() + limit
+    out, said = bytearray(), bytearray()
+    threads = [
+        threading.Thread(target=_feed, args=(process.stdin, stdin), daemon=True),
+        threading.Thread(target=_drain, args=(process.stdout, out), daemon=True),
+        threading.Thread(target=_drain, args=(process.stderr, said), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads[1:]:
+            thread.join(max(0.0, give_up - time.monotonic()))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, give_up - time.monotonic()))
+        late = process.returncode is None or any(thread.is_alive() for thread in threads[1:])
+    finally:
+        if process.returncode is None or any(thread.is_alive() for thread in threads):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if max(len(out), len(said)) > _MOST_SAID:
+        return ChildEnd(125, b"", f"{command[0]}: said more than {_MOST_SAID >> 20} MiB")
+    if late:
+        return ChildEnd(124, b"", f"{command[0]}: not ended after {limit:g} s")
+    return ChildEnd(process.returncode, bytes(out), said.decode(errors="replace").strip())
+
+
+def _feed(stream: IO[bytes], data: bytes) -> None:
+    """It need not read what it is told."""
+    with contextlib.suppress(OSError), stream:
+        stream.write(data)
+
+
+def _drain(stream: IO[bytes], kept: bytearray) -> None:
+    """Who says too much is heard no more, and ends of a broken pipe."""
+    with stream:
+        while len(kept) <= _MOST_SAID and (piece := os.read(stream.fileno(), _PIECE)):
+            kept += piece
+
+
+def explain_signal(number: int, relief: str = "") -> str:
+    """What mostly ends a process by this signal, and what helps. ``relief``: what needs less memory."""
+    if number == signal.SIGKILL:
+        return f"signal 9 usually means that the kernel ran out of memory{relief and ': '}{relief}"
+    name = _NAMES.get(number, f"signal {number}")
+    if number in _FAULTS:
+        return f"{name} is a fault in the program or a library of it; the last lines that it wrote may name it"
+    if number in _REQUESTS:
+        return f"{name} asks a process to end: a shutdown, a batch system or a person; run again"
+    return f"look up what sends {name}"
+
+
+_NAMES = {number.value: f"signal {number.value} ({number.name})" for number in signal.Signals}
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP)
+_REQUESTS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)

@@ -1,0 +1,136 @@
+"""What a file system or the machine refuses, as an error that says what, where, and what to do next.
+
+None of these says anything about the file: a record on a disk that fails is not a damaged record, and a lock that a
+file system does not offer is not held by anybody. Whoever reads files and takes an OSError for "not there" asks
+``refuse_storage_error`` first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from traceback import walk_tb
+
+from reconciler.errors import StorageError
+from reconciler.storage.foreign import StrangeFileError
+
+PARTIAL = ".partial"  # ends the name of a file that is being written; it begins with a dot
+_ROOM = "`reconcile gc` removes what no record names"
+_FIXES = {
+    errno.ENOSPC: f"free space on that file system ({_ROOM}) and run again",
+    errno.EDQUOT: f"free space within your quota ({_ROOM}) and run again",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f), or use a file system that takes larger ones",
+    errno.EACCES: "make it readable and writable for this user",
+    errno.EPERM: "make it readable and writable for this user",
+    errno.EROFS: "the file system is read-only: work in a writable checkout, or mount it writable",
+    errno.EIO: "the disk, or the way to it, fails: see `dmesg`, copy the repository to another disk, and run again",
+    errno.ESTALE: "the file server lost track of it: wait until it answers, or mount it again, and run again",
+    errno.ENOTCONN: "the server of this folder went away: mount it again, and run again",
+    errno.ECONNABORTED: "the server of this folder went away: mount it again, and run again",
+    errno.ETIMEDOUT: "the file server does not answer: wait until it does, and run again",
+    errno.ENOLCK: "this file system offers no locks: mount it with locks (NFS: run lockd, drop `nolock`), or work in a "
+    "repository on a local disk",
+    errno.ENOTSUP: "this file system does not offer what is needed: work in a repository on a local disk",
+    errno.EMFILE: "this process may open no more files: raise the limit (ulimit -n 4096) and run again",
+    errno.ENFILE: "the machine can open no more files: end what holds so many (`lsof`) and run again",
+    errno.ENOMEM: "the machine is out of memory: end what uses it and run again",
+    errno.ENODEV: "the device went away: connect or mount it again and run again",
+    errno.ENXIO: "the device went away: connect or mount it again and run again",
+}
+# What is under a path: whoever made it does not know what it stands for, so that these stay what they are.
+_IN_THE_WAY = "something else is where a file or folder belongs: move it away, or restore it from git, and run again"
+_FIXES_OF_PATHS = {
+    errno.ENOENT: "somebody else removed it meanwhile, or a program is not installed: put back what is yours, and run "
+    "again",
+    errno.ENOTDIR: _IN_THE_WAY,
+    errno.EISDIR: _IN_THE_WAY,
+    errno.EEXIST: _IN_THE_WAY,
+    errno.ELOOP: "a link in its path leads back to itself: remove it, or restore it from git, and run again",
+    errno.ENAMETOOLONG: "choose a shorter name, or work in a folder with a shorter path",
+}
+# What a read can meet that is true of the machine and not of the file.
+_OF_THE_MACHINE = frozenset(
+    {
+        *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNABORTED, errno.ENODEV),
+        *(errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+    }
+)
+
+_SPEAKERS = ("click.", "rich.")  # modules that write what a command says
+_OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+
+
+def refuse_storage_error(error: Exception, path: Path | str) -> None:
+    """Raises StorageError for what says nothing about the file; whoever calls this decides on the rest."""
+    if isinstance(error, StorageError):
+        raise error
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        raise explain_storage_error(error, path, "read") from error
+
+
+def find_refusal(folder: Path) -> OSError | None:
+    """What the disk of this folder answers right now, where it refuses to be read: asked once something else has failed
+    without a word of why."""
+    try:
+        with os.scandir(folder) as entries:
+            next(entries, None)
+    except OSError as error:
+        return error if error.errno in _OF_THE_MACHINE else None
+    return None
+
+
+def find_refusal_in(said: str) -> OSError | None:
+    """The same, where a program in English names it."""
+    named = (number for number in _OF_THE_MACHINE if os.strerror(number) in said)
+    return next((OSError(number, os.strerror(number)) for number in named), None)
+
+
+def find_refusal_behind(error: BaseException | None) -> OSError | None:
+    """What a disk or the machine refused that led to this error: libraries wrap it in errors of their own."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE | _OF_WRITING:
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def can_explain(error: OSError) -> bool:
+    """Whether it is the doing of a machine, or of somebody who put something else there, and no bug."""
+    named = error.errno in _FIXES_OF_PATHS and (error.errno != errno.ENOENT or error.filename is not None)
+    return error.errno in _FIXES or named or isinstance(error, StrangeFileError)
+
+
+def is_of_output(error: OSError, *modules: str) -> bool:
+    """Was it raised where text is written out, by a stream that names no file? ``modules``: others that do so."""
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return error.filename is None and frame.f_globals["__name__"].startswith((*_SPEAKERS, *modules))
+
+
+def explain_storage_error(error: OSError, path: Path | str = "", verb: str = "write") -> StorageError:
+    """With the file that the error itself names, unless it is one that only stands for ``path`` while it is written.
+    ``verb``: what was to be done with ``path``."""
+    number = error.errno or 0
+    name, said = errno.errorcode.get(number, f"error {number}"), error.strerror or os.strerror(number)
+    named = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    where = str(path) if not named or named.endswith(PARTIAL) else named
+    if isinstance(error, StrangeFileError):
+        return StorageError(f"cannot read {where or 'a file'}: {said}", fix=_IN_THE_WAY)
+    fix = _FIXES.get(number) or _FIXES_OF_PATHS.get(number, "see the error")
+    tried = "write" if number in _OF_WRITING else verb if where == str(path) else "use"
+    done = f"{tried} {where}" if where else "go on" if number in _OF_THE_MACHINE else f"{tried} a file"
+    return StorageError(f"cannot {done}: {said} ({name})", fix=fix)
+
+
+@contextlib.contextmanager
+def convert_storage_errors(path: Path) -> Iterator[None]:
+    """Turn what the file system refuses into a StorageError that says which file and what to do. What the terminal
+    refuses, or the file that output goes to, says nothing about this path."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FIXES or is_of_output(error):
+            raise
+        raise explain_storage_error(error, path) from error

@@ -1,0 +1,35 @@
+"""Where trials are: a repository as runs see it that never become results. Nothing that publishes looks there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reconciler.storage.files import RepositoryPaths
+
+
+class TrialPaths(RepositoryPaths, frozen=True):
+    """The specs, objects and locks are those of every pass; records, logs, attempts and the tree are its own."""
+
+    @property
+    def trials(self) -> Path:
+        return self.work / "trials"
+
+    @property
+    def records(self) -> Path:
+        return self.trials / "records"
+
+    @property
+    def logs(self) -> Path:
+        return self.trials / "logs"
+
+    @property
+    def attempts(self) -> Path:
+        return self.trials / "attempts"
+
+    @property
+    def index(self) -> Path:
+        return self.trials / "index"
+
+    @property
+    def tree(self) -> Path:
+        return self.trials / "tree"

@@ -1,0 +1,97 @@
+"""Trials as they are recorded: in a place of their own, where nothing that publishes looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from msgspec import Struct
+
+from reconciler.errors import ReconcilerError
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log_files import DETAIL
+from reconciler.loadgen.margins import Margin
+from reconciler.record.index import load, load_record
+from reconciler.record.store import find_readable
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, RunAddress
+from reconciler.resource.records import TRIAL, Ended, Record, Summary
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.trial_paths import TrialPaths
+from reconciler.tune.search import RateTrial
+
+RATE = "target_qps"
+# Of the rate asked: a run that completes less has not held it. A short one can still be VALID, since it ends before its
+# backlog grows over the latency. The slack is for the time that the last queries take.
+_HELD = 0.8
+
+
+class TrialRun(Struct, frozen=True):
+    """A trial as it is recorded."""
+
+    id: str
+    record: Record
+
+    @property
+    def valid(self) -> bool:
+        return self.record.values.get("validity") == "VALID"
+
+    @property
+    def metric(self) -> tuple[float, str] | None:
+        found = self.record.values.get("metric")
+        return (float(found["value"]), str(found["unit"])) if found else None
+
+    @property
+    def margins(self) -> tuple[Margin, ...]:
+        return tuple(Margin(**margin) for margin in self.record.values.get("margins", ()))
+
+    def find_pressure(self) -> float | None:
+        """The worst latency percentile as a part of its limit; None where no latency is limited."""
+        found = [Decimal(m.measured) / Decimal(m.limit) for m in self.margins if m.unit == "ms"]
+        return float(max(found)) if found else None
+
+
+def list_trials(paths: RepositoryPaths, cell: Cell) -> tuple[TrialRun, ...]:
+    """Every trial of a cell that came to its end, oldest first."""
+    return tuple(_read(paths, RunAddress(cell, PERFORMANCE).address))
+
+
+def list_summaries(paths: RepositoryPaths, address: Address) -> tuple[Summary, ...]:
+    found = load(TrialPaths(paths.root, paths.apart)).recorded.by_address.get(address, ())
+    return tuple(summary for summary in found if TRIAL in summary.marks)
+
+
+def _read(paths: RepositoryPaths, address: Address) -> Iterator[TrialRun]:
+    there = TrialPaths(paths.root, paths.apart)
+    for summary in list_summaries(paths, address):
+        if summary.ended is Ended.DONE:
+            yield TrialRun(summary.id, load_record(there, summary.id))
+
+
+def read_rate_trial(paths: RepositoryPaths, run: TrialRun) -> RateTrial:
+    """What the search wants to know of a Server run, from its record and its log."""
+    margins = {margin.name: margin for margin in run.margins}
+    late, asked = margins.get("early stopping"), margins.get("queries")
+    counted = late is not None and late.unit == "queries over"
+    rate, completed = float(run.record.inputs[RATE].value), _read_completed(paths, run)
+    return RateTrial(
+        rate=rate,
+        valid=run.valid and (completed is None or completed >= _HELD * rate),
+        pressure=run.find_pressure(),
+        completed=completed,
+        queries=int(Decimal(asked.measured)) if asked else 0,
+        over=int(Decimal(late.measured)) if late and counted else -1,
+        allowed=int(Decimal(late.limit)) if late and counted else -1,
+    )
+
+
+def _read_completed(paths: RepositoryPaths, run: TrialRun) -> float | None:
+    """Samples answered per second; None where the log is gone or does not say."""
+    detail = next((item for item in run.record.artifacts if item.name == DETAIL), None)
+    if detail is None:
+        return None
+    try:
+        log = parse_detail(find_readable(TrialPaths(paths.root, paths.apart), detail).read_bytes(), DETAIL)
+    except (OSError, ReconcilerError):
+        return None
+    value = log.get("result_completed_samples_per_sec")
+    return float(value) if value is not None else None

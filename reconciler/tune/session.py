@@ -1,0 +1,210 @@
+"""One search: asks what comes next, makes that trial, and again, until the best settings are known or the time is over.
+
+It starts from the trials that are recorded, whoever made them and whenever, as long as only what is searched differs:
+a search that was killed loses the trial in flight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_DOWN, Decimal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reconciler.diff.difference import ALLOWED_TO_DIFFER
+from reconciler.diff.run_selection import find_differing_evidence
+from reconciler.loadgen.duration import predict_run_seconds
+from reconciler.loadgen.settings import name_loadgen_scenario
+from reconciler.reconcile.planning import Options, PlanCache
+from reconciler.record.codec import summarize
+from reconciler.resource.canonical import canonicalise, show_decimal
+from reconciler.resource.kinds import PERFORMANCE, Cell, RunAddress
+from reconciler.resource.settings import Trial
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.trial_paths import TrialPaths
+from reconciler.tune.choice import Ask, BestMetric, BestRate, decide_metrics, decide_rates
+from reconciler.tune.records import RATE, TrialRun, list_trials, read_rate_trial
+from reconciler.tune.search import CONFIRMATIONS, TOLERANCE, NotFound, conclude
+
+Settings = tuple[tuple[str, str], ...]
+_DIGITS = 4  # significant ones of a rate
+_OUT_OF_TIME = "the time is over"
+
+
+class Goal(Struct, frozen=True):
+    """``candidates``: settings to choose among, the first of which is searched whole. ``start``: the rate to begin at,
+    None where the result of a run is no rate that is asked for. ``seconds``: no trial begins that would end later."""
+
+    cell: Cell
+    candidates: tuple[Settings, ...]
+    start: float | None
+    lower_is_better: bool
+    quick: bool = False
+    tolerance: float = TOLERANCE
+    confirmations: int = CONFIRMATIONS
+    most: int = 40
+    seconds: float = math.inf
+
+
+class AskedTrial(Struct, frozen=True):
+    """The next trial, as it is told: ``number`` counts those of this search."""
+
+    number: int
+    trial: Trial
+    why: str
+
+
+class Tuned(Struct, frozen=True):
+    """``best``: what was found. ``settings``: what the spec should say for it. ``known`` trials were recorded before,
+    ``made`` in this search. ``why`` it ended early; "" where it is complete. ``lasted``: seconds of the shortest trial
+    at the rate found, None where there is no rate."""
+
+    goal: Goal
+    best: BestRate | BestMetric | NotFound
+    settings: Settings
+    known: int
+    made: int
+    why: str
+    lasted: float | None = None
+
+
+class Search(Struct):
+    """``make`` makes a trial, ``tell`` hears of each before it and after; ``clock`` is monotonic."""
+
+    paths: RepositoryPaths
+    options: Options
+    goal: Goal
+    make: Callable[[Trial], TrialRun]
+    tell: Callable[[AskedTrial | TrialRun], None]
+    clock: Callable[[], float]
+
+    def run(self, *, anew: bool = False) -> Tuned:
+        """``anew``: without the trials that were made before."""
+        goal, began = self.goal, self.clock()
+        inputs = [self._collect_inputs(settings) for settings in goal.candidates]
+        runs = [[] if anew else self._find_known(wanted) for wanted in inputs]
+        known, made, why, pace = sum(map(len, runs)), 0, "", 1.0
+        while True:
+            decision = self._decide(runs)
+            if not isinstance(decision, Ask):
+                break
+            trial = self._ask(decision)
+            expected = _predict(inputs[decision.candidate], trial)
+            spent = self.clock() - began
+            if spent + expected * pace > goal.seconds:
+                why = _OUT_OF_TIME
+            elif made >= goal.most:
+                why = f"{goal.most} trials were made"
+            if why:
+                break
+            made += 1
+            self.tell(AskedTrial(made, trial, decision.why))
+            run = self.make(trial)
+            runs[decision.candidate].append(run)
+            pace = (self.clock() - began - spent) / expected if expected else 1.0
+            self.tell(run)
+        best = self._conclude(runs, why) if isinstance(decision, Ask) else decision
+        lasted = _find_shortest(runs[best.candidate], best.found.rate) if isinstance(best, BestRate) else None
+        return Tuned(goal, best, propose_settings(goal, best), known, made, why, lasted)
+
+    def _decide(self, runs: Sequence[Sequence[TrialRun]]) -> Ask | BestRate | BestMetric | NotFound:
+        goal = self.goal
+        if goal.start is not None:
+            rates = [[read_rate_trial(self.paths, run) for run in own] for own in runs]
+            return decide_rates(rates, goal.start, tolerance=goal.tolerance, confirmations=goal.confirmations)
+        measured = [[_read_metric(run, lower=goal.lower_is_better) for run in own] for own in runs]
+        return decide_metrics(measured, lower_is_better=goal.lower_is_better)
+
+    def _conclude(self, runs: Sequence[Sequence[TrialRun]], why: str) -> BestRate | BestMetric | NotFound:
+        """The best of what is known, where the search ends early."""
+        goal = self.goal
+        if goal.start is None:
+            known = [(i, [_read_metric(run, lower=goal.lower_is_better) for run in own]) for i, own in enumerate(runs)]
+            results = [(i, values) for i, values in known if values and math.isfinite(sum(values))]
+            if not results:
+                return NotFound(why)
+            index, values = min(results, key=lambda item: _rank(item[1], lower=goal.lower_is_better))
+            return BestMetric(index, sum(values) / len(values), 0.0, len(values))
+        found = [(i, conclude([read_rate_trial(self.paths, run) for run in own], why)) for i, own in enumerate(runs)]
+        rates = [BestRate(i, item) for i, item in found if not isinstance(item, NotFound)]
+        return max(rates, key=lambda best: best.found.rate) if rates else NotFound(why)
+
+    def _ask(self, ask: Ask) -> Trial:
+        settings = self.goal.candidates[ask.candidate]
+        if ask.rate is not None:
+            settings = (*settings, (RATE, show_rate(ask.rate, _DIGITS)))
+        return Trial(self.goal.cell, settings, self.goal.quick)
+
+    def _collect_inputs(self, settings: Settings) -> dict[str, object]:
+        """What a trial of these settings is made from. Raises SpecError where a setting is none."""
+        there = TrialPaths(self.paths.root, self.paths.apart)
+        options = replace(self.options, trial=Trial(self.goal.cell, settings, self.goal.quick))
+        detail = PlanCache.of(there).desired(options).detail(RunAddress(self.goal.cell, PERFORMANCE).address)
+        return {item.name: canonicalise(item.value) for item in detail.inputs if item.value is not None}
+
+    def _find_known(self, wanted: Mapping[str, object]) -> list[TrialRun]:
+        """Trials that differ from what is wanted in nothing but the rate, and whose evidence is that of the newest."""
+        asked = _without_rate(wanted, rated=self.goal.start is not None)
+        found = [
+            run
+            for run in list_trials(self.paths, self.goal.cell)
+            if _without_rate({n: i.value for n, i in run.record.inputs.items()}, rated=self.goal.start is not None)
+            == asked
+        ]
+        summaries = [summarize(run.record, run.id) for run in found]
+        return [
+            run
+            for run, summary in zip(found, summaries, strict=True)
+            if not find_differing_evidence(summaries[-1], summary, ALLOWED_TO_DIFFER)
+        ]
+
+
+def searches_rate(scenario: str) -> bool:
+    """Whether the rate is the claim: LoadGen asks at it, and the latency tells whether it holds."""
+    return name_loadgen_scenario(scenario) == "Server"
+
+
+def propose_settings(goal: Goal, best: BestRate | BestMetric | NotFound) -> Settings:
+    """What the spec should say for what was found."""
+    if isinstance(best, NotFound):
+        return ()
+    chosen = goal.candidates[best.candidate]
+    if isinstance(best, BestRate):
+        return (*chosen, (RATE, show_rate(best.found.rate, _DIGITS)))
+    if goal.cell.scenario == "Offline":
+        return (*chosen, (RATE, show_rate(best.mean, _DIGITS)))  # sizes the one query
+    return chosen
+
+
+def show_rate(rate: float, digits: int) -> str:
+    """As it stands in a spec, rounded down to significant digits."""
+    number = Decimal(repr(rate))
+    return show_decimal(number.quantize(Decimal(1).scaleb(number.adjusted() - digits + 1), rounding=ROUND_DOWN))
+
+
+def _find_shortest(runs: Sequence[TrialRun], rate: float) -> float | None:
+    """By LoadGen's own clock."""
+    here = [run for run in runs if float(str(run.record.inputs[RATE].value)) == rate]
+    lasted = [float(margin.measured) for run in here for margin in run.margins if margin.name == "duration"]
+    return min(lasted, default=None)
+
+
+def _without_rate(inputs: Mapping[str, object], *, rated: bool) -> dict[str, object]:
+    return {name: value for name, value in inputs.items() if not (rated and name == RATE)}
+
+
+def _predict(inputs: Mapping[str, object], trial: Trial) -> float:
+    """Seconds of the run itself, by LoadGen's formulas."""
+    return predict_run_seconds({**inputs, **{name: value for name, value in trial.settings if name == RATE}}) or 0.0
+
+
+def _read_metric(run: TrialRun, *, lower: bool) -> float:
+    worst = math.inf if lower else -math.inf
+    return run.metric[0] if run.valid and run.metric else worst
+
+
+def _rank(values: Sequence[float], *, lower: bool) -> float:
+    mean = sum(values) / len(values)
+    return mean if lower else -mean

@@ -1,0 +1,98 @@
+"""Makes a trial of a cell, and what a pass with short runs needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from reconciler.diff.change import Work
+from reconciler.errors import ReconcilerError
+from reconciler.execute.outcome import Event, Status
+from reconciler.reconcile import PassReport, run_pass
+from reconciler.reconcile.planning import Options, PlanResult, choose_quick, compute_plan
+from reconciler.record.index import load
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.settings import Trial
+from reconciler.storage.files import RepositoryPaths, copy
+from reconciler.storage.trial_paths import TrialPaths
+from reconciler.tune.records import TrialRun
+
+_UPSTREAM = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
+
+
+def find_run(seen: PlanResult, cell: Cell) -> Address:
+    """The performance run of a cell. Raises ReconcilerError where it has none of its own."""
+    address = RunAddress(cell, PERFORMANCE).address
+    if address not in seen.desired.by_address:
+        raise ReconcilerError(f"{cell} has no runs of its own", fix="name the cell that its result is inferred from")
+    return address
+
+
+def make_trial(paths: RepositoryPaths, options: Options, trial: Trial, report: Callable[[Event], None]) -> TrialRun:
+    """One performance run with the settings of a trial. ``options``: the specs, and how to run.
+
+    Raises ReconcilerError when no run came of it: it failed, or this machine cannot make it.
+    """
+    assert trial.cell is not None
+    address = RunAddress(trial.cell, PERFORMANCE).address
+    _prepare(paths, options, trial, report)
+    there = TrialPaths(paths.root, paths.apart)
+    adopt_upstream(paths, there)
+    chosen = replace(
+        options,
+        select=(f"cell={trial.cell}", f"mode={PERFORMANCE}"),
+        only=(str(Kind.RUN),),
+        rerun=(f"cell={trial.cell} mode={PERFORMANCE} kind={Kind.RUN}",),
+        sign=False,
+        commit=False,
+        trial=trial,
+    )
+    return _find_made(run_pass(there, chosen, report=report), there, address)
+
+
+def prepare_quick(
+    paths: RepositoryPaths, options: Options, report: Callable[[Event], None]
+) -> tuple[TrialPaths, Options]:
+    """What a pass with short runs needs is there then. Gives where it records, and its options."""
+    _make_upstream(paths, replace(options, only=tuple(map(str, _UPSTREAM))), report)
+    there, chosen = choose_quick(paths, options)
+    adopt_upstream(paths, there)
+    return there, chosen
+
+
+def _prepare(paths: RepositoryPaths, options: Options, trial: Trial, report: Callable[[Event], None]) -> None:
+    own = any(name.startswith("engine.") for name, _ in trial.settings)
+    kinds = tuple(str(kind) for kind in _UPSTREAM if not (own and kind is Kind.ENGINE))
+    _make_upstream(paths, replace(options, select=(f"cell={trial.cell}",), only=kinds), report)
+
+
+def _make_upstream(paths: RepositoryPaths, options: Options, report: Callable[[Event], None]) -> None:
+    """What the declared runs need anyway is made as ever, and trials use it."""
+    chosen = replace(options, rerun=(), commit=False, trial=None)
+    plan = compute_plan(paths, chosen).plan
+    if any(step.change.how in (Work.MAKE, Work.RESTORE) for step in plan.steps):
+        run_pass(paths, chosen, report=report)
+
+
+def adopt_upstream(paths: RepositoryPaths, there: TrialPaths) -> None:
+    """Data sets, models and engines that are recorded here need not be made again for a trial."""
+    for kind in _UPSTREAM:
+        for path in sorted((paths.records / kind).glob("*.json")):
+            if not (copied := there.records / kind / path.name).exists():
+                copy(path, copied)
+
+
+def _find_made(made: PassReport, there: TrialPaths, address: Address) -> TrialRun:
+    ended = next((o for o in reversed(made.outcomes) if o.step.change.address == address), None)
+    if ended is None:
+        steps = [step for step in made.after.plan.steps if step.blocked]
+        others = [o for o in made.outcomes if o.status is not Status.DONE]
+        if others:
+            raise ReconcilerError(f"no trial was made: {others[-1].message}", fix=others[-1].fix)
+        why, fix = (steps[-1].blocked, steps[-1].fix) if steps else ("the pass made no run", "")
+        raise ReconcilerError(f"no trial was made: {why}", fix=fix)
+    if ended.status is not Status.DONE or ended.record is None:
+        raise ReconcilerError(f"the trial did not end: {ended.message}", fix=ended.fix)
+    newest = load(there).recorded.by_address[address][-1]
+    return TrialRun(newest.id, ended.record)

@@ -1,0 +1,160 @@
+"""Why a user.conf says something else than the log beside it: the likely mechanism, from what the tree shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+
+from msgspec import Struct
+
+from reconciler.loadgen.user_conf import ConfValue
+from reconciler.resource.quantities import parse_decimal
+from reconciler.tree.reading.values import number
+from reconciler.tree.reading.view import CellView, RunView
+from reconciler.verify.settings import ConfSetting
+
+# Audit runs of widespread submission code are started at these parts of the published Server target.
+_AUDIT_FACTORS = (Decimal("0.92"), Decimal("0.96"))
+_NEAR = Decimal("0.0005")
+_KEYS = {
+    "target_qps": "effective_target_qps",
+    "min_duration": "effective_min_duration_ms",
+    "min_query_count": "requested_min_query_count",
+    "max_query_count": "effective_max_query_count",
+    "max_duration": "effective_max_duration_ms",
+}
+_STREAMS = {
+    "SingleStream": "requested_single_stream_expected_latency_ns",
+    "MultiStream": "requested_multi_stream_expected_latency_ns",
+    "Server": "effective_target_latency_ns",
+}
+
+
+_COUNTS = frozenset({"min_query_count", "performance_sample_count"})  # of the samples of a set
+
+# What sizes a run and is not what is measured: the expected rate of Offline, the expected latencies of the streams.
+_ESTIMATES = {("Offline", "target_qps"), ("SingleStream", "target_latency"), ("MultiStream", "target_latency")}
+ESTIMATE, OTHER_CELL, SEVERAL = "conf-estimate", "conf-of-other-cell", "conf-of-several"
+# Some submission code gathers the settings of all runs of a result in its user.conf: 55 findings of v2.1 were of such.
+SAID_TWICE = "conf-said-twice"
+
+
+class ConfCause(Struct, frozen=True):
+    """``text``: one clause, "" where nothing fits. ``mechanism``: the id of the cause it is counted under."""
+
+    text: str = ""
+    mechanism: str = "conf-of-another-run"
+
+
+def find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) -> ConfCause:
+    cause = _find_cause(view, name, setting, logged)
+    if cause.mechanism == SAID_TWICE:
+        return cause
+    run = view.performance
+    return ConfCause(cause.text, ESTIMATE) if run and (run.log.scenario, name) in _ESTIMATES else cause
+
+
+def _find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) -> ConfCause:
+    wanted = parse_decimal(setting.value)
+    if wanted is None:
+        return ConfCause()
+    if earlier := _find_earlier(view, setting, logged):
+        return ConfCause(f"line {earlier} states what was logged: are these the settings of several runs?", SAID_TWICE)
+    same, accuracy = _same_run(view, name, wanted)
+    factor = _factor(name, wanted, parse_decimal(logged))
+    if factor and not accuracy:
+        return ConfCause(f"{same}, {factor}", "conf-of-audit-run") if same else ConfCause(factor)
+    if same:
+        return ConfCause(same, "conf-of-accuracy-run" if accuracy else "conf-of-audit-run")
+    short = _short_run(view, name, wanted)
+    return ConfCause(short, "conf-of-quick-test") if short else ConfCause()
+
+
+def is_rounded(text: str, value: object, logged: str) -> bool:
+    """Whether a conf's value is the logged one with fewer digits: ``text`` as written shows to which digit."""
+    written, asked, exact = parse_decimal(text), parse_decimal(value), parse_decimal(logged)
+    if written is None or not written or asked is None or exact is None:
+        return False
+    unit = asked / written  # of a conf in milliseconds, nanoseconds
+    try:
+        return (exact / unit).quantize(written, ROUND_HALF_EVEN) == written
+    except (InvalidOperation, ZeroDivisionError):
+        return False
+
+
+def is_of_accuracy_set(view: CellView, name: str, value: object) -> bool:
+    """Whether a count is that of the samples which the round's accuracy run answers, where the other runs have another
+    set: a result has one user.conf, which cannot hold the counts of both."""
+    if view.rules is None or name not in _COUNTS:
+        return False
+    answered, whole = (
+        view.rules.value(each, view.cell.scenario) for each in ("exact_accuracy_sample_count", "dataset_size")
+    )
+    return answered is not None and answered != whole and parse_decimal(value) == answered
+
+
+def _find_earlier(view: CellView, setting: ConfSetting, logged: str) -> int:
+    """The line that states the logged value under the same name, before the one that decides; 0 for none. Of a file
+    whose lines are sorted as a program leaves them that gathers the settings of several runs, and no other."""
+    written, asked, ran = parse_decimal(setting.line.text), parse_decimal(setting.value), parse_decimal(logged)
+    if not written or asked is None or ran is None or setting.line.before is None or not _is_sorted(view):
+        return 0
+    for line in _list_earlier(setting.line):
+        stated = parse_decimal(line.text)
+        if stated is not None and _equal(stated * (asked / written), ran):
+            return line.line
+    return 0
+
+
+def _is_sorted(view: CellView) -> bool:
+    conf = view.files.user_conf.value
+    lines = [line for last in conf.values.values() for line in (last, *_list_earlier(last))] if conf else []
+    texts = [f"{line.name} = {line.text}" for line in sorted(lines, key=lambda line: line.line)]
+    return texts == sorted(texts)
+
+
+def _list_earlier(line: ConfValue) -> Iterator[ConfValue]:
+    earlier = line.before
+    while earlier is not None:
+        yield earlier
+        earlier = earlier.before
+
+
+def _same_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bool]:
+    """The run of this cell that was started with the conf's value, so that it may have been the last to write the file;
+    whether it is the accuracy run."""
+    runs: list[tuple[str, RunView | None]] = [
+        *((name, run) for name, run in view.test_views.items() if not view.is_foreign(name)),
+        ("the accuracy run", view.accuracy),
+    ]
+    for title, run in runs:
+        if run is None:
+            continue
+        key = _KEYS.get(name) or _STREAMS.get(run.log.scenario, "")
+        found = number(run.log, key)
+        if found is not None and _equal(found, wanted):
+            return f"the setting of {title} ({run.log.file}:{run.log.number(key)})", run is view.accuracy
+    return "", False
+
+
+def _factor(name: str, wanted: Decimal, logged: Decimal | None) -> str:
+    if name != "target_qps" or not logged:
+        return ""
+    ratio = wanted / logged
+    near = next((f for f in _AUDIT_FACTORS if abs(ratio - f) <= _NEAR), None)
+    return f"{near} of the published target, as audit runs are often started" if near is not None else ""
+
+
+def _short_run(view: CellView, name: str, wanted: Decimal) -> str:
+    if name == "min_duration":
+        rules = view.rules
+        least = rules.value("least_min_duration", view.cell.scenario) if rules else None
+        if isinstance(least, int) and wanted < least:
+            return "a quick test's duration"
+    if name == "min_query_count" and wanted <= 1:
+        return "a quick test's query count"
+    return ""
+
+
+def _equal(one: Decimal, two: Decimal) -> bool:
+    return abs(one - two) <= abs(two) * Decimal("0.000005")

@@ -1,0 +1,249 @@
+"""user.conf against the log of the performance run that it is published with."""
+
+from __future__ import annotations
+
+import functools
+from decimal import Decimal
+from typing import Any
+
+from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen.compare import Asked, Contradiction, find_contradictions
+from reconciler.loadgen.settings import PERFORMANCE
+from reconciler.resource.quantities import parse_decimal, parse_number
+from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
+from reconciler.tree.findings import Complaint, Place, Premise
+from reconciler.tree.reading.values import find_at, number, show_value
+from reconciler.tree.reading.view import CellView, RunView
+from reconciler.verify.causes import SAID_TWICE, find_cause, is_of_accuracy_set, is_rounded
+from reconciler.verify.contradiction import contradiction, question
+from reconciler.verify.premises import RELEASE_IS_KNOWN
+from reconciler.verify.settings import FRACTIONS_SINCE, ConfReading, ConfSetting, list_model_keys, read_settings
+
+# How LoadGen hands queries over; nothing that is published depends on it.
+_INCIDENTAL = frozenset({"coalesce_queries", "max_async_queries"})
+_LOGGED = {
+    ("Server", "target_qps"): "effective_target_qps",
+    ("Offline", "target_qps"): "effective_target_qps",
+    ("SingleStream", "target_latency"): "requested_single_stream_expected_latency_ns",
+    ("MultiStream", "target_latency"): "requested_multi_stream_expected_latency_ns",
+}
+_ASSIGNED = b"="  # in each line of a conf that sets anything
+_DOUBLES = frozenset({"target_qps", "target_latency"})
+_AFTER_FIRST = 5  # digits that LoadGen prints of a double, behind its first
+# A bound ends a run before its time; LoadGen has none by itself.
+_BOUNDS = {"max_duration": "effective_max_duration_ms", "max_query_count": "effective_max_query_count"}
+_EVERYWHERE = {
+    "min_duration": "effective_min_duration_ms",
+    "min_query_count": "requested_min_query_count",
+    **_BOUNDS,
+}
+
+
+def read_conf(view: CellView) -> ConfReading | None:
+    """The file as LoadGen would read it for the run that is published; None when either is missing or refused.
+
+    Of the model keys in question the one under which less contradicts the log: what the submitter evidently used.
+    """
+    return view.once(_read_conf)
+
+
+def _read_conf(view: CellView) -> ConfReading | None:
+    conf, run = view.files.user_conf.value, view.performance
+    if conf is None or run is None or conf.rejected or not run.log.scenario:
+        return None
+    right = view.rules.value("model_key", view.cell.scenario) if view.rules else None
+    keys = list_model_keys(conf, str(right or view.official or view.cell.benchmark), view.cell.benchmark)
+    release = run.log.release if run.log.version else FRACTIONS_SINCE
+    readings = [read_settings(conf, key, run.log.scenario, release) for key in keys]
+    if len(readings) == 1:
+        return readings[0]
+    return min(readings, key=lambda reading: (not reading.settings, len(_differences(run, reading))))
+
+
+_WHY = ("submission rules: user.conf is that of the run", OURS)
+
+
+@contradiction(
+    "user-conf.contradicts",
+    "user.conf says otherwise than the log",
+    sources=_WHY,
+    cause="conf-of-another-run",
+    premises=(
+        RELEASE_IS_KNOWN,
+        Premise("LoadGen reads this setting from this file for the run, and logs it as precisely."),
+    ),
+    proof="the submitter's file and LoadGen's log each state a value, and the rules ask that they be one",
+)
+def verify_contradicting(view: CellView) -> Complaints:
+    """LoadGen reads this very file and logs what it took from it. The value would have to be overridden in the SUT's
+    code, which the rules forbid for a published user.conf. Values are compared as LoadGen rounds and logs them, under
+    the model key that fits the log best. It is a question where the log may have the value with fewer digits, where the
+    setting says how queries are handed over, where it is the count of the set that the accuracy run alone has, where
+    this LoadGen does not log it, and where a file that is sorted as a program leaves it holds several lines of a name,
+    one of them with the logged value.
+    """
+    reading, run = read_conf(view), view.performance
+    if reading is None or run is None:
+        return
+    for item in _differences(run, reading):
+        setting = reading.settings[item.field]
+        rounded = is_rounded(setting.line.text, setting.value, item.logged)
+        cause = find_cause(view, item.field, setting, item.logged)
+        doubt = _doubt_setting(view, item, setting, rounded=rounded)
+        yield Complaint(
+            Place(view.files.user_conf.file, setting.line.line),
+            f"{item.field} {show_value(item.asked)} ({setting.line.name} = {setting.line.text})",
+            f"{item.logged}, which LoadGen logged",
+            cause="perhaps written with fewer digits" if rounded else cause.text,
+            fix="publish the user.conf of the run itself",
+            other=Place(run.log.file, item.line),
+            mechanism="conf-detail" if doubt else cause.mechanism,
+            doubt=doubt or (_TWICE if cause.mechanism == SAID_TWICE else ""),
+            aspect=item.field,
+        )
+
+
+_TWICE = "the file states the setting several times, as a program that gathers the settings of several runs does"
+
+
+def _doubt_setting(view: CellView, item: Contradiction, setting: ConfSetting, *, rounded: bool) -> str:
+    """Why LoadGen may not have read this value from this file, or not as it is written; "" where it has."""
+    if rounded:
+        return "the file may state the logged value with fewer digits"
+    if item.field in _INCIDENTAL:
+        return "it says how queries are handed over, on which nothing that is published depends"
+    if is_of_accuracy_set(view, item.field, setting.value):
+        return "it is the count of the set that the accuracy run alone has, and a result has one user.conf"
+    if not item.line:
+        return "this LoadGen does not log the setting"
+    asked, logged = parse_decimal(item.asked), parse_decimal(item.logged)
+    last = Decimal(10) ** (logged.adjusted() - _AFTER_FIRST) if logged and item.field in _DOUBLES else Decimal(0)
+    if asked is not None and logged is not None and abs(asked - logged) <= last:
+        return "the two differ by one in the last digit that LoadGen prints"
+    return ""
+
+
+def _differences(run: RunView, reading: ConfReading) -> list[Contradiction]:
+    asked = Asked(run.log.scenario, PERFORMANCE, reading.values())
+    return [item for item in find_contradictions(run.log, asked) if item.field in reading.settings]
+
+
+@question("user-conf.unexplained", "what set values that user.conf does not?", sources=(OURS,))
+def verify_unexplained(view: CellView) -> Complaints:
+    """The log has a value that no conf sets and that is not LoadGen's own: code may set it. A question."""
+    reading, run = read_conf(view), view.performance
+    if reading is None or run is None:
+        return
+    conf = view.files.user_conf.value
+    if run.inferred and conf is not None and conf.values and not reading.settings:
+        return  # it is for the folder's scenario, and what ran has its conf in another: a gap
+    keys = {name: key for (scenario, name), key in _LOGGED.items() if scenario == run.log.scenario} | _EVERYWHERE
+    for name, key in keys.items():
+        logged, default = number(run.log, key), parse_number(_default(view, name, run.log.scenario))
+        usual = default, _count_once(view, name)
+        if name not in reading.settings and logged is not None and default is not None and logged not in usual:
+            yield Complaint(
+                Place(view.files.user_conf.file),
+                f"no line sets {name}",
+                f"{show_value(logged)}, which LoadGen logged; its built-in configuration has {show_value(default)}",
+                cause="set in the code of the SUT or by another file, or LoadGen was given another model's name",
+                other=find_at(run.log, key),
+            )
+
+
+def _count_once(view: CellView, name: str) -> Decimal | None:
+    """The code of a benchmark may ask for each sample of its set at least once, without a conf."""
+    found = view.rules.value("dataset_size", view.cell.scenario) if name == "min_query_count" and view.rules else None
+    return parse_number(found)
+
+
+def _default(view: CellView, name: str, scenario: str) -> Any:
+    """From the copy of mlperf.conf in the tree where there is one, else from the round."""
+    rules = view.rules
+    if rules is None:
+        return None
+    copied = view.once(_read_copied_conf)
+    if copied is not None and name in copied.settings:
+        return Decimal(copied.settings[name].value)
+    if name in _BOUNDS:
+        return Decimal(0)
+    found = rules.built_in(name, view.cell.scenario if view.cell.scenario == "Interactive" else scenario)
+    return Decimal(found) if isinstance(found, (int, str)) and not isinstance(found, bool) else None
+
+
+def _read_copied_conf(view: CellView) -> ConfReading | None:
+    """What the copy of mlperf.conf says for the scenario that ran."""
+    copied, rules, run = view.files.mlperf_conf.value, view.rules, view.performance
+    if copied is None or rules is None or run is None:
+        return None
+    return read_settings(copied, str(rules.value("model_key", view.cell.scenario)), run.log.scenario)
+
+
+@contradiction(
+    "user-conf.refused",
+    "LoadGen cannot read user.conf",
+    sources=("LoadGen", OURS),
+    cause="conf-of-another-run",
+    premises=(RELEASE_IS_KNOWN, Premise("The file is meant for LoadGen: it sets something.")),
+)
+def verify_rejected(view: CellView) -> Complaints:
+    """LoadGen's reader, which is the same in all releases, rejects the file, so that no run can have been started with
+    it. A text that sets nothing, such as one that names the file to look at, is asked about.
+    """
+    conf = view.files.user_conf.value
+    for problem in conf.problems if conf else ():
+        if problem.fatal:
+            yield Complaint(
+                Place(view.files.user_conf.file, problem.line),
+                f"LoadGen refuses this file: {problem.message}",
+                "a user.conf that LoadGen can read",
+                cause="it is not the file that the run was started with, or none of it applied",
+                doubt="" if _ASSIGNED in view.files.user_conf_text else "it may be a text about another file",
+            )
+            return
+
+
+@question("user-conf.ignored", "which lines of user.conf were meant to count?", sources=("LoadGen",))
+def verify_ignored(view: CellView) -> Complaints:
+    """LoadGen passes over the line. A question."""
+    conf = view.files.user_conf.value
+    for problem in conf.problems if conf else ():
+        if not problem.fatal:
+            place = Place(view.files.user_conf.file, problem.line)
+            yield Complaint(place, f"LoadGen passes over this line: {problem.message}", "a line that has an effect")
+
+
+@question("user-conf.mlperf-conf", "why has mlperf.conf other seeds than the run?", sources=(OURS,))
+def verify_old_seeds(view: CellView) -> Complaints:
+    """A copy of mlperf.conf with the seeds of another round; since v5.0 LoadGen does not read it. A question."""
+    copied, run = view.files.mlperf_conf.value, view.performance
+    if copied is None or run is None:
+        return
+    for name in view.ruleset.seeds():
+        line = copied.effective("*", run.log.scenario, name)
+        logged = number(run.log, f"effective_{name}")
+        if line is not None and logged is not None and line.integer != logged:
+            yield Complaint(
+                Place(view.files.mlperf_conf.file, line.line),
+                f"{name} {line.text}",
+                f"{logged}, which LoadGen logged",
+                cause=_name_origin(name, line.integer),
+                other=find_at(run.log, f"effective_{name}"),
+            )
+            return
+
+
+@functools.lru_cache(maxsize=16)
+def _name_origin(name: str, seed: int | None) -> str:
+    of_seed = (of for of in list_rounds() if seed is not None and states_itself(of, (seed,)))
+    carriers = [of for of in of_seed if load_ruleset(of).seeds().get(name) == seed]
+    return f"a copy of mlperf.conf from {carriers[-1]}" if carriers else "a copy of mlperf.conf with seeds of no round"
+
+
+def read_target(reading: ConfReading | None) -> ConfSetting | None:
+    """The expected rate or latency that the file sets."""
+    settings = reading.settings if reading else {}
+    return settings.get("target_qps") or settings.get("target_latency")
+
+
+CONF_RULES = (verify_contradicting, verify_rejected, verify_ignored, verify_unexplained, verify_old_seeds)

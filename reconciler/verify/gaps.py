@@ -1,0 +1,58 @@
+"""What could not be compared in a cell: a file that is missing or cannot be read makes a contradiction vanish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.loadgen.log_files import CONFIG, DETAIL, RESULT_SUMMARY, VERIFY_PERFORMANCE
+from reconciler.tree.findings import Gap, Place
+from reconciler.tree.reading.cell import RunFolder
+from reconciler.tree.reading.files import Read
+from reconciler.tree.reading.view import CellView
+from reconciler.verify.conf import read_conf
+
+
+def find_log_gaps(view: CellView) -> Iterator[Gap]:
+    """One for each file that a comparison needs and that is of no use; ``reason`` is the same text for all alike."""
+    if not view.official and view.ruleset.is_known:
+        place = Place(view.files.results.shown)
+        yield _of(view, place, f"{view.ruleset.round} has no such benchmark, whose rules could be applied")
+    for run in (view.files.performance, view.files.accuracy):
+        yield from _gap(view, run.detail, f"the {run.name} run's detail log", blind=True)
+        yield from _gap(view, run.summary, f"the {run.name} run's summary")
+    yield from _gap(view, view.files.user_conf, "user.conf")
+    yield from _unread_conf(view)
+    yield from _gap(view, view.files.accuracy_text, "accuracy.txt")
+    for test, run in view.files.test_runs.items():
+        yield from _test(view, test, run)
+
+
+def find_result_gaps(view: CellView) -> Iterator[Gap]:
+    """The same where the endpoints harness filled the folder."""
+    for name, read in ((CONFIG, view.files.config), (RESULT_SUMMARY, view.files.result_summary)):
+        yield from _gap(view, read, name, blind=True)
+
+
+def _gap(view: CellView, read: Read[object], name: str, *, blind: bool = False) -> Iterator[Gap]:
+    if read.value is None:
+        reason = f"{name} cannot be read" if read.problem else f"{name} is not there"
+        yield _of(view, Place(read.file, read.line), reason, blind=blind)
+
+
+def _unread_conf(view: CellView) -> Iterator[Gap]:
+    """A conf all of whose lines are for other models or scenarios says nothing about the run."""
+    conf, reading = view.files.user_conf.value, read_conf(view)
+    if conf is not None and conf.values and reading is not None and not reading.settings:
+        yield _of(view, Place(view.files.user_conf.file), "no line of user.conf is for the model and scenario that ran")
+
+
+def _test(view: CellView, test: str, run: RunFolder) -> Iterator[Gap]:
+    """TEST06 and its like publish no logs of their run, and no verdict about its speed."""
+    folder = view.files.tests[test]
+    if run.detail.value is None and VERIFY_PERFORMANCE in folder.files():
+        why = "cannot be read" if run.detail.problem else "is not there"
+        yield _of(view, Place(f"{run.folder.shown}/{DETAIL}"), f"the detail log of a compliance test {why}")
+
+
+def _of(view: CellView, place: Place, reason: str, *, blind: bool = False) -> Gap:
+    return Gap(view.files.submitter.submitter, str(view.cell), place, reason, blind)

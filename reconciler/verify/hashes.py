@@ -1,0 +1,100 @@
+"""The hash in accuracy.txt is that of one log: where two cells state the same, the logs beside them have the same
+ends. A copied accuracy.txt claims the accuracy of another run, though its own log is truncated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from reconciler.loadgen.log_files import ACCURACY_TEXT
+from reconciler.rules.accuracy import is_digest, list_digests, parse_accuracy
+from reconciler.tree.findings import Complaint, Place, Severity
+from reconciler.tree.reading.recent import HeldAnswers
+from reconciler.tree.reading.view import CellView
+from reconciler.tree.rule_engine import About
+from reconciler.verify.contradiction import TreeRule
+from reconciler.verify.verdicts import verify_hashes
+
+_END = 2000  # bytes at each end of a log, fewer than truncation leaves
+_SMALL = 1 << 20  # bytes of a whole log
+
+
+class StatedHash(Struct, frozen=True):
+    """What accuracy.txt says of the log beside it. ``ends``: what tells this log from others, in this process."""
+
+    submitter: str
+    cell: str
+    run: str
+    digest: str
+    ends: int
+    place: Place
+
+
+def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
+    """Of the accuracy run and of each test; nothing of a file with several hashes, since it is not known which of them
+    is whose, nor of a whole log that is not the one its hash names, which is told already."""
+    folders = {"accuracy": view.files.accuracy.folder}
+    folders |= {test: folder / "accuracy" for test, folder in view.files.tests.items()}
+    for run, folder in folders.items():
+        read = view.files.text(folder, ACCURACY_TEXT)
+        report = parse_accuracy(read.value, (), read.file) if read.value else None
+        answers = view.files.answers(folder) if report and is_digest(report.hash) else None
+        if report is None or answers is None or not _is_named(answers, report.hash.lower()):
+            continue
+        text = read.value or ""
+        if text.count("hash=") > 1 and list_digests(text) != (report.hash.lower(),):
+            continue
+        yield StatedHash(
+            view.files.submitter.submitter,
+            str(view.cell),
+            run,
+            report.hash.lower(),
+            hash((_plain(answers.data[: 2 * _END])[:_END], _plain(answers.data[-2 * _END :])[-_END:])),
+            Place(read.file, report.hash_line),
+        )
+
+
+def _is_named(answers: HeldAnswers, digest: str) -> bool:
+    """Whether the log may be the one that the hash is of: cut, or whole and hashed already."""
+    if answers.truncated:
+        return len(answers.data) >= 2 * _END
+    return len(answers.data) <= _SMALL and digest in answers.own_hashes()
+
+
+def _plain(data: bytes) -> bytes:
+    return data.replace(b"\r\n", b"\n")
+
+
+def _compare_hashes(hashes: Iterable[StatedHash]) -> Iterator[tuple[About, Complaint]]:
+    """Each log that is not as most of those with its hash; all of them where none is. Nobody knows which file was
+    copied, so that it is a warning. Within a cell the runs are compared elsewhere."""
+    by_digest: dict[str, list[StatedHash]] = {}
+    for item in hashes:
+        by_digest.setdefault(item.digest, []).append(item)
+    for same in by_digest.values():
+        (usual, often), *others = Counter(item.ends for item in same).most_common()
+        alone = bool(others) and others[0][1] < often
+        for item in same if others else ():
+            if alone and item.ends == usual:
+                continue
+            other = next(each for each in same if each.ends != item.ends and (not alone or each.ends == usual))
+            if (item.submitter, item.cell) != (other.submitter, other.cell):
+                yield About(item.submitter, item.cell), _complain(item, other)
+
+
+def _complain(item: StatedHash, other: StatedHash) -> Complaint:
+    whose = other.cell if other.submitter == item.submitter else f"{other.submitter} {other.cell}"
+    return Complaint(
+        item.place,
+        f"hash={item.digest[:12]}…, as of the {other.run} log of {whose}, which has other answers",
+        "the hash of one log",
+        cause="one of the two files is not of the log beside it",
+        other=other.place,
+        severity=Severity.WARNING,
+        mechanism="accuracy-of-another-run",
+    )
+
+
+verify_stated_hashes = TreeRule(verify_hashes.rule, _compare_hashes)

@@ -1,0 +1,177 @@
+"""Verdicts of compliance tests, taken again from the logs in the tree, against what its verify files say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen.log import DetailLog
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, VERIFY_PERFORMANCE
+from reconciler.loadgen.summary import SummaryLog
+from reconciler.rules.accuracy import parse_accuracy
+from reconciler.rules.compliance.definition import MissingLogError, RunLogs
+from reconciler.rules.compliance.entries import Entry
+from reconciler.rules.compliance.judging import SAME, UNIQUE
+from reconciler.rules.compliance.published import Judged, Published, judge_files
+from reconciler.rules.compliance.verdict import FAIL, PASS
+from reconciler.tree.findings import Complaint, Place, Severity
+from reconciler.tree.reading.cell import Folder, RunFolder
+from reconciler.tree.reading.files import Read
+from reconciler.tree.reading.recent import HeldAnswers
+from reconciler.tree.reading.view import CellView
+from reconciler.verify.contradiction import contradiction
+from reconciler.verify.premises import (
+    BENCHMARK_IS_KNOWN,
+    OWN_SCENARIO,
+    RELEASE_IS_KNOWN,
+    RUN_IS_OF_THE_FOLDER,
+    find_doubt_of_inference,
+)
+
+T = TypeVar("T")
+_EMPTY = 64  # bytes of a log that holds no answer
+_SMALL = 8 << 20  # bytes of answers that are held while a test is judged
+
+
+class TreeLogs(RunLogs, frozen=True):
+    """The logs of a run in a tree, read already. ``held``: its whole answers where there are few enough to hold them
+    as entries."""
+
+    files: RunFolder | None = None
+    held: HeldAnswers | None = None
+
+    def entries(self, run: str) -> Iterable[Entry]:
+        """Those of a small log are kept: a test is judged once for each type that they may be read as."""
+        return (self.held.entries if self.held is not None else ()) or RunLogs.entries(self, run)
+
+    def detail_log(self, run: str) -> DetailLog:
+        return _there(self.files.detail if self.files else None, run)
+
+    def summary_log(self, run: str) -> SummaryLog:
+        return _there(self.files.summary if self.files else None, run)
+
+
+_SCRIPTS = ("compliance scripts", OURS)
+
+
+@contradiction(
+    "compliance.passes",
+    "a verdict that its logs deny",
+    sources=_SCRIPTS,
+    cause="denied-verdict",
+    premises=(BENCHMARK_IS_KNOWN, RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER),
+)
+def find_disagreements(view: CellView) -> Complaints:
+    """The verdict is computed again from the published logs with the round's limits; answers are read as every type
+    that the script offers, and the one that passes counts. Where a log is truncated or absent, nothing can be said;
+    where a result is inferred and its test is of the folder's own scenario, no script compares the two: a question. A
+    verify file without a verdict although its logs pass is a warning: the script did not end.
+    """
+    for test, folder in view.files.tests.items():
+        for item in judge_files(_published(view, test, folder)):
+            if item.said is not item.found and item.sure and not _is_of_nothing(item):
+                complaint = _complaint(test, view.files.text(folder, item.file), item)
+                compares_runs = item.file == VERIFY_PERFORMANCE and test != UNIQUE
+                doubt = find_doubt_of_inference(view, test) if compares_runs and len(item.reasons) == 1 else ""
+                yield replace(complaint, doubt=doubt, mechanism=OWN_SCENARIO) if doubt else complaint
+
+
+@contradiction(
+    "compliance.empty",
+    "a pass over no answers",
+    sources=_SCRIPTS,
+    cause="empty-test",
+    severity=Severity.WARNING,
+)
+def find_empty_tests(view: CellView) -> Complaints:
+    """TEST06's log has no answer at all. Its script finds nothing wrong with none, so that the submitter's verdict is
+    what it printed, and no proof of anything.
+    """
+    for test, folder in view.files.tests.items():
+        whole = view.files.whole_answers(folder / "accuracy")
+        short = whole is not None and len(whole.data) <= _EMPTY
+        for item in judge_files(_published(view, test, folder)) if short else ():
+            if _is_of_nothing(item):
+                yield Complaint(
+                    Place(view.files.text(folder, item.file).file),
+                    f"a pass of {test} over no answers",
+                    "those to the samples that the test logs",
+                    cause="the test's log of answers was left empty, with which the script finds nothing wrong",
+                    fix=f"repeat {test} so that its answers are logged, and run the verification on them",
+                    other=Place(f"{folder.shown}/accuracy/{ACCURACY_LOG}"),
+                )
+
+
+def _is_of_nothing(item: Judged) -> bool:
+    return item.said and item.again.figures.get("answers") == "0"
+
+
+def _complaint(test: str, read: Read[str], item: Judged) -> Complaint:
+    fix = f"run the verification of {test} again on the published logs"
+    cause = "the verification was made on other logs than those published here, or with other limits"
+    if item.said:
+        why = f"a failure, as the logs of {test} say: {'; '.join(item.reasons)}"
+        place = Place(read.file, _line(read, PASS))
+        return Complaint(place, PASS, why, cause=cause, fix=f"{fix}; where it fails, repeat {test}")
+    figures = ", ".join(f"{name} {value}" for name, value in item.again.figures.items())
+    place, wanted = Place(read.file, _line(read, FAIL)), f"{PASS}: {figures}"
+    cause = "the verification did not come to its end, or was made on other logs"
+    return Complaint(
+        place, f"no {PASS}", wanted, cause=cause, fix=fix, severity=Severity.WARNING, mechanism="missing-verdict"
+    )
+
+
+def _published(view: CellView, test: str, folder: Folder) -> Published:
+    runs, accuracy = view.files.test_runs, view.files.accuracy
+    before, own = (runs.get(UNIQUE), runs.get(SAME)) if test == UNIQUE else (view.files.performance, runs.get(test))
+    return Published(
+        test=test,
+        rules=view.find_test(test),
+        scenario=view.cell.scenario,
+        metrics=tuple(bar.metric for bar in view.rules.bars(view.cell.scenario)) if view.rules else (),
+        audit=_audit_logs(view, folder / "accuracy", own),
+        performance=TreeLogs(files=before),
+        accuracy=TreeLogs(answers=read_answers(view, accuracy.folder), files=accuracy),
+        text=partial(_text, view, folder),
+    )
+
+
+def _audit_logs(view: CellView, folder: Folder, run: RunFolder | None) -> TreeLogs:
+    whole = view.files.whole_answers(folder)
+    held = whole if whole is not None and len(whole.data) <= _SMALL else None
+    return TreeLogs(answers=read_answers(view, folder), files=run, held=held)
+
+
+def _text(view: CellView, folder: Folder, path: str) -> str | None:
+    return view.files.text(folder, path).value
+
+
+def read_answers(view: CellView, folder: Folder) -> Callable[[], Iterable[bytes]] | None:
+    """The lines of the whole accuracy log: in the tree where it was small, else in the archive, if there is one."""
+    if (whole := view.files.whole_answers(folder)) is not None:
+        return whole.data.splitlines
+    if view.original is None:
+        return None
+    digest = parse_accuracy(_text(view, folder, ACCURACY_TEXT) or "", ()).hash
+    path = view.original(digest.lower()) if digest else None
+    return None if path is None else lambda: _lines(path)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as stream:
+        yield from stream
+
+
+def _there(read: Read[T] | None, run: str) -> T:
+    if read is None or read.value is None:
+        raise MissingLogError(run)
+    return read.value
+
+
+def _line(read: Read[str], words: str) -> int:
+    return next((n for n, line in enumerate((read.value or "").split("\n"), 1) if words in line), 0)

@@ -1,0 +1,177 @@
+"""Logs and files that stand in a folder they do not belong to."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from msgspec.structs import replace
+
+from reconciler.check import accuracy, limits, runs
+from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen.settings import name_loadgen_scenario
+from reconciler.resource.kinds import SCENARIOS
+from reconciler.resource.quantities import parse_number
+from reconciler.rules.compliance.judging import find_test
+from reconciler.tree.findings import Complaint, Place, Premise
+from reconciler.tree.reading.cell import Folder
+from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.view import CellView, RunView
+from reconciler.verify.audit_settings import shows_marks
+from reconciler.verify.contradiction import contradiction
+from reconciler.verify.premises import OWN_SCENARIO, RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER, find_doubt_of_inference
+
+_WANTED = "accuracy_log_sampling_target"
+
+
+_INFERRED = "results may be inferred from other scenarios, and the rules of this round are not known"
+
+
+def _doubt_inference(complaint: Complaint, view: CellView) -> str:
+    """Which scenarios a result may be inferred from is the round's affair; modes and settings are LoadGen's."""
+    return "" if view.ruleset.is_known or complaint.aspect != _SCENARIO else _INFERRED
+
+
+_SCENARIO = "scenario"
+_SCENARIO_IS_OWN = Premise(
+    "The round is known where another scenario ran, so that the result may not be inferred from it.", _doubt_inference
+)
+
+
+@contradiction(
+    "placement.performance",
+    "the performance log belongs elsewhere",
+    sources=(OURS,),
+    cause="other-scenario",
+    premises=(RELEASE_IS_KNOWN, _SCENARIO_IS_OWN),
+)
+def verify_performance(view: CellView) -> Complaints:
+    """The published log says itself that another scenario or mode ran, or that LoadGen took settings from an
+    audit.config, which it says in all releases.
+    """
+    run = view.performance
+    if run is not None:
+        yield from (replace(item, aspect=_SCENARIO) for item in runs.check_scenario(run))
+        yield from runs.check_mode(run)
+        yield from (replace(item, mechanism="audited-run") for item in runs.check_audit_absent(run))
+        yield from limits.find_model_key(run) if view.ruleset.is_known else ()
+
+
+@contradiction(
+    "placement.accuracy",
+    "the accuracy log belongs elsewhere",
+    sources=(OURS,),
+    cause="accuracy-of-another-run",
+    premises=(RELEASE_IS_KNOWN, _SCENARIO_IS_OWN),
+)
+def verify_accuracy_run(view: CellView) -> Complaints:
+    """The log in accuracy/ says itself that it is a performance run, of another scenario, or ran under an
+    audit.config.
+    """
+    yield from accuracy.check_mode(view)
+    yield from accuracy.audit(view)
+    run, performed = view.accuracy, view.performance
+    if run is None or not run.inferred:
+        return
+    if performed is None or performed.log.scenario != run.log.scenario:
+        found, folder = show_value(run.log.scenario or None), view.cell.scenario
+        cause = "the accuracy run of another scenario, taken for this one"
+        place = find_at(run.log, "effective_scenario")
+        yield Complaint(place, f"a run of {found}", f"a run of {folder}", cause=cause, aspect=_SCENARIO)
+
+
+@contradiction(
+    "placement.compliance",
+    "a compliance log belongs elsewhere",
+    sources=(OURS,),
+    cause="not-a-test",
+    premises=(RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER),
+)
+def verify_tests(view: CellView) -> Complaints:
+    """The test's log lacks the line that LoadGen writes whenever it reads an audit.config, and the test's settings too,
+    which code may have handed over; or it is of another scenario than the published run, or logged as many answers as
+    another test of this result wants, and not its own.
+    """
+    run = view.performance
+    wanted = run.log.scenario if run is not None else name_loadgen_scenario(view.cell.scenario)
+    for name, test in view.test_views.items():
+        if test.log.scenario != wanted:
+            place = find_at(test.log, "effective_scenario")
+            other = find_at(run.log, "effective_scenario") if run is not None else None
+            found = f"a run of {show_value(test.log.scenario)}"
+            doubt = find_doubt_of_inference(view, name)
+            mechanism = OWN_SCENARIO if doubt else ""
+            yield Complaint(place, found, f"a run of {wanted}", other=other, doubt=doubt, mechanism=mechanism)
+        marked = shows_marks(test.log, name)
+        if test.log.audit is None and not marked:  # the tests' README lets code hand the settings to LoadGen, too
+            cause = "a run without the test's audit.config, or the log of another run"
+            yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
+        elif marked is False:
+            setting = find_test(name).marks[0]
+            place = find_at(test.log, f"effective_{setting}")
+            found = f"{setting} {show_value(read_value(test.log, f'effective_{setting}'))}"
+            yield Complaint(place, found, f"the settings of {name}", cause="the log of another test")
+        else:
+            yield from _find_exchanged(view, name, test)
+
+
+def _find_exchanged(view: CellView, name: str, test: RunView) -> Complaints:
+    """Tests that want different numbers of answers logged: the number of one in the log of another."""
+    logged, own = number(test.log, f"effective_{_WANTED}"), _read_wanted(view, name)
+    if logged is None or own is None or logged == own:
+        return
+    of_other = next((other for other in view.test_views if _read_wanted(view, other) == logged), "")
+    if of_other:
+        yield Complaint(
+            find_at(test.log, f"effective_{_WANTED}"),
+            f"{_WANTED} {logged}, as the audit.config of {of_other} sets",
+            f"{own}, as that of {name} does",
+            cause=f"the run was made under the audit.config of {of_other}, or the two folders were exchanged",
+            fix=f"repeat {name} under its own audit.config, or put each run into its folder",
+        )
+
+
+def _read_wanted(view: CellView, name: str) -> Decimal | None:
+    """How many answers the test wants logged; None where the round does not say."""
+    return parse_number(view.audit_settings(name).get(_WANTED))
+
+
+@contradiction(
+    "placement.measurements",
+    "the measurements file belongs elsewhere",
+    sources=(OURS,),
+    cause="other-scenario",
+    premises=(
+        Premise("The log that ran, whose scenario the file may be named for, is there."),
+        Premise("The benchmark's code, whose name may end as that of a scenario does, is in this copy of the tree."),
+    ),
+)
+def verify_measurements(view: CellView) -> Complaints:
+    """The file is named for another scenario than its folder, and than the one that its result is inferred from. The
+    round's checkers take <system>_<implementation>.json, too: what is the name of a folder of the benchmark's code
+    names no scenario.
+    """
+    name = view.files.measurements_name
+    if not view.files.legacy or not name:
+        return
+    stem = name.removesuffix(".json").lower()
+    named = next((s for s in SCENARIOS if stem.endswith(f"_{s.lower()}")), "")
+    run = view.performance
+    inferred_from = run.log.scenario if run is not None and run.inferred else ""
+    code = Folder(f"{view.files.submitter.path}/code/{view.cell.benchmark}", "code")
+    implementation = name.removesuffix(".json").removeprefix(f"{view.cell.system}_")
+    if named and named not in (view.cell.scenario, inferred_from) and implementation not in code.folders():
+        doubts = (
+            ("" if run is not None else "no log says which scenario ran, from which the result may be inferred"),
+            ("" if code.exists else "the code is not in this copy, whose name may end as that of a scenario does"),
+        )
+        place = Place(view.files.measurements.file)
+        yield Complaint(
+            place,
+            f"a file for {named}",
+            f"one for {view.cell.scenario}",
+            cause="the file of another cell",
+            doubt=next(filter(None, doubts), ""),
+        )
+
+
+PLACEMENT_RULES = (verify_performance, verify_accuracy_run, verify_tests, verify_measurements)

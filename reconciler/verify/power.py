@@ -1,0 +1,356 @@
+"""A power session against the files that it measured: the kit's client and director list the SHA-1 of each."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from reconciler.check.cell_files import is_power
+from reconciler.check.demands import OURS, Complaints
+from reconciler.resource.quantities import is_whole
+from reconciler.storage.documents import ResultDocument
+from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.reading.cell import Folder
+from reconciler.tree.reading.files import LOG_LIMIT, Read
+from reconciler.tree.reading.values import read_end, read_start
+from reconciler.tree.reading.view import CellView
+from reconciler.verify.contradiction import applies, contradiction
+from reconciler.verify.premises import FILE_IS_WHOLE
+from reconciler.verify.systems import REPEATED, ask_repeated
+
+_CLIENT, _SERVER = "client.json", "server.json"
+_LISTED = re.compile(r"(?:run_1|ranging|power)/[\w.-]{1,80}")
+_IDENTITIES = ("session_name", "uuid")
+_NAME = "spl.txt"
+DAEMON_LOG = "ptd_logs.txt"
+_MOST_OTHERS = 3  # sessions of a system, each with megabytes
+_SAMPLES = f"run_1/{_NAME}"  # of the analyzer, in watts
+# To the end of its line, so that the next one is tried at its beginning alone.
+_SAMPLED = re.compile(rb"^Time,(\d\d-\d\d-\d{4} \d\d:\d\d)[^\n]*+\n?", re.MULTILINE)
+_MINUTE = timedelta(minutes=1)
+_MOST_MINUTES = 100_000
+_PHASE = re.compile(r"session,[^,]{1,200},(start|stop),testing")
+_DELAY = 2.0  # seconds between a message and the run that it begins or ends, for clocks of two zones
+_CLOCKS = 60.0  # seconds that the clock of LoadGen's machine may differ from that of the kit's
+_DAY = 86_400  # seconds
+_FIRST, _LAST = datetime(1990, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+_LATEST = _LAST.timestamp()
+# By how much local time may differ from UTC: by half hours, and in three places by quarters.
+_ZONES = tuple(
+    timedelta(minutes=sign * by) for by in sorted((*range(30, 14 * 60 + 1, 30), 345, 525, 765)) for sign in (1, -1)
+)
+_MARK = re.compile(rb",Mark,([^,\r\n]*+)")  # of a sample: the session and phase that it is of
+
+
+@contradiction(
+    "power.session",
+    "one power session",
+    sources=("power kit", OURS),
+    cause="power-of-another-session",
+    premises=(
+        FILE_IS_WHOLE,
+        Premise("The copy has the other large files of the session, where one that the session lists is absent."),
+    ),
+)
+def verify_sessions(view: CellView) -> Complaints:
+    """Client and director state one session's name and identities, and list the logs and samples, which are there, as
+    both of their files are: so do all 55 of v4.1 and v5.1. Each sample is marked with its session and phase, in these
+    and in 2,474 sessions of v2.1. A copy that leaves out large files lacks samples and the analyzer's log alike: a
+    question.
+    """
+    client, server = view.once(read_session)
+    if is_power(view):
+        for read in (client, server):
+            if read.value is None:
+                found = read.problem or "no such file"
+                yield Complaint(Place(read.file, read.line), found, "what client and director wrote of their session")
+    if client.value is None or server.value is None:
+        return
+    for name in _IDENTITIES:
+        if client.value.get(name) != server.value.get(name):
+            yield Complaint(
+                find_key(server, name),
+                f"another {name} than {_CLIENT}",
+                "one session of client and director",
+                cause="a file of another session",
+                other=find_key(client, name),
+            )
+            return
+    if _SAMPLES not in dict(_list_digests(server.value)) or not dict(_list_digests(client.value)):
+        yield Complaint(
+            find_key(server, "results"),
+            f"{_SAMPLES} or the logs are not listed",
+            "the SHA-1 of each file that the session left",
+            cause="a session that did not come to its end, or an edited file",
+            other=find_key(client, "results"),
+        )
+    else:
+        yield from _deny_samples(view, server)
+
+
+def _deny_samples(view: CellView, server: Read[ResultDocument]) -> Complaints:
+    """They are there, and each is marked with the session that it was taken in."""
+    place = Place(f"{view.files.results.shown}/performance/{_SAMPLES}")
+    if (view.files.results / "performance/run_1").size(_NAME) is None:
+        performance = view.files.results / "performance"
+        large = ((performance / "ranging").size(_NAME), (performance / "power").size(DAEMON_LOG))
+        yield Complaint(
+            place,
+            "no samples",
+            "those that the session lists",
+            cause="a file that was left out",
+            other=find_key(server, "results"),
+            doubt="" if any(large) else "this copy has none of the session's large files, and may have been made so",
+        )
+        return
+    name = server.value.get("session_name") if server.value is not None else None
+    data = view.files.content(view.files.results / "performance", _SAMPLES, LOG_LIMIT)
+    if not data or not isinstance(name, str):
+        return
+    own = f"{name}_testing".encode(errors="replace")
+    if data.count(b",Mark,") == data.count(b",Mark,%b," % own):
+        return
+    marks = _MARK.findall(data)
+    others = len(marks) - marks.count(own)
+    if others:
+        yield Complaint(
+            place,
+            f"{others} of {len(marks)} samples that are marked for something else",
+            f"samples of {name}_testing",
+            cause="samples of another session or phase",
+            other=find_key(server, "session_name"),
+        )
+
+
+@applies(REPEATED)
+def verify_stated_once(view: CellView) -> Complaints:
+    for read in view.once(read_session):
+        yield from ask_repeated(read)
+
+
+@contradiction(
+    "power.digests",
+    "files that the session measured",
+    sources=("power kit", OURS),
+    cause="power-of-another-session",
+    premises=(
+        FILE_IS_WHOLE,
+        Premise("The file has the bytes that it was written with, line ends included."),
+    ),
+)
+def verify_digests(view: CellView) -> Complaints:
+    """The kit's client and director list the SHA-1 of each file that a session left. All 489 published files of the 55
+    sessions of v4.1 and v5.1, open division included, have theirs; files that are not in the tree are passed over, and
+    line ends may be those of another system. One program writes each file, with one kind of line end, but for the log
+    of the analyzer's daemon: that has both, and git may have made them one, so that its bytes are as written only where
+    it still has both, or where another file of the session has ends that git would have changed, and its digest.
+    """
+    for read in view.once(read_session):
+        for name, digest in _list_digests(read.value) if read.value is not None else ():
+            data = view.files.content(view.files.results / "performance", name, LOG_LIMIT)
+            if data is not None and digest.lower() not in _hash_all(data):
+                shown = f"{view.files.results.shown}/performance/{name}"
+                normalised = name.endswith(f"/{DAEMON_LOG}") and not _are_ends_kept(view, data)
+                yield Complaint(
+                    Place(shown),
+                    f"SHA-1 {_hash(data)[:12]}…",
+                    f"{digest[:12]}…, as the session lists it",
+                    cause="" if normalised else "a file of another session, or one that was edited",
+                    other=find_key(read, name),
+                    doubt=_ENDS_ARE_LOST if normalised else "",
+                )
+
+
+_ENDS_ARE_LOST = "its line ends were of two kinds, and git may have made them one"
+
+
+def _are_ends_kept(view: CellView, data: bytes) -> bool:
+    """Whether git left a file as it was: it has line ends of both kinds, or those of Windows are in another file of the
+    session that still has its digest, or the log of the daemon in another session of the system has, with ends of one
+    kind: the daemon writes all of its logs alike."""
+    if 0 < data.count(b"\r\n") < data.count(b"\n"):
+        return True
+    for read in view.once(read_session):
+        for name, digest in _list_digests(read.value) if read.value is not None else ():
+            other = view.files.content(view.files.results / "performance", name, LOG_LIMIT)
+            if other is not None and b"\r\n" in other and _hash(other) == digest.lower():
+                return True
+    return any(_has_digest(view, folder) for folder in _list_other_sessions(view))
+
+
+def _list_other_sessions(view: CellView) -> Iterator[Folder]:
+    cell, top = view.cell, view.files.submitter
+    system, own = f"results/{cell.system}", view.files.results / "performance/power"
+    results = Folder(f"{top.path}/{system}", f"{top.shown}/{system}")
+    folders = (
+        results / benchmark / name for benchmark in results.folders() for name in (results / benchmark).folders()
+    )
+    sessions = (folder / "performance/power" for folder in folders)
+    others = (folder for folder in sessions if folder.shown != own.shown and folder.size(DAEMON_LOG))
+    return itertools.islice(others, _MOST_OTHERS)
+
+
+def _has_digest(view: CellView, folder: Folder) -> bool:
+    """Whether the log of the daemon in a session's folder is as it was when the session listed it."""
+    read = view.files.document(folder, _SERVER)
+    listed = dict(_list_digests(read.value)) if read.value is not None else {}
+    data = view.files.content(folder, DAEMON_LOG, LOG_LIMIT)
+    return data is not None and _hash(data) == listed.get(f"power/{DAEMON_LOG}", "").lower()
+
+
+@contradiction(
+    "power.times",
+    "samples taken during the run",
+    sources=("power checker", OURS),
+    cause="power-of-another-session",
+    premises=(Premise("The analyzer's clock and LoadGen's are one: they are no time zone apart."),),
+)
+def verify_times(view: CellView) -> Complaints:
+    """``spl.txt`` has a sample in each whole minute of the published run, in UTC or as far from it as the session
+    states. None at all is an error, and the official checker refuses it too; some minutes without are a warning, since
+    an analyzer may pause. All 54 sessions of v4.1 and v5.1 with a detail log have one each 1.1 s from before the run to
+    after its end. Samples that fit the run in another time zone are a question.
+    """
+    read = view.files.performance.detail
+    began, ended = (read_start(read.value), read_end(read.value)) if read.value else (None, None)
+    data = view.files.content(view.files.results / "performance", _SAMPLES, LOG_LIMIT) if is_power(view) else None
+    if read.value is None or began is None or ended is None or not data or not _FIRST <= began <= ended <= _LAST:
+        return
+    sampled = frozenset(_SAMPLED.findall(data))
+    none, lacking = min(_find_lacking(sampled, began + by, ended + by) for by in _list_offsets(view))
+    if none or lacking:
+        shift = _find_zone(lambda by: _find_lacking(sampled, began + by, ended + by) == (False, 0)) if none else None
+        yield Complaint(
+            Place(f"{view.files.results.shown}/performance/{_SAMPLES}"),
+            "no sample of the run" if none else f"no sample in {lacking} of the run's minutes",
+            f"samples from {read.value.get('power_begin')} to {read.value.get('power_end')}",
+            cause="samples of another session" if none else "samples that were lost or removed",
+            other=Place(read.file, read.value.number("power_begin")),
+            severity=None if none else Severity.WARNING,
+            doubt=_show_zone(shift) if shift is not None else "",
+        )
+
+
+def _find_zone(fits: Callable[[timedelta], bool]) -> timedelta | None:
+    """The time zone in which two clocks agree; None where they do in none."""
+    return next((by for by in _ZONES if fits(by)), None)
+
+
+def _show_zone(shift: timedelta) -> str:
+    return f"the two clocks may be of different time zones: they agree {shift.total_seconds() / 3600:g} h apart"
+
+
+@contradiction(
+    "power.phases",
+    "a session of the published run",
+    sources=("power kit", OURS),
+    cause="power-of-another-session",
+    premises=(Premise("The clocks are one, as the kit sees to before a session: they are no time zone apart."),),
+)
+def verify_phases(view: CellView) -> Complaints:
+    """Client and director note the time of each message. LoadGen's run begins after the director had started the
+    measured phase and ends before the client stopped it, by the clocks of each, of which a minute is allowed: so do all
+    54 sessions of v4.1 and v5.1 with a detail log, and 2,474 of v2.1, the closest of them within 0.1 s. A phase that
+    fits the run in another time zone is a question.
+    """
+    read = view.files.performance.detail
+    began, ended = (read_start(read.value), read_end(read.value)) if read.value else (None, None)
+    if read.value is None or began is None or ended is None:
+        return
+    sides = [(side, _read_phase(side.value)) for side in view.once(read_session) if side.value is not None]
+    phases = [phase for _, phase in sides if phase is not None]
+    for side, phase in sides:
+        if phase is None or _is_within(phase, began, ended, _CLOCKS):
+            continue
+        shift = _find_zone(lambda by: all(_is_within(each, began, ended, _DELAY, by) for each in phases))
+        first, last = (_show_time(at) for at in phase)
+        yield Complaint(
+            find_key(side, "messages"),
+            f"a measured phase from {first} to {last}",
+            f"one around the run from {read.value.get('power_begin')} to {read.value.get('power_end')}",
+            cause="a session of another run, or dates that were changed",
+            other=Place(read.file, read.value.number("power_begin")),
+            doubt=_show_zone(shift) if shift is not None else "",
+        )
+        return
+
+
+def _is_within(
+    phase: tuple[float, float], began: datetime, ended: datetime, apart: float, by: timedelta = timedelta()
+) -> bool:
+    """Whether a run is within a phase, for clocks that are ``apart`` seconds from each other, and of zones ``by``."""
+    return phase[0] - apart <= (began + by).timestamp() and (ended + by).timestamp() <= phase[1] + apart
+
+
+def _read_phase(session: ResultDocument) -> tuple[float, float] | None:
+    """Seconds since 1970; None where a session does not say."""
+    times: dict[str, float] = {}
+    messages = session.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        found = _PHASE.fullmatch(str(message.get("cmd"))) if isinstance(message, Mapping) else None
+        if found:
+            time = message.get("reply_time" if found[1] == "start" else "cmd_time")
+            if isinstance(time, (int, float, Decimal)) and not isinstance(time, bool) and 0 <= time < _LATEST:
+                times[found[1]] = float(time)
+    return (times["start"], times["stop"]) if len(times) == 2 else None
+
+
+def _show_time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%m-%d-%Y %H:%M:%S}"
+
+
+def _find_lacking(sampled: frozenset[bytes], began: datetime, ended: datetime) -> tuple[bool, int]:
+    """Whether a run has no sample at all, and how many of its whole minutes have none."""
+    first, last = began.replace(second=0, microsecond=0), ended.replace(second=0, microsecond=0)
+    count = min(_MOST_MINUTES, (last - first) // _MINUTE)
+    whole = [f"{first + at * _MINUTE:%m-%d-%Y %H:%M}".encode() for at in range(1, count)]
+    ends = (f"{first:%m-%d-%Y %H:%M}".encode(), f"{last:%m-%d-%Y %H:%M}".encode())
+    return sampled.isdisjoint((*ends, *whole)), sum(minute not in sampled for minute in whole)
+
+
+def _list_offsets(view: CellView) -> list[timedelta]:
+    stated = (read.value.get("timezone") for read in view.once(read_session) if read.value is not None)
+    seconds = [by for by in stated if is_whole(by) and abs(by) <= _DAY]
+    return [timedelta(seconds=by) for by in (0, *seconds, *(-by for by in seconds))]
+
+
+def read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocument]]:
+    """Of the client and of the director; absent where no power was measured."""
+    folder = view.files.results / "performance" / "power"
+    if not is_power(view):
+        return Read(folder.shown), Read(folder.shown)
+    return view.files.document(folder, _CLIENT), view.files.document(folder, _SERVER)
+
+
+def find_key(read: Read[ResultDocument], key: str) -> Place:
+    """Where a name first stands in a document that is there."""
+    assert read.value is not None
+    return Place(read.file, read.value.lines.get(key, 0))
+
+
+def _list_digests(session: ResultDocument) -> Iterator[tuple[str, str]]:
+    """(path below performance/, SHA-1) of the files of one run; a director on Windows names them with backslashes."""
+    listed = session.get("results")
+    for name, digest in listed.items() if isinstance(listed, Mapping) else ():
+        path = str(name).replace("\\", "/")
+        if _LISTED.fullmatch(path) and isinstance(digest, str):
+            yield path, digest
+
+
+def _hash_all(data: bytes) -> Iterator[str]:
+    """Each is made when the one before does not fit."""
+    yield _hash(data)
+    plain = data.replace(b"\r\n", b"\n")
+    yield _hash(plain)
+    yield _hash(plain.replace(b"\n", b"\r\n"))
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha1(data, usedforsecurity=False).hexdigest()
+
+
+POWER_CONTRADICTIONS = (verify_sessions, verify_stated_once, verify_digests, verify_phases, verify_times)

@@ -1,0 +1,87 @@
+"""Premises of accusations that several rules share, each with the function that looks whether the tree shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.loadgen.log import DetailLog
+from reconciler.rules.ruleset import Ruleset
+from reconciler.tree.findings import Complaint, Place, Premise
+from reconciler.tree.reading.files import UnreadableError, read_bytes
+from reconciler.tree.reading.view import CellView
+
+_NEWEST_RELEASE = 6  # of LoadGen, whose code the rules were compared with
+_VERSION = "loadgen_version"  # LoadGen writes one, and what denies it is no matter of its release
+OWN_SCENARIO = "tests-of-own-scenario"  # the cause of doubts about tests beside a run of another scenario
+_POINTERS = (b"version https://git-lfs.github.com/", b"/annex/objects/")
+_POINTER_SIZE = 1024
+
+
+def _doubt_round(_: Complaint, view: object) -> str:
+    ruleset: Ruleset = view.ruleset  # type: ignore[attr-defined]
+    return "" if ruleset.is_known else "there are no rules for the round of this tree"
+
+
+def _doubt_benchmark(_: Complaint, view: CellView) -> str:
+    known = view.rules is not None and view.ruleset.is_known
+    return "" if known else f"there are no rules for {view.cell.benchmark} in this round"
+
+
+def _doubt_release(complaint: Complaint, view: CellView) -> str:
+    if complaint.aspect == _VERSION:
+        return ""
+    for log in _list_logs(complaint, view):
+        if log.release > _NEWEST_RELEASE and len(log.all_of(_VERSION)) == 1:
+            return f"LoadGen {log.version} is newer than release {_NEWEST_RELEASE}, the newest whose code is known here"
+    return ""
+
+
+def _list_logs(complaint: Complaint, view: CellView) -> Iterator[DetailLog]:
+    """The detail logs that a complaint names, those of the summaries beside them, or that of the published run."""
+    files = {complaint.place.file, complaint.other.file if complaint.other else ""}
+    folders = {file.rpartition("/")[0] for file in files}
+    logs = [run.log for run in (view.performance, view.accuracy, *view.test_views.values()) if run is not None]
+    named = [log for log in logs if log.file.rpartition("/")[0] in folders]
+    yield from named or logs[:1]
+
+
+def _doubt_copy(complaint: Complaint, view: CellView) -> str:
+    """A checkout may hold a pointer in place of a file, and another program may have cut it."""
+    shown = view.files.submitter.shown
+    if not complaint.place.file.startswith(f"{shown}/"):
+        return ""
+    try:
+        data = read_bytes(f"{view.files.submitter.path}{complaint.place.file[len(shown) :]}", _POINTER_SIZE)
+    except UnreadableError:
+        return ""
+    if data is not None and any(mark in data for mark in _POINTERS):
+        return "it is the pointer that git keeps in place of a large file: the file itself is not in this copy"
+    return ""
+
+
+def find_doubt_of_inference(view: CellView, test: str) -> str:
+    """A test of the folder's own scenario, beside a published run of another, belongs to no other folder: the result
+    may have been inferred after it was tested."""
+    run, tested = view.performance, view.test_views.get(test)
+    if run is None or tested is None or not run.inferred or tested.inferred:
+        return ""
+    return f"{test} is of {tested.log.scenario}, as its folder is; the published run is of {run.log.scenario}"
+
+
+def are_one_name(one: str, other: str) -> bool:
+    """Whether two spellings may be of one name: but for case, blanks and signs, or one the beginning of the other."""
+    first, second = ("".join(filter(str.isalnum, name)).casefold() for name in (one, other))
+    return bool(first and second) and (first.startswith(second) or second.startswith(first))
+
+
+def name_doubt_of_clock(place: Place) -> str:
+    return f"the clock of the machine may have been set: {place} is a date"
+
+
+ROUND_IS_KNOWN = Premise("The rules of the round are known.", _doubt_round)
+BENCHMARK_IS_KNOWN = Premise("The round has rules for this benchmark.", _doubt_benchmark)
+RELEASE_IS_KNOWN = Premise("The log is of a release of LoadGen whose code was compared with the rule.", _doubt_release)
+RUN_IS_OF_THE_FOLDER = Premise(
+    "The published run is of the scenario that its folder is named for, where a test is of that scenario."
+)
+FILE_IS_WHOLE = Premise("The file is in this copy of the tree, and not a pointer to it.", _doubt_copy)

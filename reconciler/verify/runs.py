@@ -1,0 +1,390 @@
+"""A detail log against itself, and the runs of a cell against each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from reconciler.check.accuracy import count_key
+from reconciler.check.demands import OURS, Complaints
+from reconciler.check.limits import PERCENTILE, check_percentile
+from reconciler.loadgen.compare import find_unasked_issue
+from reconciler.loadgen.consistency import find_inconsistencies, find_small_library
+from reconciler.loadgen.inconsistency import Inconsistency
+from reconciler.loadgen.notation import may_be_set_back
+from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
+from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.reading.files import Read
+from reconciler.tree.reading.values import find_at, number, read_end, read_start, read_value, show_value
+from reconciler.tree.reading.view import CellView, RunView
+from reconciler.verify.contradiction import contradiction, question
+from reconciler.verify.premises import BENCHMARK_IS_KNOWN, FILE_IS_WHOLE, RELEASE_IS_KNOWN, ROUND_IS_KNOWN
+
+NO_COMMIT = "NA"  # what LoadGen writes that was built outside a repository
+_EDITED = "a log that was edited, put together from two, or written by a LoadGen that was changed"
+_SLACK = 1.0  # seconds, for the resolution of LoadGen's clock
+_NETWORK_SUT = "Network SUT"
+_NETWORK_SUTS = re.compile(r"(?:Multi-Node SUT: )?Network SUT(?:, Network SUT)*+")
+_FAR = 30 * 86400.0  # seconds between two runs that people make together
+
+
+def list_runs(view: CellView) -> Iterator[RunView]:
+    for run in (view.performance, view.accuracy, *view.test_views.values()):
+        if run is not None:
+            yield run
+
+
+def list_own_runs(view: CellView) -> Iterator[RunView]:
+    """Those that belong to the result: not of tests that the round does not have."""
+    return (run for run in list_runs(view) if not view.is_foreign(run.name))
+
+
+@contradiction(
+    "log.duration",
+    "a duration that cannot be",
+    sources=("LoadGen", OURS),
+    cause="impossible-log",
+    premises=(RELEASE_IS_KNOWN, Premise("The logger's clock, by which LoadGen ends a run, counted as the dates do.")),
+)
+def verify_duration(view: CellView) -> Complaints:
+    """LoadGen says that a minimum duration was kept, and its own clock that the run was shorter by more than a second.
+    It ends a run by the clock of its logger, which need not be that of the dates: where only the dates say so, a clock
+    may have been set. Left out is a run of both modes, as LoadGen offered it before release 4, whose first clocks are
+    of its accuracy part.
+    """
+    for run in list_runs(view):
+        yield from _deny_duration(run)
+
+
+def _deny_duration(run: RunView) -> Complaints:
+    start, end = read_start(run.log), read_end(run.log)
+    least = number(run.log, "effective_min_duration_ms")
+    met = read_value(run.log, "result_min_duration_met") is True
+    if not met or start is None or end is None or least is None:
+        return
+    if run.log.serves_both:  # the first clocks are those of its accuracy part
+        return
+    lasted = (end - start).total_seconds()
+    if lasted + _SLACK < float(least) / 1000:
+        began, ended = run.log.index.began_at, run.log.index.ended_at
+        counted = (ended - began) / 1000 if began is not None and ended is not None else None
+        agrees = counted is not None and float(counted) + _SLACK < float(least) / 1000
+        yield Complaint(
+            find_at(run.log, "effective_min_duration_ms"),
+            f"a minimum duration of {float(least) / 1000:g} s that was met",
+            f"{lasted:g} s between power_begin and power_end",
+            cause=_EDITED,
+            other=find_at(run.log, "power_end"),
+            doubt="" if agrees else "LoadGen's logger did not count so: the clock of the dates may have been set",
+        )
+
+
+@contradiction(
+    "log.validity",
+    "VALID against its own conditions",
+    sources=("LoadGen", OURS),
+    cause="impossible-log",
+    premises=(RELEASE_IS_KNOWN,),
+)
+def verify_validity(view: CellView) -> Complaints:
+    """LoadGen calls a run VALID only where each of these conditions holds, in every release."""
+    for run in list_runs(view):
+        yield from _deny_validity(run)
+
+
+def _deny_validity(run: RunView) -> Complaints:
+    failed = [key for key in _CONDITIONS if read_value(run.log, key) is False]
+    if run.log.validity == "VALID" and failed:
+        place, other = find_at(run.log, "result_validity"), find_at(run.log, failed[0])
+        yield Complaint(place, "VALID", f"{failed[0]} false in the same log", cause=_EDITED, other=other)
+
+
+@contradiction(
+    "log.consistency",
+    "a log that contradicts itself",
+    sources=("LoadGen", OURS),
+    cause="impossible-log",
+    premises=(RELEASE_IS_KNOWN, Premise("What contradicts does not rest on a date, or on a clock that can be set.")),
+)
+def verify_consistency(view: CellView) -> Complaints:
+    """LoadGen derives the value from others that the same log has, reads it from latencies that lie between its
+    percentiles, or takes it over under another name; or a setting of a performance run has a value that the rules leave
+    to compliance tests. What rests on dates is a question, since the clock of a machine may be set to another year, and
+    so is a latency below 0. More samples than the library has are a warning: the count may be too high, or the library
+    may say less than it has.
+    """
+    for run in list_runs(view):
+        said = {key for key, deny in _SAID_ABOVE.items() if any(deny(run))}
+        found_wrong = find_inconsistencies(run.log, judge_library=False)
+        yield from _ask_about_clock(run, [item for item in found_wrong if may_be_set_back(item)])
+        for item in found_wrong:
+            if item.key not in said and not may_be_set_back(item):
+                yield Complaint(
+                    Place(run.log.file, item.line),
+                    f"{item.key} {item.stated}",
+                    item.derived,
+                    cause="" if item.is_doubt else _EDITED,
+                    other=Place(run.log.file, item.other) if item.other else None,
+                    doubt=f"the log does not show that {item.premise}" if item.is_doubt else "",
+                    aspect=item.key,
+                )
+        for item in () if view.rehearsal or _is_of_test(view, run) else find_small_library(run.log):
+            yield Complaint(
+                Place(run.log.file, item.line),
+                f"{item.key} {item.stated}",
+                item.derived,
+                cause="a count that was set higher, or a library that tells LoadGen less than it has",
+                other=Place(run.log.file, item.other),
+                severity=Severity.WARNING,
+                mechanism="small-library",
+                aspect=item.key,
+            )
+        for found in find_unasked_issue(run.log, {}) if run.name == "performance" else ():
+            yield Complaint(
+                Place(run.log.file, found.line),
+                f"{found.field} {found.logged}",
+                f"{found.asked}, as in every performance run that is not a compliance test",
+                cause="the run of a compliance test, or settings of the SUT's own",
+                mechanism="audited-run",
+                aspect=found.field,
+            )
+
+
+def _is_of_test(view: CellView, run: RunView) -> bool:
+    """A test over a set of its own, where LoadGen's configuration states the size of the benchmark's for every run."""
+    used = number(run.log, "effective_performance_sample_count")
+    tested = run is not view.performance and run is not view.accuracy
+    return tested and view.rules is not None and used == view.rules.built_in("performance_sample_count", run.scenario)
+
+
+def _ask_about_clock(run: RunView, negative: Sequence[Inconsistency]) -> Complaints:
+    """Once for each log: MultiStream has the least of queries and of samples."""
+    for item in negative[:1]:
+        yield Complaint(
+            Place(run.log.file, item.line),
+            f"{item.key} {item.stated}",
+            "a latency of at least 0",
+            cause="was the machine's clock, from which LoadGen takes latencies, set back during the run?",
+            doubt="LoadGen takes latencies from a clock that the machine may set",
+            mechanism="clock-set-back",
+            aspect=item.key,
+        )
+
+
+_SAID_ABOVE = {"result_validity": _deny_validity, "result_min_duration_met": _deny_duration}
+_CONDITIONS = (
+    "result_perf_constraints_met",
+    "result_min_duration_met",
+    "result_min_queries_met",
+    "early_stopping_met",
+)
+
+
+@contradiction(
+    "runs.seeds",
+    "runs with different seeds",
+    sources=(OURS,),
+    cause="seeds",
+    severity=Severity.WARNING,
+    premises=(ROUND_IS_KNOWN,),
+)
+def verify_seeds(view: CellView) -> Complaints:
+    """LoadGen logs its seeds, and all runs of a cell carry those of one round. The seeds of an accuracy run order the
+    samples and no more, so that it is a warning.
+    """
+    run = view.performance
+    if run is None:
+        return
+    for other in list_own_runs(view):
+        own = view.audit_settings(other.name)
+        differing = (n for n in run.log.seeds if n not in own and other.log.seeds.get(n) != run.log.seeds[n])
+        name = next(differing, "")
+        if name:
+            key = f"effective_{name}"
+            yield Complaint(
+                find_at(other.log, key),
+                f"{name} {show_value(read_value(other.log, key))}",
+                f"{run.log.seeds[name]}, the seed of the performance run",
+                cause=_seeds_cause(view, other.log.seeds),
+                other=find_at(run.log, key),
+            )
+
+
+def _seeds_cause(view: CellView, seeds: Mapping[str, int]) -> str:
+    if not any(seeds.values()):
+        return "no seeds were given to LoadGen, whose own are 0: the configuration of the round did not apply"
+    settings = ((test, view.audit_settings(test)) for test in view.test_views)
+    tests = [test for test, own in settings if seeds and all(own.get(name) == seed for name, seed in seeds.items())]
+    if tests:
+        return f"the seeds of the audit.config of {tests[0]}"
+    stating = (name for name in list_rounds() if states_itself(name, seeds.values()))
+    carriers = [name for name in stating if load_ruleset(name).seeds() == seeds]
+    return f"the seeds of {carriers[-1]}" if carriers else "seeds of no known round"
+
+
+@question("runs.loadgen", "why do the runs have different LoadGens?", sources=(OURS,))
+def verify_versions(view: CellView) -> Complaints:
+    """Revisions differ; the rules allow it. A question."""
+    run = view.performance
+    for other in list_own_runs(view):
+        if run is not None and _are_other_sources(other.log.version, run.log.version):
+            yield Complaint(
+                find_at(other.log, "loadgen_version"),
+                f"LoadGen {show_value(other.log.version or None)}",
+                f"{show_value(run.log.version or None)}, as in the performance run",
+                other=find_at(run.log, "loadgen_version"),
+            )
+
+
+def _are_other_sources(one: str, other: str) -> bool:
+    """Versions that differ, or commits; one built outside a repository names none."""
+    (number_of_one, _, commit), (number_of_other, _, other_commit) = one.partition(" @ "), other.partition(" @ ")
+    return number_of_one != number_of_other or (commit != other_commit and NO_COMMIT not in (commit, other_commit))
+
+
+@question("runs.dates", "why is a log so much older or newer than its neighbours?", sources=(OURS,))
+def verify_dates(view: CellView) -> Complaints:
+    """A log far older than its neighbours was often left from an earlier campaign. Runs a month apart: a question."""
+    run = view.performance
+    start = read_start(run.log) if run else None
+    if run is None or start is None:
+        return
+    for other in list_own_runs(view):
+        theirs = read_start(other.log)
+        if theirs is None or abs((theirs - start).total_seconds()) <= _FAR:
+            continue
+        days = round((theirs - start).total_seconds() / 86400)
+        yield Complaint(
+            find_at(other.log, "power_begin"),
+            f"{other.name} of {theirs:%Y-%m-%d}",
+            f"a run near {start:%Y-%m-%d}, when the performance run was made",
+            cause=f"a log {abs(days)} days {'newer' if days > 0 else 'older'} than its neighbour",
+            other=find_at(run.log, "power_begin"),
+        )
+
+
+@contradiction(
+    "runs.dataset", "runs over different datasets", sources=(OURS,), cause="dataset", severity=Severity.WARNING
+)
+def verify_datasets(view: CellView) -> Complaints:
+    """Two data sets of different size in one result, where the round's size is not that of the accuracy run."""
+    accuracy, run = view.accuracy, view.performance
+    if accuracy is None or run is None:
+        return
+    ours, theirs = number(run.log, _TOTAL), number(accuracy.log, _TOTAL)
+    if ours is None or theirs is None or ours == theirs:
+        return
+    covered = number(accuracy.log, count_key(accuracy))
+    wanted = view.rules.value("exact_accuracy_sample_count", view.cell.scenario) if view.rules else None
+    if covered is not None and covered == wanted:
+        return
+    yield Complaint(
+        find_at(accuracy.log, _TOTAL),
+        f"a dataset of {theirs} samples",
+        f"{ours}, as in the performance run",
+        cause="the accuracy run of another benchmark or dataset",
+        other=find_at(run.log, _TOTAL),
+    )
+
+
+_TOTAL = "qsl_reported_total_count"
+
+
+@question("runs.sut", "why do the runs of a result name their SUT differently?", sources=(OURS,))
+def verify_names(view: CellView) -> Complaints:
+    """The names in the logs differ. A question."""
+    run = view.performance
+    ours = read_value(run.log, "sut_name") if run else None
+    for other in list_own_runs(view):
+        theirs = read_value(other.log, "sut_name")
+        if run is not None and theirs != ours:
+            place = find_at(other.log, "sut_name")
+            wanted = f"{show_value(ours)}, as in the performance run"
+            yield Complaint(place, f"SUT {show_value(theirs)}", wanted, other=find_at(run.log, "sut_name"))
+
+
+@question("system.nodes", "why does the SUT count other nodes?", sources=(OURS,))
+def verify_nodes(view: CellView) -> Complaints:
+    """A harness names a network SUT for each node that it sends queries to: the eight published systems whose logs name
+    any have as many nodes. Several may be on one node: a question.
+    """
+    run, nodes = view.performance, view.system.whole("number_of_nodes")
+    named = read_value(run.log, "sut_name") if run is not None else None
+    if run is None or nodes is None or not isinstance(named, str) or not _NETWORK_SUTS.fullmatch(named):
+        return
+    if named.count(_NETWORK_SUT) != nodes:
+        yield Complaint(
+            Place(view.system.read.file, view.system.line("number_of_nodes")),
+            f"number_of_nodes {nodes}",
+            f"{named.count(_NETWORK_SUT)}, the network SUTs that the log names",
+            cause="a description of another system, or several SUTs on one node",
+            other=find_at(run.log, "sut_name"),
+        )
+
+
+@question("runs.foreign", "why is there a test that the round does not have?", sources=(OURS,))
+def verify_foreign(view: CellView) -> Complaints:
+    """A compliance test that the round does not have, once for each result. Nothing rests on it, so that seeds, dates,
+    LoadGens and copies of its logs are compared with nothing. A question.
+    """
+    if not view.ruleset.is_known:
+        return
+    foreign = [name for name in view.test_views if view.is_foreign(name)]
+    if foreign:
+        yield Complaint(
+            Place(view.test_views[foreign[0]].log.file),
+            f"{' and '.join(foreign)}, which {view.ruleset.round} does not have",
+            "the tests of the round",
+            cause="left there from an earlier round",
+        )
+
+
+@contradiction(
+    "files.readable",
+    "every file can be read",
+    sources=(OURS,),
+    cause="unreadable",
+    premises=(FILE_IS_WHOLE,),
+)
+def verify_readable(view: CellView) -> Complaints:
+    """The file is there and does not parse, so that nothing can be compared with it."""
+    files = view.files
+    reads: list[Read[object]] = [files.user_conf, files.measurements, files.accuracy_text]
+    for run in files.runs():
+        reads += [run.detail, run.summary]
+    for read in reads:
+        if read.problem:
+            yield Complaint(Place(read.file, read.line), read.problem, "a file that can be read")
+
+
+@contradiction(
+    PERCENTILE.id,
+    PERCENTILE.title,
+    sources=PERCENTILE.sources,
+    cause="percentile",
+    premises=(BENCHMARK_IS_KNOWN,),
+)
+def verify_percentile(view: CellView) -> Complaints:
+    """The log itself states a share of SingleStream, MultiStream or Server that the round does not state the benchmark
+    by. LoadGen carries the round's, per model key, and the closed division allows no other; logs without the line are
+    passed over, and so is Offline, where it decides nothing. In the open division, whose model may have another
+    latency, it is a warning.
+    """
+    if view.performance is not None:
+        yield from check_percentile(view.performance)
+
+
+RUN_CONTRADICTIONS = (
+    verify_readable,
+    verify_duration,
+    verify_consistency,
+    verify_validity,
+    verify_percentile,
+    verify_seeds,
+    verify_datasets,
+    verify_versions,
+    verify_dates,
+    verify_names,
+    verify_foreign,
+    verify_nodes,
+)

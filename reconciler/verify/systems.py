@@ -1,0 +1,184 @@
+"""The system description and measurements.json against the folders that they describe. Against logs: ``runs``."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from reconciler.check import systems
+from reconciler.check.demands import OURS, Complaints
+from reconciler.check.presence import BenchmarkView
+from reconciler.check.structure import check_round
+from reconciler.check.systems import SystemView
+from reconciler.resource.records import REHEARSAL
+from reconciler.storage.documents import ResultDocument
+from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.reading.files import Read
+from reconciler.tree.reading.survey import Survey
+from reconciler.tree.reading.values import show_value
+from reconciler.tree.reading.view import CellView
+from reconciler.verify.contradiction import applies, contradiction, question
+from reconciler.verify.premises import ROUND_IS_KNOWN, are_one_name
+
+# "8xH100", and "H100-80GBx8"; what follows a small letter may be a kind of machine ("gx3").
+_COUNT = re.compile(r"(?:^|[-_ (])(\d{1,3})x ?(?=([A-Z][A-Za-z0-9]*))|(?<=[A-Z0-9)])x(\d{1,3})(?=[-_ )]|$)", re.ASCII)
+# The same in a text, where lanes, memories and disks are counted, too, and the shape of a slice has an x.
+_COUNT_IN_TEXT = re.compile(
+    r"(?:^|[-_ (])(\d{1,3})x ?(?!(?:DDR|HBM|NVM|SSD|HDD|PCI|Gen))(?=([A-Z][A-Za-z0-9]*))"
+    r"|(?<!PCIE)(?<!PCIe)(?<=[A-Z)])x(\d{1,3})(?=[-_ )]|$)",
+    re.ASCII,
+)
+_NAMED = ("system_name", "accelerator_model_name")
+
+
+def _doubt_absence(_: Complaint, view: SystemView) -> str:
+    known = (view.submitter.path / "systems").is_dir()
+    return "" if known else "this copy has no folder of descriptions: it may be a part of a submission"
+
+
+@contradiction(
+    "system.description",
+    "every system is described",
+    sources=(OURS,),
+    cause="description",
+    premises=(Premise("The submitter's folder of descriptions is in this copy of the tree.", _doubt_absence),),
+)
+def verify_described(view: SystemView) -> Complaints:
+    """No description of a system that has results, or one that does not parse."""
+    yield from systems.check_described(view)
+    yield from systems.check_readable(view)
+
+
+@contradiction(
+    "system.names",
+    "division and submitter are the folders'",
+    sources=("submission checker", OURS),
+    cause="description",
+    premises=(Premise("The two names are not spellings of one."),),
+)
+def verify_names(view: SystemView) -> Complaints:
+    """The description names another submitter or division than its folder. Names that differ in blanks and signs, or of
+    which one begins with the other, may be of one company: a question.
+    """
+    for item in systems.check_names(view):
+        document, folder = view.system.read.value, view.submitter.submitter
+        stated = str(document.get("submitter")) if document is not None else ""
+        spelt = item.found.startswith("submitter") and are_one_name(stated, folder)
+        yield replace(item, doubt="the two may be spellings of one name" if spelt else "")
+
+
+@question("system.accelerators", "why does the name count otherwise?", sources=(OURS,))
+def verify_accelerators(view: SystemView) -> Complaints:
+    """ "4x" or "H100x4" in a name and another count in the description: of 125 descriptions of v4.1, v5.1 and v6.0
+    whose name counts in the second way, all fit, and of 147 whose ``system_name`` or ``accelerator_model_name`` counts.
+    A question.
+    """
+    stated = view.system.whole("accelerators_per_node")
+    nodes = view.system.whole("number_of_nodes")
+    document = view.system.read.value
+    if stated is None or nodes is None or document is None:
+        return
+    host = view.system.text("host_processor_model_name").casefold()
+    fitting = {stated, stated * nodes, view.system.whole("host_processors_per_node"), nodes}
+    names = {"the system's name": view.system.name} | {name: str(document.get(name)) for name in _NAMED}
+    for whose, text in names.items():
+        counts = (_COUNT if text == view.system.name else _COUNT_IN_TEXT).findall(text)
+        named = {int(before or behind) for before, what, behind in counts if not what or what.casefold() not in host}
+        if named and not named & fitting:
+            amount = " or ".join(map(str, sorted(named)))
+            yield Complaint(
+                Place(view.system.read.file, view.system.line("accelerators_per_node")),
+                f"{stated} accelerators per node, {nodes} nodes",
+                f"{amount}, as {whose} says",
+                cause="a description copied from another system, or a name that counts what was not used",
+            )
+            return
+
+
+@contradiction(
+    "system.category",
+    "results that the system's type cannot have",
+    sources=("submission checker",),
+    cause="category",
+    premises=(ROUND_IS_KNOWN,),
+)
+def verify_category(view: BenchmarkView) -> Complaints:
+    """The round has no such benchmark for the system's own type."""
+    if view.submitter.division != "open" and not view.allowed:
+        place = Place(view.system.read.file, view.system.line("system_type"))
+        found = f"a {view.system.category} system with results of {view.official}"
+        wanted = f"a benchmark that {view.ruleset.round} has for {view.system.category}"
+        yield Complaint(place, found, wanted, other=view.place)
+
+
+@contradiction(
+    "measurements.retraining",
+    "retraining in the closed division",
+    sources=("inference rules",),
+    cause="category",
+    severity=Severity.WARNING,
+)
+def verify_retraining(view: CellView) -> Complaints:
+    """The file itself says so, and the closed division allows none."""
+    read = view.files.measurements
+    said = read.value.get("retraining") if read.value else None
+    if view.division == "closed" and isinstance(said, str) and said.strip().lower() in ("yes", "y", "true"):
+        place = Place(read.file, read.value.lines.get("retraining", 0) if read.value else 0)
+        yield Complaint(place, f"retraining {show_value(said)}", "no retraining in the closed division")
+
+
+@contradiction(
+    "measurements.rehearsal",
+    "it says that it is a rehearsal",
+    sources=(OURS,),
+    cause="rehearsal",
+    severity=Severity.WARNING,
+)
+def verify_rehearsal(view: CellView) -> Complaints:
+    """The file itself says so: our renderer writes ``rehearsal`` into each cell whose records are marked as one. Its
+    dataset may be smaller than the round's.
+    """
+    read = view.files.measurements
+    if view.rehearsal and read.value:
+        place = Place(read.file, read.value.lines.get(REHEARSAL, 0))
+        yield Complaint(place, "a rehearsal", "a result", fix="measure it without `rehearsal: true`")
+
+
+@question("files.repeated", "which of two values of one name holds?", sources=(OURS,))
+def verify_stated_once(view: SystemView) -> Complaints:
+    """One object of a JSON file (description, measurements, a power session, results of the endpoints harness) gives
+    one name two values that differ. JSON says of neither that it holds, so that it is a question.
+    """
+    yield from ask_repeated(view.system.read)
+
+
+REPEATED = verify_stated_once.rule
+
+
+@applies(REPEATED)
+def verify_measurements_once(view: CellView) -> Complaints:
+    yield from ask_repeated(view.files.measurements)
+
+
+def ask_repeated(read: Read[ResultDocument]) -> Complaints:
+    """JSON does not say which of two values of one name holds; programs take the last, and people read the first."""
+    for name, first, last in read.value.repeated if read.value else ():
+        place = Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
+        yield Complaint(
+            place, f"{name} {show_value(first)}", f"{show_value(last)}, which the same file states behind it"
+        )
+
+
+@question("tree.round", "which round is it, whose rules are not here?", sources=(OURS,))
+def ask_round(tree: Survey) -> Complaints:
+    """The round was recognised, and its rules are not here, so that only what holds in any round was looked at. A
+    question.
+    """
+    yield from check_round(tree)
+
+
+ROUND_QUESTIONS = (ask_round,)
+SYSTEM_CONTRADICTIONS = (verify_described, verify_names, verify_accelerators, verify_stated_once)
+BENCHMARK_CONTRADICTIONS = (verify_category,)
+MEASUREMENTS_CONTRADICTIONS = (verify_retraining, verify_rehearsal, verify_measurements_once)

@@ -1,0 +1,91 @@
+"""When a watch passes, and over what: what is held back, what the last pass could not do, when to try again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from msgspec import Struct, field
+
+from reconciler.errors import LockedError, RepositoryError, StorageError
+from reconciler.execute.outcome import Outcome, Status
+from reconciler.plan.plan import Step
+from reconciler.reconcile.planning import PlanResult
+from reconciler.watch.backoff import Backoff, Wait
+from reconciler.watch.due_steps import Holds, select_due_steps
+from reconciler.watch.settings import WatchSettings
+from reconciler.watch.windows import find_freeze_end
+
+_LOOP = "the loop"  # the name under which what no step stands for backs off
+
+
+class Decider(Struct):
+    """``settled``: the state that the last pass left, ``tried``: what it was for and could not do; that, in that very
+    state, is not a reason for another. ``thaw``: when the freeze window of now ends, on ``clock``."""
+
+    settings: WatchSettings
+    clock: Callable[[], float] = time.monotonic
+    backoff: Backoff = field(default_factory=Backoff)
+    settled: object = None
+    tried: frozenset[object] = frozenset()
+    thaw: float = 0.0
+
+    def select_due(self, result: PlanResult) -> tuple[Step, ...]:
+        end = find_freeze_end(self.settings.windows, datetime.now())
+        self.thaw = self.clock() + (end - datetime.now()).total_seconds() if end else 0.0
+        holds = Holds(self.settings.observed, self.backoff.held(self.clock()), end is not None)
+        return select_due_steps(result.plan, result.desired, holds)
+
+    def needs_pass(self, result: PlanResult, due: tuple[Step, ...]) -> bool:
+        """Whether a pass can do anything that the last one could not."""
+        changed = self.settled != _mark(result)
+        return (changed and not result.observed.tree_present) or (
+            bool(due) and (changed or not _keys(due) <= self.tried)
+        )
+
+    def note_pass(self, result: PlanResult, asked: tuple[Step, ...], due: tuple[Step, ...]) -> None:
+        """``asked``: the steps that a pass was for; ``result`` and ``due``: what it left."""
+        self.settled, self.tried = _mark(result), _keys(asked) & _keys(due)
+
+    def note_outcome(self, outcome: Outcome) -> Wait | None:
+        """How long the step waits for its next try, where it needs one."""
+        key = outcome.step.change.key
+        if outcome.status is Status.DONE:
+            self.backoff.went_well(key)
+            return None
+        return self.backoff.failed(key, outcome.record.problem_class if outcome.record else "failed", self.clock())
+
+    def forget_others(self, steps: Iterable[Step]) -> None:
+        """Only these are asked for now."""
+        self.backoff.keep({step.change.key for step in steps} | {_LOOP})
+
+    def note_turn(self) -> None:
+        """A turn came to its end."""
+        self.backoff.went_well(_LOOP)
+
+    def note_trouble(self, error: Exception) -> Wait:
+        """A turn did not."""
+        return self.backoff.failed(_LOOP, _classify(error), self.clock())
+
+    def find_next_turn(self) -> float:
+        """On ``clock``."""
+        now = self.clock()
+        thaw = [self.thaw] if self.thaw > now else []
+        return min([now + self.settings.resync, *self.backoff.ends(now), *thaw])
+
+    def find_next_time(self) -> datetime:
+        return datetime.fromtimestamp(time.time() + self.find_next_turn() - self.clock()).astimezone()
+
+
+def _mark(result: PlanResult) -> object:
+    return result.plan.desired, result.plan.recorded, result.observed.tree_present
+
+
+def _keys(steps: tuple[Step, ...]) -> frozenset[object]:
+    return frozenset((step.change.key, step.change.how) for step in steps)
+
+
+def _classify(error: Exception) -> str:
+    kinds = ((LockedError, "locked"), (StorageError, "storage"), (RepositoryError, "repository"), (OSError, "storage"))
+    return next((name for kind, name in kinds if isinstance(error, kind)), "failed")

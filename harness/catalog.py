@@ -44,7 +44,7 @@ class BackendFacts(NamedTuple):
     (a change makes the engine stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are
     imported. ``builds_without_device``: where there is no GPU, a build makes an engine for any that its library knows.
     ``model_file``: of the model, what an engine is built from. ``generates``: it answers prompts with tokens.
-    ``takes``: the kinds of samples that it can be asked with (harness.run.tokens). ``serves``: what computes is a server,
+    ``takes``: the kinds of samples that it can be asked with (harness.run.tokens). ``serves``: a server computes,
     which ``harness.service`` of a spec may start. ``weights``: the types, beside those of its precisions, in which it
     reads a model's weights. ``pipelines``: it loads several networks of a checkpoint, and the loop over them.
     """

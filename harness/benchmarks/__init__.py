@@ -40,8 +40,8 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   graph: a function of some samples (input name -> rows) that gives the engine's inputs, each as long as it comes out
   (harness.backends.Collate). It is called on several threads at once, and may be sent to other processes. Default:
   None, the samples are the inputs.
-- ``PACKING: harness.run.packing.Packing`` (none): samples are of different lengths, padded to the longest. An engine that
-  takes packed samples then computes no padding; outputs come back padded.
+- ``PACKING: harness.run.packing.Packing`` (none): samples are of different lengths, padded to the longest. An engine
+  that takes packed samples then computes no padding; outputs come back padded.
 - ``PARTS: tuple[str, ...]`` (none): where the model is several networks, their names. Each has an engine of its own:
   ``build_model`` writes the folder NAME with model.onnx or model.pt2 for each, ``OUTPUTS`` is by name of the part, and
   ``loop`` yields (name, inputs).

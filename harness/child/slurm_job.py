@@ -1,5 +1,6 @@
-"""``python -P -m harness.child.slurm_job GROUP SECONDS VERB REQUEST.json RESULT.json``: a job of Slurm that carries out the
-attempt it was queued for, then others of its group that wait for jobs of their own.
+"""``python -P -m harness.child.slurm_job GROUP SECONDS VERB REQUEST.json RESULT.json``: a job of Slurm.
+
+It carries out the attempt it was queued for, then others of its group that wait for jobs of their own.
 
 Each attempt is a process of its own, forked from this one: what takes long to import is imported once. This process
 computes nothing, and holds nothing that an attempt could find changed.

@@ -1,4 +1,4 @@
-"""The process on one slice of a GPU: ``python -P -m harness.machine.slice_worker DESCRIPTOR``, for ``slice_session``."""
+"""``python -P -m harness.machine.slice_worker DESCRIPTOR``: the process of ``slice_session`` on one slice of a GPU."""
 
 from __future__ import annotations
 

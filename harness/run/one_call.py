@@ -1,7 +1,7 @@
 """Samples of many rows that take one call of the engine each: batches of whole samples, dealt with all at once.
 
-Where a loop (harness.run.loops) would deal with samples one by one, here Python does as much for a batch of hundreds as for
-one of two. Rows stay where they are: the engine's session is told which of them make a batch, and gathers them itself.
+Where a loop (harness.run.loops) would deal with samples one by one, here Python does as much for a batch of hundreds as
+for one of two. Rows stay where they are: the engine's session gathers those of a batch itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a server prints while it goes on: kept in parts, so that no file grows without end.
 
-``harness/child/output.py`` writes them, in the folder of a service's attempt. Runs that ask the server keep a copy of what it
-had printed by then, and people follow them as they grow.
+``harness.child.output`` writes them, in the folder of a service's attempt. Runs that ask the server keep a copy of its
+output so far, and people follow them as they grow.
 """
 
 from __future__ import annotations

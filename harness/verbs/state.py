@@ -1,8 +1,8 @@
 """``state``: a run while its machine is in a declared power state, which is set before and put back in every case.
 
-A keeper stands between this process and the run (``harness.child.group``), so that a SIGKILL of this process, or of the pass
-above it, puts the state back as well. What to put back is written down before anything is set: where the keeper was
-killed too, the next run on the machine, or the next pass, does it first.
+A keeper stands between this process and the run (``harness.child.group``), so that a SIGKILL of this process, or of the
+pass above it, puts the state back as well. The state to restore is written down before anything is set: where the
+keeper was killed too, the next run on the machine, or the next pass, restores it first.
 """
 
 from __future__ import annotations

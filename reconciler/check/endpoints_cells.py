@@ -7,30 +7,17 @@ from collections.abc import Iterator
 from reconciler.check.cell_files import ENDPOINTS_READING_RULES, FILE_RULES
 from reconciler.check.endpoints import ENDPOINTS_RULES
 from reconciler.rules.endpoints import read_measured
-from reconciler.tree.findings import Gap, TreeFinding
+from reconciler.tree.findings import TreeFinding
 from reconciler.tree.reading.values import make_finite
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About, apply_rules
-from reconciler.verify.endpoints import ENDPOINTS_CONTRADICTIONS
-from reconciler.verify.gaps import find_result_gaps
-from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS
 
 CHECK_TABLES = (ENDPOINTS_READING_RULES, FILE_RULES, ENDPOINTS_RULES)
-VERIFY_TABLES = (ENDPOINTS_CONTRADICTIONS, MEASUREMENTS_CONTRADICTIONS)
 
 
 def check(view: CellView, about: About) -> Iterator[TreeFinding]:
     for table in CHECK_TABLES:
         yield from apply_rules(table, view, about)
-
-
-def verify(view: CellView, about: About) -> Iterator[TreeFinding]:
-    for table in VERIFY_TABLES:
-        yield from apply_rules(table, view, about)
-
-
-def find_gaps(view: CellView) -> Iterator[Gap]:
-    return find_result_gaps(view)
 
 
 def read_metric(view: CellView) -> tuple[float | None, str]:

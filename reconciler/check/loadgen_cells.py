@@ -8,42 +8,13 @@ from reconciler.check.accuracy import ACCURACY_RULES
 from reconciler.check.cell_files import FILE_RULES, LOADGEN_FILE_RULES, LOADGEN_READING_RULES
 from reconciler.check.compliance import COMPLIANCE_RULES, list_compliance_runs
 from reconciler.check.runs import PERFORMANCE_RULES, RUN_RULES
-from reconciler.tree.findings import Gap, TreeFinding
+from reconciler.tree.findings import TreeFinding
 from reconciler.tree.reading.values import make_finite, number
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.rule_engine import About, apply_rules
-from reconciler.verify.answers import ANSWER_RULES
-from reconciler.verify.audit_settings import TEST_SETTINGS_RULES
-from reconciler.verify.conf import CONF_RULES
-from reconciler.verify.gaps import find_log_gaps
-from reconciler.verify.placement import PLACEMENT_RULES
-from reconciler.verify.power import POWER_CONTRADICTIONS
-from reconciler.verify.runs import RUN_CONTRADICTIONS
-from reconciler.verify.stated import STATED_RULES
-from reconciler.verify.summary import SUMMARY_RULES
-from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS
-from reconciler.verify.traces import TRACE_RULES
-from reconciler.verify.verdict_words import VERDICT_WORD_RULES
-from reconciler.verify.verdicts import VERDICT_RULES
-from reconciler.verify.watts import WATTS_CONTRADICTIONS
 
 _FILES = (*LOADGEN_READING_RULES, *FILE_RULES, *LOADGEN_FILE_RULES)
 CHECK_TABLES = (_FILES, PERFORMANCE_RULES, ACCURACY_RULES, COMPLIANCE_RULES)
-VERIFY_TABLES = (
-    RUN_CONTRADICTIONS,
-    CONF_RULES,
-    MEASUREMENTS_CONTRADICTIONS,
-    SUMMARY_RULES,
-    PLACEMENT_RULES,
-    POWER_CONTRADICTIONS,
-    WATTS_CONTRADICTIONS,
-    VERDICT_RULES,
-    STATED_RULES,
-    VERDICT_WORD_RULES,
-    TEST_SETTINGS_RULES,
-    ANSWER_RULES,
-    TRACE_RULES,
-)
 
 
 def check(view: CellView, about: About) -> Iterator[TreeFinding]:
@@ -54,15 +25,6 @@ def check(view: CellView, about: About) -> Iterator[TreeFinding]:
     yield from apply_rules(COMPLIANCE_RULES, view, about)
     for run in list_compliance_runs(view):
         yield from apply_rules(RUN_RULES, run, about)
-
-
-def verify(view: CellView, about: About) -> Iterator[TreeFinding]:
-    for table in VERIFY_TABLES:
-        yield from apply_rules(table, view, about)
-
-
-def find_gaps(view: CellView) -> Iterator[Gap]:
-    return find_log_gaps(view)
 
 
 def read_metric(view: CellView) -> tuple[float | None, str]:

@@ -64,8 +64,7 @@ def command(
     """Let the recorded results of CELL count although their inputs differ now; for a while, and for this difference.
 
     The decision is a file in state/accepted: who, when, why, until when, and each input that differs. Any further
-    change makes the cell stale again. `plan`, `status`, `why`, `pr` and `audit` show it; nothing calls it proven. What
-    the rules of the round forbid is refused.
+    change makes the cell stale again. Differences that the round forbids are refused.
     """
     paths, options = find_asked_cells(specs)
     if listing:

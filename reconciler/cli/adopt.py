@@ -26,9 +26,9 @@ from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.tree_comparison import Reproduced, compare_with
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.publish.rendered_tree import assemble_content
-from reconciler.reconcile import TOOL
 from reconciler.reconcile.desired_cache import compile_sources
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
+from reconciler.reconcile.worker import TOOL
 from reconciler.record.index import load, load_record
 from reconciler.record.store import find_readable
 from reconciler.render.documents import render_document
@@ -53,8 +53,8 @@ _ROUND = click.Option(
     ["--round", "round_name"],
     default="",
     metavar="ROUND",
-    help="Declare them for this round instead: settings stay, every performance run is stale. Of a tree whose round is "
-    "unknown: the round that it is of.",
+    help="Declare them for this round instead: settings stay, every performance run is stale. For a tree "
+    "of an unknown round: its round.",
 )
 _REHEARSAL = click.Option(
     ["--rehearsal"], is_flag=True, help="Also take runs that the round would refuse; none of it can be packed."
@@ -81,8 +81,8 @@ def command(
     """Turn the submission tree at PATH, of whatever layout, into a spec and imported records in this repository; or a
     folder of MLPerf Endpoints.
 
-    Settings are read from the logs. `plan` has nothing to run afterwards, and the tree is rendered from the records;
-    what of it cannot be derived is listed.
+    Settings are read from the logs. Afterwards `plan` has nothing to run, and the tree is rendered from the records;
+    files that cannot be derived are listed.
     """
     declared = parse_declarations(declare)
     paths = find_repository()

@@ -58,10 +58,9 @@ def command(
 ) -> int:
     """Record that the submitted result of CELL was corrected: for which objection, what differs, what was made again.
 
-    The decision is a file in state/amended. What no correction is gets refused: a result that is not complete or does
-    not differ, one that counts by `accept`, and a run that was made again although no input differs. `package --amends
-    COMMIT` packs a corrected submission, and refuses cells that differ without an amendment. A result that is withdrawn
-    or moved to the open division needs none.
+    The decision is a file in state/amended. Refused are results that are incomplete, do not differ, or count by
+    `accept`, and runs made again although no input differs. `package --amends COMMIT` packs a corrected submission. A
+    result that is withdrawn or moved to the open division needs no amendment.
     """
     paths, options = find_asked_cells(specs)
     if listing:

@@ -35,7 +35,7 @@ def command(
     """Carry out PLAN, a file that `reconcile plan -o` saved; without one, the part of a new plan that the selectors
     choose.
 
-    A saved plan is refused when the spec or the set of records is no longer what it was made from.
+    A saved plan is refused if the spec or the records changed since.
     """
     plans = [word for word in words if _is_plan(word)]
     if len(plans) > 1:

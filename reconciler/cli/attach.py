@@ -13,8 +13,8 @@ from reconciler.cli.shared.run_pass import run
 @click.command("attach")
 @takes([split_words("[SPEC]..."), *reporting_options()])
 def command(words: tuple[str, ...], as_json: bool, show_all: bool) -> int:
-    """Follow the jobs that an earlier pass left in a queue, and record what they leave. Nothing new is started; Ctrl-C
-    leaves the jobs alone."""
+    """Follow the jobs that an earlier pass left in a queue, and record their results. Starts nothing new; Ctrl-C does
+    not cancel the jobs."""
     paths, options = find_asked_cells(words)
     return run(
         paths,

@@ -58,9 +58,9 @@ def command(
 ) -> int:
     """Check every record, log, metric, verdict and rendered file of a commit, from its own bytes alone.
 
-    Each claim ends proven (derived again here), attested (the digest fits, and the scorer says so), accepted (somebody
-    decided that it counts, which proves nothing), contradicted or missing. Needs no machine, no artifact and no
-    network, unless it is to measure or score again. Exits with 0 when all is proven or attested, else with 2.
+    Each claim ends proven (derived again), attested (the digest fits, and an output states it), accepted (by a
+    decision), contradicted or missing. Needs no machine, artifact or network, except to measure or score again. Exits
+    with 0 when all is proven or attested, else with 2.
     """
     paths = find_repository(())
     with open_log(paths.log, "audit"):

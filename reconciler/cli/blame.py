@@ -17,10 +17,9 @@ from reconciler.render.timeline import render_blame_text
 @click.command("blame")
 @takes([cell_argument(), json_option()])
 def command(cell: str, as_json: bool) -> int:
-    """Say which inputs changed from each committed result of CELL to the next, by which commit, and with what effect.
+    """Show which inputs changed from each committed result of CELL to the next, by which commit, and with what effect.
 
-    Inputs of what the runs were made from (engine, model, dataset) count, too, and evidence that differs (driver, code,
-    machine), which no commit of the spec changed.
+    Includes inputs of engine, model and dataset, and evidence that differs (driver, code, machine).
     """
     paths = find_repository()
     past = read_past(paths)

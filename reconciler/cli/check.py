@@ -45,8 +45,8 @@ _OFFICIAL = click.Option(
     metavar="FOLDER",
     is_flag=False,
     flag_value=".",
-    help="Also run the official checkers: both of FOLDER, a checkout of the inference repository; for MLPerf Endpoints "
-    "the one that is installed here, or in FOLDER, a virtual environment.",
+    help="Also run the official checkers of FOLDER, a checkout of the inference repository; for MLPerf "
+    "Endpoints the one installed here, or in FOLDER, a virtual environment.",
 )
 _OUTPUT_OPTION = click.Option(
     ["--output"],
@@ -82,8 +82,8 @@ def command(
 ) -> int:
     """Check the rendered tree, or the tree at PATH, against the submission rules.
 
-    Applies all checks of both official checkers, and stricter ones where those let errors through. The submission may
-    be one of MLPerf Endpoints.
+    Applies all checks of both official checkers, and stricter ones where those miss errors. The submission may be one
+    of MLPerf Endpoints.
     """
     original = open_archive(originals)
     origin: Callable[[str], str] | None = None

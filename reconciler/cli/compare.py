@@ -29,10 +29,9 @@ _OTHER = click.Argument(["other"], metavar="B", required=False, shell_complete=c
 def command(one: str, other: str | None, as_json: bool) -> int:
     """Compare the results of A and B. Each is a submission tree, a system of this repository, or a commit.
 
-    Matched by benchmark and scenario, and where several systems fit by division, accelerator and count. A ratio above 1
-    means that B's value is the larger; it is also given for one accelerator where both sides declare how many they
-    have. The headroom is that of the latency bound. Of curves of MLPerf Endpoints it also says which points of one the
-    other beats on both axes.
+    Results are matched by benchmark and scenario, and if several systems fit, by division, accelerator and count. A
+    ratio above 1 means that B is larger. The headroom is that of the latency bound. For curves of MLPerf Endpoints it
+    lists the points that the other beats on both axes.
     """
     if other is None:
         one, dots, other = one.partition("..")

@@ -27,8 +27,8 @@ _COUNT = click.Option(
 def command(curve: str | None, count: int, output: Path | None, specs: tuple[str, ...], as_json: bool) -> int:
     """Propose further points of CURVE (DIVISION/SYSTEM/BENCHMARK) next to the sharpest bends of what was measured.
 
-    A curve of MLPerf Endpoints may have at most as many points as its rules allow. The spec is left alone: the edit is
-    printed as a patch. CURVE may be left out where the spec declares one.
+    Adds no more points than the rules allow. Prints the edit as a patch; the spec stays as it is. CURVE may be left out
+    if the spec declares only one.
     """
     paths, options = find_asked_cells(specs)
     found = _find_curve(list_curves(compute_plan(paths, options), count), curve)

@@ -62,7 +62,7 @@ def command(
 ) -> int:
     """Read this machine and propose how the spec should describe it; --write changes the spec.
 
-    What people wrote stays, comments included. What cannot be read is named and left to you.
+    Keeps what people wrote, comments included. Names the values that cannot be read.
     """
     root = find_root(Path.cwd())
     paths = find_paths(root) if root is not None else None

@@ -21,15 +21,14 @@ from reconciler.resource.quantities import show_count
         click.Option(
             ["--fix"],
             is_flag=True,
-            help="Install the LoadGen of the declared round where the one here is of another: in an environment of "
-            "its own below .reconcile/environments.",
+            help="If LoadGen here is of another round, install the declared round's in an environment below "
+            ".reconcile/environments.",
         ),
         json_option(),
     ]
 )
 def command(specs: tuple[str, ...], fix: bool, as_json: bool) -> int:
-    """Say what is still missing for real runs and the submission: on this machine, in the repository, the spec and its
-    data.
+    """List what is missing for real runs and the submission: on this machine, in the repository, the spec and its data.
 
     Runs nothing. Exits 0 when nothing is missing, else 2.
     """

@@ -16,7 +16,7 @@ _PATH = click.Argument(["path"], required=False, default="", metavar="[PATH]")
 @click.command("explain")
 @takes([_PATH])
 def command(path: str) -> int:
-    """Say what may be written at PATH in a spec, such as spec.benchmarks.engine: its type, choices, default and
+    """Show what may be written at PATH in a spec, such as spec.benchmarks.engine: its type, choices, default and
     meaning.
 
     A name of your own (of a system, a benchmark, a cell) may be left out or written. Without PATH: the whole document.

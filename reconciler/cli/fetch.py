@@ -55,9 +55,7 @@ _OPTIONS: list[click.Parameter] = [
         metavar="SECONDS",
         help="Give up a connection on which nothing arrives for this long, and try again.",
     ),
-    click.Option(
-        ["--dry-run"], is_flag=True, help="Only say what would be downloaded, and whether the disk has room for it."
-    ),
+    click.Option(["--dry-run"], is_flag=True, help="Only list the downloads, and whether the disk has room."),
     json_option(),
 ]
 
@@ -76,9 +74,9 @@ def command(
 ) -> int:
     """Download datasets and models of BENCHMARKs, those of the spec by default, into the scratch space; verify them.
 
-    What stands behind a licence or a form is to be brought by hand: how, and where to. What is there already is checked
-    by its digest. Ends with 0 when all is there, with 2 when something is to be brought, with 1 when a download failed:
-    the same command then goes on where it ended.
+    Files that need a licence or a form are named with the place to put them; existing files are checked by their
+    digests. Exits with 0 when all is there, with 2 when something must be brought by hand, with 1 when a download
+    failed: the same command then continues.
     """
     chosen = _choose(names)
     place = find_scratch(os.environ, scratch)

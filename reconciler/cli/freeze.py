@@ -63,8 +63,7 @@ def command(
     """Leave CELL, or the whole submission, as it is until a given day or until `unfreeze`: nothing of it is run, built
     or rendered.
 
-    The decision is a file in state/frozen. `plan` shows what is withheld, passes and `watch` leave it alone, and `pr`
-    warns when a change touches it.
+    The decision is a file in state/frozen. Passes and `watch` skip the cell, and `pr` warns when a change touches it.
     """
     paths, options = find_asked_cells(specs)
     if listing:

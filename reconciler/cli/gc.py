@@ -25,8 +25,7 @@ _TRIALS = click.Option(["--trials"], is_flag=True, help="Also remove what `try`,
 def command(dry_run: bool, trials: bool, as_json: bool) -> int:
     """Remove stored files that no record names, in the work tree or at the tip of any local branch or tag.
 
-    Records and logs in state/ are never touched, nor is what a queue of a cluster was given, and trials are kept with
-    all that they name unless --trials is given.
+    Keeps records and logs in state/, attempts in a cluster's queue and, without --trials, everything that trials name.
     """
     paths = find_repository()
     with Lock(paths.pass_lock, purpose="collection of unnamed files").acquire():

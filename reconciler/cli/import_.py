@@ -20,8 +20,8 @@ from reconciler.importing.log_folder import refuse_strange
 from reconciler.importing.readers import find_runs
 from reconciler.importing.run_import import UNKNOWABLE, ImportContext, check_declared
 from reconciler.loadgen.settings import RESULTS
-from reconciler.reconcile import TOOL
 from reconciler.reconcile.planning import PlanResult, compute_plan
+from reconciler.reconcile.worker import TOOL
 from reconciler.render.documents import render_document
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.storage import git
@@ -61,8 +61,8 @@ def command(
 ) -> int:
     """Record the LoadGen run in LOGDIR as a run of CELL: one made by a colleague, another machine or another harness.
 
-    Mode, scenario, settings, seeds and result are read from LoadGen's own logs, which must agree with the spec. Without
-    LOGDIR, --declare says more of runs that were imported before.
+    Mode, scenario, settings, seeds and result are read from LoadGen's logs, which must agree with the spec. Without
+    LOGDIR, --declare adds facts to runs that were imported before.
     """
     declared = parse_declarations(declare)
     if folder is None and not declared:

@@ -60,8 +60,8 @@ class CellLog(Struct, frozen=True):
 def command(cell: str, name: str | None, follow_runs: bool, trials: bool, specs: tuple[str, ...], as_json: bool) -> int:
     """List the logs of CELL with their paths, those of the last failed attempt too; --print writes one out.
 
-    --follow writes what a pass, trial or job of a queue that is under way prints of CELL, and how far it is on standard
-    error, until Ctrl-C or its end.
+    --follow writes the output of a running pass, trial or job for CELL, and its progress on standard error, until
+    Ctrl-C or its end.
     """
     if follow_runs and (name is not None or as_json):
         raise click.UsageError("--follow writes what is printed now; leave --print and --json out")

@@ -42,7 +42,7 @@ def command(context: click.Context, as_json: bool) -> int:
 @command.command("create")
 @takes([_SYSTEM, _RUN, spec_option(), json_option()])
 def create(system: str | None, run: bool, specs: tuple[str, ...], as_json: bool) -> int:
-    """Print the commands that make what is missing of the slices that SYSTEM declares; --run carries them out."""
+    """Print the commands that make the missing slices of SYSTEM; --run carries them out."""
     hardware = _find_hardware(system, specs)
     if run:
         with make_machine_lock("quiet").acquire():

@@ -43,7 +43,7 @@ _CELL = cell_argument()
 @click.command("move")
 @takes([_CELL, _TO, _DRY, spec_option(), json_option()])
 def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: bool) -> int:
-    """Move CELL to another division: edits the spec, comments and all, and says what that changes.
+    """Move CELL to another division: edit the spec, with its comments, and show what that changes.
 
     Refused when the round does not allow the cell there. Runs are not repeated: what was measured is the same.
     """

@@ -52,9 +52,9 @@ def command(
 ) -> int:
     """Draft objections to the results in TREE: per submitter a paragraph for each cause, then each file, line and rule.
 
-    TREE is a tree, a repository of results, or a part of one. What `verify-tree` finds contradictory and what `check`
-    finds to break the rules of the round goes in; notes do not. It is a draft for people to judge: read it, ask the
-    submitter, then file it. Exits with 2 when there is anything to object to.
+    TREE is a tree, a repository of results, or a part of one. Includes errors and warnings of `verify-tree` and broken
+    rules of `check`, no notes. Read a draft and ask the submitter before you file it. Exits with 2 when there is
+    anything to object to.
     """
     with show_progress(quiet=as_json) as report:
         original = open_archive(originals)

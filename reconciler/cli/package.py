@@ -22,8 +22,8 @@ from reconciler.publish.encryption import ENDINGS, encrypt
 from reconciler.publish.preconditions import Refusal
 from reconciler.publish.registration import CLIENT, KEY, arrange_runs, list_registrations, render_registration_commands
 from reconciler.publish.tree_files import write_tree
-from reconciler.reconcile import TOOL
 from reconciler.reconcile.planning import compute_plan
+from reconciler.reconcile.worker import TOOL
 from reconciler.render.documents import render_document
 from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT
@@ -57,7 +57,7 @@ _AMENDS = click.Option(
     default="",
     metavar="COMMIT",
     shell_complete=complete_refs,
-    help="Pack a corrected submission: the one of COMMIT, of which only what `amend` explains may differ.",
+    help="Pack a corrected submission: it may differ from COMMIT only where `amend` explains it.",
 )
 
 
@@ -79,8 +79,8 @@ def command(
     Refused, with every reason and what to do about it, are rehearsals, synthetic data, unknown inputs of imported runs,
     cells that are not ready or break a rule, accepted results, and what is not committed.
 
-    Of a submission of MLPerf Endpoints it also writes the folders of runs that MLCommons' own command line registers,
-    and prints the commands to type. None of them is run here.
+    For MLPerf Endpoints it also writes the folders of runs that MLCommons' command line registers, and prints the
+    commands without running them.
     """
     if output is not None and output.exists() and not output.is_file():
         raise ReconcilerError(

@@ -70,7 +70,7 @@ _COMPARE = click.Option(
     type=(str, str),
     default=None,
     metavar="A B",
-    help="Of an export: also two commits, systems or trees of --tree beside each other.",
+    help="In an export: also compare two commits, systems or trees of --tree.",
 )
 
 
@@ -89,7 +89,7 @@ def command(
 ) -> int:
     """Serve the submission as a page: matrix, live pass, cells, plan, history, findings.
 
-    It only reads, and may run beside a pass or `watch`. Ctrl-C ends it.
+    It only reads, and may run during a pass or `watch`. Ctrl-C ends it.
     """
     if export is None and (base or compared):
         raise click.UsageError("--base and --compare go with --export: the page asks for them itself")

@@ -31,7 +31,7 @@ _OUTPUT = click.Option(
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
     metavar="FILE",
-    help="What to write: FILE.svg or FILE.png.",
+    help="FILE.svg or FILE.png.",
 )
 _OF = click.Option(
     ["--of", "name"],
@@ -56,7 +56,7 @@ def command(
 ) -> int:
     """Plot CELL as the page does: its runs, latencies, throughput or telemetry, or its committed results.
 
-    Of a curve of MLPerf Endpoints (DIVISION/SYSTEM/BENCHMARK), or of a folder with a submission: the official step
+    For a curve of MLPerf Endpoints (DIVISION/SYSTEM/BENCHMARK), or a folder with a submission: the official step
     function (pareto), TTFT (ttft) or throughput (scaling) over concurrency.
     """
     form = output.suffix.removeprefix(".").lower()

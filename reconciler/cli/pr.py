@@ -69,7 +69,7 @@ def command(
     """Compare two commits: cells added, removed, made stale or unaffected, what merging makes due, and what is wrong.
 
     Needs no GPU, no backend library and no artifact. A commit that only adds records makes nothing due. Under an
-    embargo that does not allow the repository's address, comment, annotations and workflow pages hold nothing measured.
+    embargo that does not allow the repository's address, nothing measured is published.
     """
     paths = find_repository(())
     with pause_collector():

@@ -52,7 +52,7 @@ _OPTIONS: list[click.Parameter] = [
 def command(yes: bool, measured: bool, max_share: float, commit: bool, as_json: bool) -> int:
     """Show what no spec declares any more: records, built files, rendered cells. With --yes, remove it.
 
-    Never removed are logs, what anything kept was made from, and what is accepted or frozen. Refused on a spec that is
+    Never removes logs, inputs of something that stays, or anything accepted or frozen. Refused on a spec that is
     broken, empty or not committed, for records that are not in git, and beyond --max-share.
     """
     paths, options = find_asked_cells(())

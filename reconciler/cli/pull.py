@@ -29,8 +29,8 @@ def command(
 ) -> int:
     """Fetch the objects that records name and this machine lacks. Selectors choose: kind=Engine, system=h200x8.
 
-    An object lands only when its bytes have the digest that the record names. Ends with 0 when all are here, with 2
-    when the store lacks one or has other bytes, with 1 when the store fails: the same command then continues.
+    An object is accepted only if its bytes have the digest that the record names. Exits with 0 when all are here, with
+    2 when the store lacks one or has other bytes, with 1 when the store fails: the same command then continues.
     """
     paths = find_repository()
     store = choose_store(paths, source, "--from")

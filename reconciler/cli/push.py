@@ -31,7 +31,7 @@ def command(
     wait: float,
     as_json: bool,
 ) -> int:
-    """Copy the objects that records name and git does not hold (engines, raw logs, data) to a store elsewhere.
+    """Copy the objects that records name and git does not contain (engines, raw logs, data) to a store elsewhere.
 
     Copies only what is missing there. Exits with 0 when the store has them all, with 2 when one is neither here nor
     there or is damaged, with 1 when the store fails: the same command then continues.

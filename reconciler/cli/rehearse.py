@@ -26,8 +26,8 @@ from reconciler.cli.shared.repository import find_root
 from reconciler.cli.shared.run_pass import carry_out, choose_pass_code, render_pass_part, say_pass
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.observed.installed import find_backend_version, find_missing_libraries, list_installed
-from reconciler.reconcile import PassReport
 from reconciler.reconcile.planning import Options
+from reconciler.reconcile.run import PassReport
 from reconciler.rehearse.generated_data import FOLDER, Generated, Size, generate
 from reconciler.rehearse.rehearsal_check import RehearsalCheck, judge_rehearsal
 from reconciler.rehearse.rehearsal_spec import (

@@ -30,7 +30,7 @@ _AT = click.Option(
     help="The commit that was submitted. Default: HEAD.",
 )
 _OBJECTION = click.Option(
-    ["--objection"], default="", metavar="TEXT", help="What is objected to, or where it was filed; quoted in README.md."
+    ["--objection"], default="", metavar="TEXT", help="The objection, or where it was filed; quoted in README.md."
 )
 _INTO = click.Option(
     ["-o", "--output", "folder"],
@@ -45,9 +45,8 @@ _INTO = click.Option(
 def command(cell: str, at: str, objection: str, folder: Path | None, as_json: bool) -> int:
     """Gather the evidence for the result of CELL: records, logs, commits, settings with their lines, and the audit.
 
-    README.md in the folder says what supports the result and what does not, and leaves room for the answer; beside it
-    are the record and the logs of each run. All of it is read from one commit. Exits with 2 when any of it is missing
-    or contradicted: better to know before you answer than after.
+    Writes a README.md with room for the answer, and the record and logs of each run, all from one commit. Exits with 2
+    when any of it is missing or contradicted.
     """
     paths = find_repository()
     seen = read_snapshot(paths.root, git.resolve(paths.root, at))

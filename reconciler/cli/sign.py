@@ -24,8 +24,8 @@ _SELECTORS = click.Argument(["selectors"], nargs=-1, metavar="[SELECTOR]...")
 def command(selectors: tuple[str, ...], as_json: bool) -> int:
     """Sign records that have no signature yet: those made before `signing: {sign: true}`, imported, or adopted.
 
-    With the key and the program that git is configured with (gpg.format, user.signingkey). Whoever signs a record
-    vouches for it; `audit` names the signer.
+    Uses the key and program of git's configuration (gpg.format, user.signingkey). The signer vouches for the record;
+    `audit` names the signer.
     """
     paths, chosen = find_repository(), parse(selectors)
     with Lock(paths.pass_lock, purpose="signing of records").acquire():

@@ -26,7 +26,7 @@ _OUTPUT = click.Option(
     help="A new folder; by default the archive's name without its endings, here.",
 )
 _VERIFY = click.Option(
-    ["--verify"], is_flag=True, help="Verify it first: the digests beside FILE, and every file against its manifest."
+    ["--verify"], is_flag=True, help="Verify it first: the digests next to FILE, and every file against its manifest."
 )
 
 

@@ -35,8 +35,8 @@ def command(specs: tuple[str, ...], as_json: bool) -> int:
     """Check SPEC (by default all files in specs/; - is standard input): syntax, names, units, merging, and the rules of
     the round.
 
-    Needs no model, data or device. Every problem is named in one run, and so is what a submission would be refused for
-    at its end: a valid spec with such gaps exits 2.
+    Needs no model, data or device. Reports every problem at once, also those for which a submission would be refused
+    later: a valid spec with such gaps exits 2.
     """
     declared, desired, left_out = _read(specs)
     files = [file.path for file in declared.files]

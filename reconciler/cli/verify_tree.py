@@ -78,7 +78,7 @@ def command(
 
     PATH is a tree, a repository of results, a division, a submitter, or a part of one; layouts of v0.7 to v6.1. The
     detail logs say what ran; user.conf, measurements, summaries, system descriptions, accuracy and compliance files
-    are compared with them. Of an MLPerf Endpoints submission, each point.yaml is compared with the client's own files.
+    are compared with them. In a submission of MLPerf Endpoints, each point.yaml is compared with the client's files.
     """
     with show_progress(quiet=as_json) as report:
         tree_report = verify_tree(path, round_name=round_name, original=open_archive(originals), progress=report)

@@ -38,7 +38,7 @@ _OPTIONS: list[click.Parameter] = [
         type=click.Choice(["finish", "stop"]),
         default="finish",
         show_default=True,
-        help="What to do with a step under way when the spec changes.",
+        help="Let a running step finish, or stop it, when the spec changes.",
     ),
     click.Option(["--commit"], is_flag=True, help="Commit new records, and nothing else, after each pass."),
     click.Option(["--push"], default="", metavar="REMOTE", help="Push after each commit; never by force."),

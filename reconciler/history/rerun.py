@@ -29,8 +29,8 @@ from reconciler.loadgen.log import parse_detail
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.observed.node_probe import probe_machines
 from reconciler.plan.select import parse_repeated
-from reconciler.reconcile import run_pass
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
+from reconciler.reconcile.run import run_pass
 from reconciler.record.codec import encode, summarize
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.quantities import join_listing

@@ -16,7 +16,7 @@ from reconciler.history.dates import verify_order
 from reconciler.history.logs import Good, Logs, read_record_files
 from reconciler.history.snapshot import Snapshot
 from reconciler.loadgen.log_files import DETAIL
-from reconciler.reconcile import TOOL
+from reconciler.reconcile.worker import TOOL
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import IMPORTED, REHEARSAL, Record
 from reconciler.rules.results.format import Recheck

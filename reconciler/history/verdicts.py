@@ -23,7 +23,7 @@ from reconciler.loadgen.log_files import (
     VERIFY_ACCURACY,
     is_truncated,
 )
-from reconciler.reconcile import TOOL
+from reconciler.reconcile.worker import TOOL
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import ACCURACY, AUDIT, PERFORMANCE, Address, Cell, Kind
 from reconciler.resource.records import Record

@@ -3,8 +3,3 @@
 Takes what was asked for; gives a report of what was done. ``run`` is the pipeline; what it decides on, does, records
 and logs is in a module each. Must not know who asked, nor how anything is shown.
 """
-
-from reconciler.reconcile.run import PassReport, run_pass
-from reconciler.reconcile.worker import TOOL
-
-__all__ = ["TOOL", "PassReport", "run_pass"]

@@ -42,7 +42,7 @@ _COMMITTED, _KEPT = "committed-desired-", 4  # caches of commits: a base, and he
 _LARGEST_SPEC = 8 << 20  # bytes; a larger one is refused where it is read
 # Our own code that a compiled state is a function of: a developer's edit counts like a new version.
 _SOURCES = (
-    *("spec", "desired", "launch", "mlperf", "mlperf/loadgen", "mlperf/rounds", "mlperf/rules", "resource"),
+    *("spec", "desired", "launch", "loadgen", "rules", "rules/rounds", "resource"),
     "result_formats",
     *("../harness/contract.py", "../harness/catalog.py", "../harness/benchmark_catalog.py"),
 )

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from reconciler.check.causes import find_cause
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.finding_causes import (
     TONES,
@@ -16,7 +17,6 @@ from reconciler.render.finding_causes import (
 )
 from reconciler.resource.quantities import show_count
 from reconciler.storage.escaping import escape_line
-from reconciler.tree.causes import find_cause
 from reconciler.tree.findings import OfficialRun, Severity, TreeFinding, TreeReport
 
 LIMIT = 20  # findings of one kind that are shown of a submitter

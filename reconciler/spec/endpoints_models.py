@@ -68,8 +68,8 @@ class EndpointsClient(Group):
     )
     steady_state: fields.Flag = Field(
         None,
-        description="Whether the client looks for the steady-state window itself (settings.steady_state.enabled), as "
-        "clients from September 2026 on can do; what it reports is held against the run's events.",
+        description="true: the client looks for the steady-state window (settings.steady_state.enabled; clients from"
+        " September 2026 on). Its report is compared with the run's events.",
     )
     columns: Options = Field(
         {}, description="Columns of the performance dataset by what the client calls them, such as {prompt: text}."
@@ -97,13 +97,13 @@ class PointWarmup(Group):
         None, description="From the first request of the warm-up to the start of the run, such as 90 s (duration_s)."
     )
     requests_issued: fields.CountOrNone = Field(None, description="Requests of the warm-up.")
-    requests_completed: fields.CountOrNone = Field(None, description="Those of them that were answered.")
-    data_source: fields.OptionalText = Field(None, description="What the requests were made from, such as synthetic.")
+    requests_completed: fields.CountOrNone = Field(None, description="Requests of the warm-up that were answered.")
+    data_source: fields.OptionalText = Field(None, description="Source of the requests, such as synthetic.")
     concurrency: fields.CountOrNone = Field(None, description="Requests at a time.")
     initialization_steps: fields.Names = Field(
-        None, description="What the platform did before, such as [CUDA graphs captured, caches filled]."
+        None, description="Steps of the platform before the run, such as [CUDA graphs captured, caches filled]."
     )
-    logs_retained: fields.Flag = Field(None, description="Whether the logs of the warm-up are kept.")
+    logs_retained: fields.Flag = Field(None, description="true: the logs of the warm-up are kept.")
     link_logs: fields.OptionalText = Field(None, description="Where a reviewer finds these logs.")
 
 
@@ -116,8 +116,8 @@ class Endpoint(Group):
     )
     stack: Options = Field(
         {},
-        description="What answers there, by names of your own, such as engine, weights, flags and image. Each counts: "
-        "a change makes every point stale.",
+        description="Description of the service in names of your own, such as engine, weights, flags and image. A "
+        "change makes every point stale.",
     )
 
 

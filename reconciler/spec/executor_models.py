@@ -36,14 +36,13 @@ class Slurm(Group):
     )
     retries: fields.CountOrNone = Field(
         None,
-        description="How often a step is queued again within a pass when a node failed or its job was preempted, "
-        "beside the attempts of the cell; default: 3. A run during which the machine's clock was set is repeated up to "
-        "three times in any case.",
+        description="How often a step is queued again within a pass when a node failed or its job was preempted, in "
+        "addition to the attempts of the cell; default: 3.",
     )
     take_over: fields.Milliseconds = Field(
         None,
-        description="For how long a job may go on to take over further steps of the system that wait and are expected "
-        "to end within that time, so that short runs need no job each; 0 for never. Default: 10 min.",
+        description="How long a job may take over waiting steps of the system that are expected to end within that "
+        "time, so that short runs share a job; 0 for never. Default: 10 min.",
     )
     options: Options = Field({}, description="More options of sbatch by their long names, such as gres: gpu:8.")
 
@@ -81,8 +80,8 @@ class Ray(Group):
     )
     retries: fields.CountOrNone = Field(
         None,
-        description="How often a step is queued again within a pass when its node was lost, beside the attempts of the "
-        "cell; default: 3. A run during which the machine's clock was set is repeated up to three times in any case.",
+        description="How often a step is queued again within a pass when its node was lost, in addition to the "
+        "attempts of the cell; default: 3.",
     )
 
 
@@ -106,7 +105,7 @@ class PowerState(Group):
     restore: fields.Command = Field(None, description="Command that puts the machine back as it was.")
     read: fields.Command = Field(None, description="Command that prints it, a line for each device.")
     expect: fields.OptionalText = Field(
-        None, description="What `read` prints once it is set, for every device: before each run, and after it."
+        None, description="Output of `read` once the state is set, for every device, before and after each run."
     )
 
 

@@ -61,7 +61,7 @@ class Stop(Group):
 
     signal: fields.StopSignal = Field(None, description="The signal that asks its processes to end; default: SIGTERM.")
     timeout: fields.Milliseconds = Field(
-        None, description="What has not ended after this long is killed; default: 30 s."
+        None, description="A process that has not ended after this long is killed; default: 30 s."
     )
 
 
@@ -95,7 +95,9 @@ class Harness(Group):
     )
     image: fields.Image = Field(None, description="Container image that the command uses, as name@sha256:….")
     results: fields.HarnessResults = Field(
-        None, description="What it leaves: loadgen (default): LoadGen's logs; endpoints: those of MLCommons' endpoints."
+        None,
+        description="Kind of its results: loadgen (default): LoadGen's logs; endpoints: files of MLCommons' "
+        "endpoints harness.",
     )
     model_name: fields.OptionalText = Field(
         None, description="With results endpoints: the model that they must be of, as model_params.name names it."
@@ -113,7 +115,7 @@ class Harness(Group):
         None, description="written (default): the command is given {user_conf}; harvested: it writes its own."
     )
     user_conf_at: fields.Location = Field(
-        None, description="Where a harvested user.conf is written; default: beside the logs."
+        None, description="Where a harvested user.conf is written; default: next to the logs."
     )
     audit_config: fields.AuditConfig = Field(
         None,

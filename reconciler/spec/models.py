@@ -135,7 +135,7 @@ class SettingsGroup(Group):
     )
     min_query_count: fields.Count = Field(None, description="Fewest queries of a performance run, such as 24_576.")
     max_query_count: fields.Count = Field(None, description="Most queries of a performance run.")
-    performance_sample_count: fields.Count = Field(None, description="Samples held in memory during a performance run.")
+    performance_sample_count: fields.Count = Field(None, description="Samples in memory during a performance run.")
     accuracy_sample_count: fields.Count = Field(
         None, description="Samples of the accuracy run, when not the whole dataset."
     )
@@ -146,8 +146,8 @@ class SettingsGroup(Group):
     )
     background: fields.Names = Field(
         None,
-        description="What computes on further slices (MIG) while performance runs and compliance tests are made: cells "
-        "of the same division and system by benchmark and scenario, such as [bert-99/Offline, resnet50/Offline].",
+        description="Cells that compute on further slices (MIG) during performance runs and compliance tests, such "
+        "as [bert-99/Offline, resnet50/Offline] of the same division and system.",
     )
     publish: fields.Publish = Field(None, description="Which valid performance run is published.")
     compliance: Annotated[
@@ -155,8 +155,8 @@ class SettingsGroup(Group):
         scalars.check_fitting(scalars.parse_tests),
     ] = Field(
         {},
-        description="Compliance tests by name, such as [TEST01], or with settings of their own. Those that the round "
-        "requires in a division need not be named.",
+        description="Compliance tests by name, such as [TEST01], or with settings of their own. Tests that the round"
+        " requires in a division need not be named.",
         json_schema_extra=_or_list,
     )
     engine: Engine = Field(Engine(), description="The engine of this cell.")
@@ -224,8 +224,8 @@ class BenchmarkGroup(SettingsGroup):
     client: EndpointsClient = Field(EndpointsClient(), description="With program endpoints: the official client.")
     disclosure: Options = Field(
         {},
-        description="With program endpoints: fields of point.yaml that nothing here can tell, such as link_to_model, "
-        "and of system_desc.json what may differ from point to point, such as tensor_parallel.",
+        description="With program endpoints: fields of point.yaml that cannot be derived, such as link_to_model, and"
+        " fields of system_desc.json that may differ between points, such as tensor_parallel.",
     )
     endpoint: Endpoint = Field(
         Endpoint(),
@@ -266,8 +266,8 @@ class System(Group):
         dict[fields.Name, Annotated[dict[fields.DescriptionName, fields.DescriptionValue], Empty]], Empty
     ] = Field(
         {},
-        description="With program endpoints: the types of node by names of your own, such as prefill and decode, each "
-        "with its number_of_nodes and the fields of its own; what all have in common stands in the description.",
+        description="With program endpoints: the types of node by names of your own, such as prefill and decode, "
+        "each with its number_of_nodes and its own fields; common fields are in the description.",
     )
     original: fields.Location = Field(
         None,
@@ -276,9 +276,9 @@ class System(Group):
     )
     nameplate: fields.Location = Field(
         None,
-        description="What its power supplies can give: published as systems/<name>_power.yaml, from round v6.1 on. A "
-        "number alone is system_power_capacity of its description. With program endpoints: its system_power.json, "
-        "which else is made from its description.",
+        description="Capacity of its power supplies, published as systems/<name>_power.yaml from round v6.1 on. A "
+        "number alone is system_power_capacity of its description. With program endpoints: its "
+        "system_power.json, instead of the one made from its description.",
     )
 
 
@@ -331,8 +331,8 @@ class CurveGroup(PointGroup):
     points: Annotated[dict[fields.Concurrency, PointGroup], ByConcurrency, Empty] = Field(
         {},
         description="Requests at a time of each point, such as [1, 8, 40], or by number with settings of their own; "
-        "auto: as many as the rules ask, placed by region, beside numbers or alone; offline among them: a dedicated "
-        "Offline run.",
+        "auto: as many as the rules ask, placed by region, with or without numbers; offline among them: "
+        "a dedicated Offline run.",
         json_schema_extra=or_list,
     )
     accuracy_points: fields.Concurrencies = Field(
@@ -348,7 +348,7 @@ class CurveGroup(PointGroup):
     )
     client: EndpointsClient = Field(EndpointsClient(), description="The official client.")
     disclosure: Options = Field(
-        {}, description="Fields of point.yaml and system_desc.json that hold for all points and nothing here can tell."
+        {}, description="Fields of point.yaml and system_desc.json that cannot be derived and apply to all points."
     )
     endpoint: Endpoint = Field(Endpoint(), description="An endpoint that is not started here.")
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from reconciler.diff.change import Work
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import Event, Status
-from reconciler.reconcile import PassReport, run_pass
 from reconciler.reconcile.planning import Options, PlanResult, choose_quick, compute_plan
+from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.record.index import load
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.settings import Trial

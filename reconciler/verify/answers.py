@@ -39,9 +39,9 @@ _COMPARED = "TEST01"
 def verify_answers(view: CellView) -> Complaints:
     """LoadGen asks each sample once in an accuracy run (MultiStream fills its last queries up), logs the number of
     samples in the library and numbers what it issues from 0 on, and writes the bytes of an answer in hexadecimal
-    (167,757 published answers of v4.1 and v5.1 are so). Of a truncated log its two ends are read where no archive has
-    the whole one, and of them only the entries that are whole. A run of both modes numbers several series through, of
-    which its log counts the first alone: its numbers are compared with nothing.
+    (167,757 published answers of v4.1 and v5.1 are so). If only a truncated log is available, the whole entries of its
+    two ends are read. A run of both modes numbers several series through while its log counts the first alone, so its
+    numbers are not compared.
     """
     for run, folder in _answering(view):
         if not run.log.complete:
@@ -82,10 +82,10 @@ def _answering(view: CellView) -> Iterator[tuple[RunView, Folder]]:
     premises=(Premise("The accuracy run answers each sample once."),),
 )
 def verify_differing(view: CellView) -> Complaints:
-    """Of TEST01 with two truncated logs: the ends of both have an answer to one sample, which begin with other bytes,
-    more of them than the verification counted. Of whatever type the script reads them, it compares the first value, so
-    that it would have counted each. 162 of the 834 published tests of v4.1 and v5.1 have such samples, 735 in all, and
-    every one of them begins alike; MultiStream, which answers some twice, is left out, and so are runs of both modes.
+    """TEST01 with two truncated logs: the ends of both have an answer to one sample that begins with other bytes, more
+    often than the verification counted. The script compares the first value in any type, so it would have counted each.
+    162 of the 834 published tests of v4.1 and v5.1 have such samples, 735 in all, and every one of them begins alike;
+    MultiStream, which answers some twice, is left out, and so are runs of both modes.
     """
     run, folder = view.accuracy, view.files.tests.get(_COMPARED)
     if run is None or folder is None or run.log.scenario == "MultiStream" or run.log.serves_both:
@@ -123,7 +123,7 @@ def _read_beginnings(view: CellView, folder: Folder) -> dict[int, bytes]:
 )
 def verify_possible(view: CellView) -> Complaints:
     """More than 100 % of a metric that is a share, or a value that is not that of the counts, of COCO's table, of the
-    error rate, the parts or the second area beside it: all 164 published scores of retinanet, 536 with counts of
+    error rate, the parts or the second area in the same file: all 164 published scores of retinanet, 536 with counts of
     tokens, 39 of whisper, 84 of 3d-unet and 36 of dlrm in v4.1 and v5.1 agree.
     """
     read = view.files.accuracy_text

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from reconciler.check import endpoints_cells, loadgen_cells
-from reconciler.check.cell_formats import choose_cell_format
 from reconciler.check.facts import read_facts
 from reconciler.check.walk import LevelRules, TreeWalk
 from reconciler.loadgen.fingerprint import find_fingerprints
@@ -18,13 +15,13 @@ from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import hash_bytes
 from reconciler.tree.closed_folders import report_closed_folders
 from reconciler.tree.curve.reading import is_endpoints_submission
-from reconciler.tree.findings import Facts, Gap, Rule, TreeFinding, TreeReport
+from reconciler.tree.findings import Facts, Gap, Rule, TreeReport
 from reconciler.tree.reading.closed import collect_closed_folders
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.system import SystemEntry
 from reconciler.tree.reading.view import CellView, FindOriginal
-from reconciler.tree.rule_engine import About
 from reconciler.verify.across import PublishedLogs, add_causes, verify_copied_logs
+from reconciler.verify.cell_rules import CELL_RULES, choose_cell_rules, verify_cell
 from reconciler.verify.conf import read_conf, read_target
 from reconciler.verify.folding import fold_systemic
 from reconciler.verify.hashes import StatedHash, list_stated_hashes, verify_stated_hashes
@@ -40,13 +37,10 @@ ALL_RULES: tuple[Rule, ...] = tuple(
         (
             *(
                 rule
-                for table in (
-                    *(ROUND_QUESTIONS, SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS),
-                    *loadgen_cells.VERIFY_TABLES,
-                    *endpoints_cells.VERIFY_TABLES,
-                )
+                for table in (ROUND_QUESTIONS, SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS)
                 for rule, _ in table
             ),
+            *(rule for cell in CELL_RULES.values() for table in cell.tables for rule, _ in table),
             *(each.rule for each in (verify_copied_logs, verify_overlaps, verify_sources, verify_revisions)),
         )
     )
@@ -121,7 +115,7 @@ class _Memory(Struct):
     def add(self, view: CellView) -> None:
         self.facts.append(_facts(view))
         self.machines[view.files.submitter.submitter, str(view.cell)] = view.system.entry
-        self.gaps += choose_cell_format(view).find_gaps(view)
+        self.gaps += choose_cell_rules(view).find_gaps(view)
         self.spans += list_spans(view)
         if (build := find_build(view)) is not None:
             self.builds.append(build)
@@ -133,11 +127,6 @@ class _Memory(Struct):
         for read in list_runs(view):
             key = (view.files.submitter.submitter, str(view.cell), read.name)
             self.fingerprints[key] = read.log.once(find_fingerprints)
-
-
-def verify_cell(view: CellView, about: About) -> Iterator[TreeFinding]:
-    """Everything that contradicts itself within one scenario folder."""
-    return choose_cell_format(view).verify(view, about)
 
 
 def _facts(view: CellView) -> Facts:

@@ -59,9 +59,9 @@ def _read_instant(date: str) -> str:
 ).across_cells
 def verify_revisions(revisions: Iterable[Revision]) -> Iterator[tuple[About, Complaint]]:
     """The date of a commit is one, wherever LoadGen was built from it: 43 commits are named in 6,455 logs of v4.1 and
-    v5.1, each with one date and one version. What is no date is compared with nothing: a git that does not know the
-    format prints its letters. Of two that are equally many, the first is taken for right. The version is read from a
-    file, which may be changed and not committed: a warning. Logs that name no commit are left out.
+    v5.1, each with one date and one version. A value that is no date is not compared, since a git that does not know
+    the format prints its letters. If two dates are equally frequent, the first counts as right. The version is read
+    from a file, which may be changed and not committed: a warning. Logs that name no commit are left out.
     """
     commits: dict[str, list[Revision]] = {}
     for revision in revisions:

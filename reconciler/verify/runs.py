@@ -104,14 +104,14 @@ def _deny_validity(run: RunView) -> Complaints:
     "a log that contradicts itself",
     sources=("LoadGen", OURS),
     cause="impossible-log",
-    premises=(RELEASE_IS_KNOWN, Premise("What contradicts does not rest on a date, or on a clock that can be set.")),
+    premises=(RELEASE_IS_KNOWN, Premise("The contradiction does not rest on a date, or on a clock that can be set.")),
 )
 def verify_consistency(view: CellView) -> Complaints:
     """LoadGen derives the value from others that the same log has, reads it from latencies that lie between its
     percentiles, or takes it over under another name; or a setting of a performance run has a value that the rules leave
-    to compliance tests. What rests on dates is a question, since the clock of a machine may be set to another year, and
-    so is a latency below 0. More samples than the library has are a warning: the count may be too high, or the library
-    may say less than it has.
+    to compliance tests. A contradiction of dates is a question, since the clock of a machine may be set to another
+    year, and so is a latency below 0. More samples than the library has are a warning: the count may be too high, or
+    the library may say less than it has.
     """
     for run in list_runs(view):
         said = {key for key, deny in _SAID_ABOVE.items() if any(deny(run))}

@@ -43,7 +43,7 @@ class _File(Struct, frozen=True):
 def verify_stated(view: CellView) -> Complaints:
     """The scripts of TEST07, TEST08 and TEST09 print what they compared before the verdict: a score below its
     threshold, samples that differ, a mean length outside its bounds is no pass, and a pass without any of these a
-    warning. Only the closed division is held to the round's own bounds. v6.0 published 128 of these tests, whose
+    warning. The round's own bounds apply to the closed division only. v6.0 published 128 of these tests, whose
     figures all fit their verdicts. TEST06's script skips the first tokens in Offline alone: all 337 published verdicts
     of other scenarios checked them.
     """

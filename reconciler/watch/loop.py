@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from reconciler.errors import SpecError, StalePlanError
 from reconciler.execute.outcome import Event, Outcome
 from reconciler.plan.plan import Step
-from reconciler.reconcile import PassReport, run_pass
 from reconciler.reconcile.planning import PlanCache, PlanResult, compute_plan
+from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.storage import git_remotes
 from reconciler.storage.files import RepositoryPaths
 from reconciler.watch.commits import Commits

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from reconciler.errors import SpecError
 from reconciler.execute.outcome import Event
 from reconciler.plan.plan import Step
-from reconciler.reconcile import PassReport
 from reconciler.reconcile.planning import PlanResult
+from reconciler.reconcile.run import PassReport
 from reconciler.watch.backoff import Wait
 
 

@@ -53,8 +53,8 @@ def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
     ).stdout.split()
     assert len(found) == len(data)
     assert all(Path(path).is_relative_to(tmp_path / "installed") for path in found)
-    rounds = {path.name for path in (ROOT / "reconciler" / "mlperf" / "rounds").glob("*.yaml")}
-    assert rounds <= {path.name for path in (tmp_path / "installed" / "reconciler" / "mlperf" / "rounds").iterdir()}
+    rounds = {path.name for path in (ROOT / "reconciler" / "rules" / "rounds").glob("*.yaml")}
+    assert rounds <= {path.name for path in (tmp_path / "installed" / "reconciler" / "rules" / "rounds").iterdir()}
     page = Path("reconciler/page")
     shown = {path.relative_to(ROOT) for part in ("templates", "static") for path in (ROOT / page / part).iterdir()}
     assert shown

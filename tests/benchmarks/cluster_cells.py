@@ -27,8 +27,8 @@ from pathlib import Path
 
 from harness.contract import RunRequest
 from reconciler.execute.outcome import Event, Outcome, Status, StepStarted
-from reconciler.reconcile import run_pass
 from reconciler.reconcile.planning import Options
+from reconciler.reconcile.run import run_pass
 from reconciler.storage.process import FIXED, build_harness_command
 from tests.benchmarks.placement import start_slurm
 from tests.cluster import Slurm

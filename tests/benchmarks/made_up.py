@@ -22,8 +22,9 @@ from unittest import mock
 from reconciler.desired.detail import Detail
 from reconciler.diff.change import Work
 from reconciler.plan.plan import Step
-from reconciler.reconcile import TOOL, run_pass
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
+from reconciler.reconcile.run import run_pass
+from reconciler.reconcile.worker import TOOL
 from reconciler.record.codec import summarize
 from reconciler.record.store import keep, write_record
 from reconciler.resource.canonical import canonicalise

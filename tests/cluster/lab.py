@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from reconciler.execute.outcome import Event, StepProgress
-from reconciler.reconcile import PassReport
+from reconciler.reconcile.run import PassReport
 from reconciler.resource.records import Ended, Record
 from tests.passes.repository import SPEC, Repository, make_repository
 from tests.processes import wait_for

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.execute.outcome import Event
-from reconciler.reconcile import run_pass
 from reconciler.reconcile.planning import Options
+from reconciler.reconcile.run import run_pass
 from reconciler.resource.records import Ended
 from tests.cluster import Slurm, find_missing, ray_nodes
 from tests.cluster.lab import (

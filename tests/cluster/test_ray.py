@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.execute.outcome import Event, Status
-from reconciler.reconcile import run_pass
 from reconciler.reconcile.planning import Options
+from reconciler.reconcile.run import run_pass
 from reconciler.resource.records import Ended
 from tests.cluster import ray_nodes
 from tests.cluster.lab import (

@@ -11,8 +11,8 @@ import pytest
 
 from reconciler.execute.attempt import read_placement
 from reconciler.execute.outcome import Event, Status, StepProgress
-from reconciler.reconcile import run_pass
 from reconciler.reconcile.planning import Options
+from reconciler.reconcile.run import run_pass
 from reconciler.resource.records import Ended
 from tests.cluster import Slurm, find_missing
 from tests.cluster.lab import (

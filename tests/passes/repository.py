@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from reconciler.execute.outcome import Status
-from reconciler.reconcile import PassReport, run_pass
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
+from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.record.codec import decode
 from reconciler.resource.records import SPARE_LOGS, Ended, Record
 from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file

@@ -15,8 +15,8 @@ import pytest
 from harness.contract import Busy
 from reconciler.execute import plan_executor
 from reconciler.execute.outcome import Event, Message, Status
-from reconciler.reconcile import PassReport, run_pass
 from reconciler.reconcile.planning import Options
+from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.storage.machine_locks import make_machine_lock
 from tests.passes.repository import Repository, make_repository
 from tests.shared import need

@@ -16,7 +16,7 @@ from reconciler.cli.main import main
 from reconciler.desired import cells
 from reconciler.diff.change import Reason
 from reconciler.loadgen.log import parse_detail
-from reconciler.reconcile import PassReport
+from reconciler.reconcile.run import PassReport
 from reconciler.record.store import write_record
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended, Record

@@ -22,7 +22,7 @@ from tests.passes.repository import Repository, make_repository
 from tests.shared import need
 
 need("mlperf_loadgen")
-HARNESSES = Path(__file__).parents[2] / "reconciler/docs/harnesses.md"
+DOCUMENTS = [Path(__file__).parents[2] / f"reconciler/docs/{name}.md" for name in ("harnesses", "services")]
 # What each stand-in needs of LoadGen; no answer says anything.
 LOADGEN = """\
 import array, os
@@ -372,8 +372,8 @@ spec:
 
 
 def example(words: str) -> str:
-    """The one block of the document that starts what ``words`` say."""
-    text = HARNESSES.read_text(encoding="utf-8")
+    """The one block of the documents that starts what ``words`` say."""
+    text = "".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
     blocks: list[str] = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     (found,) = [block for block in blocks if words in " ".join(block.split())]
     return found

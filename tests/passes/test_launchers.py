@@ -20,7 +20,7 @@ from harness.contract import LaunchRequest
 from reconciler.diff.change import Reason
 from reconciler.execute import plan_executor
 from reconciler.execute.outcome import Status
-from reconciler.reconcile import PassReport
+from reconciler.reconcile.run import PassReport
 from reconciler.render.plan import render_plan_text
 from reconciler.resource.records import Record
 from reconciler.storage.files import Lock

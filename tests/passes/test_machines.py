@@ -10,9 +10,10 @@ from reconciler.diff.conditions import summarise_cells
 from reconciler.errors import StalePlanError
 from reconciler.observed import machine
 from reconciler.plan.saved import load, save
-from reconciler.reconcile import desired_cache, run_pass
+from reconciler.reconcile import desired_cache
 from reconciler.reconcile import planning as looking
 from reconciler.reconcile.planning import Options
+from reconciler.reconcile.run import run_pass
 from reconciler.resource.conditions import ConditionStatus
 from tests.passes.repository import SPEC, Repository, make_repository
 from tests.shared import make_once, need

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from reconciler.execute.outcome import Status
-from reconciler.reconcile import PassReport
+from reconciler.reconcile.run import PassReport
 from tests.passes.cases import Case, case_names, prepare, read_case
 from tests.passes.repository import HERE, Repository, make_passed
 from tests.passes.text import pass_lines, plan_lines

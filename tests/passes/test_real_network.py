@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.execute.outcome import Status
-from reconciler.reconcile import PassReport
+from reconciler.reconcile.run import PassReport
 from reconciler.resource.kinds import Kind
 from tests.passes.repository import Repository
 from tests.unit.cli.conftest import git

@@ -10,7 +10,7 @@ from reconciler.cli.shared.run_pass import choose_pass_code
 from reconciler.diff.change import FAILED, Reason
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.execute.outcome import Outcome, Status
-from reconciler.reconcile import PassReport
+from reconciler.reconcile.run import PassReport
 from tests.passes.repository import Repository, make_passed
 from tests.passes.standin import with_command
 from tests.shared import need

@@ -13,8 +13,8 @@ import pytest
 
 from reconciler.errors import LockedError
 from reconciler.execute.outcome import Event, Outcome, Status, StepStarted
-from reconciler.reconcile import run_pass
 from reconciler.reconcile.planning import Options
+from reconciler.reconcile.run import run_pass
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Ended, Record
 from reconciler.storage.machine_locks import make_machine_lock

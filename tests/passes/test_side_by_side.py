@@ -10,8 +10,8 @@ import pytest
 
 from reconciler.execute.outcome import Event, Outcome, StepProgress, StepStarted
 from reconciler.plan.plan import Step
-from reconciler.reconcile import run_pass
 from reconciler.reconcile.planning import Options
+from reconciler.reconcile.run import run_pass
 from tests.launchers import Cluster, installed
 from tests.passes.repository import SPEC, Repository, make_repository
 from tests.shared import need

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from reconciler.diff.change import InputChange
 from reconciler.execute.outcome import Outcome
 from reconciler.plan.plan import Plan, Step
-from reconciler.reconcile import PassReport
+from reconciler.reconcile.run import PassReport
 
 _STABLE = (
     (re.compile(r"-[0-9a-f]{20}\b"), "-<digest>"),

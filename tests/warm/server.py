@@ -23,7 +23,7 @@ from tests.flushes import skip_flushes
 
 MOST = 1 << 20  # bytes of a request
 CHILD = "harness.__main__"
-LOADED = ("harness.build", "harness.run", "harness.score", "harness.verbs.probe", "harness.command")  # by children
+LOADED = tuple(f"harness.verbs.{verb}" for verb in ("build", "run", "score", "probe", "command"))  # by children
 if all(map(importlib.util.find_spec, ("aiohttp", "tokenizers"))):
     LOADED += ("harness.backends.openai",)
 _DESCRIPTORS = 16

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -17,34 +18,59 @@ _CODES = (
     (errors.INTERRUPTED, "interrupted by Ctrl-C or SIGTERM; run the same command again to go on"),
 )
 
+_EVERYWHERE = ("--help", "--no-color", "--verbose", "--quiet")  # the document's introduction describes these
+_SEVERAL = 3  # commands from which on an option is described once
+
 
 def render_command_reference(program: click.Group) -> str:
-    """Each command of the program: what it does, its usage, its options."""
-    context = click.Context(program, info_name="reconcile")
-    parts = ["## A pass\n", *_parts(program.get_command(context, "pass"), "reconcile")]
-    for name in program.list_commands(context):
-        parts += [f"## {name}\n", *_parts(program.get_command(context, name), f"reconcile {name}")]
+    """Each command of the program: what it does, its usage, its options. Options with the same meaning in several
+    commands are described once."""
+    commands = dict(_list_commands(program, "reconcile"))
+    counted = Counter(option for command in commands.values() for option in _list_options(command))
+    shared = [option for option, count in counted.items() if count >= _SEVERAL]
+    parts = ["## Options of several commands\n", _table(shared)]
+    for path, command in commands.items():
+        name = path.removeprefix("reconcile").strip()
+        level = "###" if " " in name else "##"
+        parts += [f"{level} {name or 'A pass'}\n", *_parts(command, path, shared)]
     return "\n".join(parts)
 
 
-def _parts(command: click.Command | None, path: str) -> Iterator[str]:
-    assert command is not None
-    context = click.Context(command, info_name=path)
-    usage = " ".join(command.collect_usage_pieces(context))
+def _list_commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    """The pass first, then the commands as `--help` lists them, each group before its commands."""
+    context = click.Context(group, info_name=path)
+    names = group.list_commands(context)
+    for name in names if path != "reconcile" else ["pass", *names]:
+        command = group.get_command(context, name)
+        assert command is not None
+        below = path if name == "pass" else f"{path} {name}"
+        yield below, command
+        if isinstance(command, click.Group):
+            yield from _list_commands(command, below)
+
+
+def _parts(command: click.Command, path: str, shared: Sequence[tuple[str, str]]) -> Iterator[str]:
+    usage = " ".join(command.collect_usage_pieces(click.Context(command, info_name=path)))
     yield f"```text\n{path} {usage}\n```\n\n{_prose(command.help or '')}\n"
+    options = _list_options(command)
+    own = [option for option in options if option not in shared]
+    if own:
+        yield _table(own)
+    others = [f"`{_cell(name)}`" for name, text in options if (name, text) in shared]
+    if others:
+        yield f"{'Also' if own else 'Options:'} {', '.join(others)}.\n"
+
+
+def _list_options(command: click.Command) -> list[tuple[str, str]]:
+    context = click.Context(command)
     options = [item for item in command.get_params(context) if isinstance(item, click.Option)]
     records = [record for option in options if (record := option.get_help_record(context)) is not None]
-    rows = "".join(f"| `{_cell(name)}` | {_cell(text)} |\n" for name, text in records if not _everywhere(name))
-    if rows:
-        yield f"| Option | Meaning |\n|---|---|\n{rows}"
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            yield f"### {path.removeprefix('reconcile ')} {name}\n"
-            yield from _parts(command.get_command(context, name), f"{path} {name}")
+    return [(name, text) for name, text in records if not any(word in name for word in _EVERYWHERE)]
 
 
-def _everywhere(names: str) -> bool:
-    return any(name in names for name in ("--help", "--no-color", "--verbose"))
+def _table(options: Sequence[tuple[str, str]]) -> str:
+    rows = "".join(f"| `{_cell(name)}` | {_cell(text)} |\n" for name, text in options)
+    return f"| Option | Meaning |\n|---|---|\n{rows}"
 
 
 def _prose(text: str) -> str:

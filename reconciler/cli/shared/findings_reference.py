@@ -3,27 +3,30 @@ the functions that apply the rules declare them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from reconciler.tree.findings import Rule, Severity
 from reconciler.verify.engine import ALL_RULES
 
-_HEAD = ("| Kind | What it finds | Severity | Premises, each checked | Argument |", "|---|---|---|---|---|")
+_HEAD = ("| Kind | Finds | Premises | Argument |", "|---|---|---|---|")
 
 
 def render_findings_reference() -> str:
-    ordered = sorted(ALL_RULES, key=lambda rule: (list(Severity).index(rule.severity), rule.id))
-    return "\n".join([*_HEAD, *map(_render_rule, ordered)]) + "\n"
+    """The premises, numbered, then a table for each severity."""
+    premises = list(dict.fromkeys(item.statement for rule in ALL_RULES for item in rule.premises))
+    parts = ["### Premises\n", *(f"{number}. {_escape(text)}" for number, text in enumerate(premises, 1))]
+    for severity in Severity:
+        rules = sorted((rule for rule in ALL_RULES if rule.severity is severity), key=lambda rule: rule.id)
+        if rules:
+            parts += ["", f"### {severity.value.title()}s\n", *_HEAD]
+            parts += [_render_rule(rule, premises) for rule in rules]
+    return "\n".join(parts) + "\n"
 
 
-def _render_rule(rule: Rule) -> str:
+def _render_rule(rule: Rule, premises: Sequence[str]) -> str:
     never = f" Never summed up: {rule.proof}." if rule.proof else ""
-    cells = f"`{rule.id}`", rule.title, rule.severity, _join(item.statement for item in rule.premises), rule.argument
-    return f"| {' | '.join(map(_escape, cells))}{never} |"
-
-
-def _join(statements: Iterable[str]) -> str:
-    return " ".join(statements) or "none: it only asks, or warns"
+    numbers = ", ".join(str(premises.index(item.statement) + 1) for item in rule.premises)
+    return f"| {' | '.join(map(_escape, (f'`{rule.id}`', rule.title, numbers, rule.argument)))}{never} |"
 
 
 def _escape(text: str) -> str:

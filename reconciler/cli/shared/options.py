@@ -155,8 +155,8 @@ def queue_options() -> list[click.Parameter]:
         click.Option(
             ["--detach"],
             is_flag=True,
-            help="Leave jobs of a queue to it once nothing else is to be done; `reconcile attach` follows them. Ctrl-C "
-            "leaves them as well, instead of cancelling them.",
+            help="End once only jobs of a queue are left; `reconcile attach` follows them. Ctrl-C leaves them, "
+            "too, instead of cancelling them.",
         ),
     ]
 

@@ -80,7 +80,7 @@ def _selected(cell: Cell, options: Options) -> bool:
 
 
 class LineCommitText(Protocol):
-    """What git knows of a line; see ``reconciler.storage.git.LineCommit``, which is imported only when there is a line."""
+    """The commit of a line; see ``reconciler.storage.git.LineCommit``, which is imported only when there is a line."""
 
     @property
     def commit(self) -> str: ...

@@ -16,8 +16,8 @@ from reconciler.cli.shared.plan_options import choose_exit_code, list_cells
 from reconciler.errors import ERROR, INTERRUPTED, NOT_IN_SYNC
 from reconciler.execute.outcome import Event, Outcome, Status
 from reconciler.plan.plan import Plan
-from reconciler.reconcile import PassReport, run_pass
 from reconciler.reconcile.planning import Options
+from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.events import render_outcomes_part
 from reconciler.render.lines import Failures, Lines

@@ -48,11 +48,16 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ),
     ("Power state", "`power_state:` of a system", executor_models.PowerState, "power_state."),
     ("Power", "`power:` of a system", executor_models.Meter, "power."),
-    ("Benchmark", "`spec.benchmarks.NAME:`, beside the settings of a cell", models.BenchmarkGroup, "benchmark."),
+    (
+        "Benchmark",
+        "`spec.benchmarks.NAME:`, in addition to the settings of a cell",
+        models.BenchmarkGroup,
+        "benchmark.",
+    ),
     ("Model", "`model:` of a benchmark", models.Model, "model."),
     ("Dataset", "`dataset:` of a benchmark", models.Dataset, "dataset."),
     ("Settings", "in a cell, a benchmark, or a block of `spec.defaults`", models.SettingsGroup, ""),
-    ("Cell", "in a cell, beside its settings", models.CellGroup, ""),
+    ("Cell", "in a cell, in addition to its settings", models.CellGroup, ""),
     ("Compliance test", "`compliance: {TEST01: …}` of a cell", models.Audit, "compliance."),
     ("Dataset of a test", "`dataset:` of a compliance test", models.Dataset, "compliance.dataset."),
     ("Engine", "`engine:`", models.Engine, "engine."),
@@ -66,7 +71,8 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Measurements", "`measurements:`", models.Measurements, "measurements."),
     (
         "Curve",
-        "with program endpoints in `spec.divisions.DIVISION.SYSTEM.BENCHMARK:`, beside the settings of its points",
+        "with program endpoints in `spec.divisions.DIVISION.SYSTEM.BENCHMARK:`, in addition to the "
+        "settings of its points",
         models.CurveGroup,
         "",
     ),

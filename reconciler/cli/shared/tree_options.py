@@ -22,8 +22,8 @@ def round_option() -> click.Option:
         ["--round", "round_name"],
         default="",
         metavar="ROUND",
-        help="Judge by the rules of this round, such as v6.1. Default: the round whose seeds the logs carry, else the "
-        "one that the tree calls itself; of one that is unknown, only what holds in any round is looked at.",
+        help="Use the rules of this round, such as v6.1. Default: the round whose seeds are in the logs, else"
+        " the one that the tree names. In an unknown round, only rules of all rounds apply.",
     )
 
 

@@ -11,8 +11,8 @@ from reconciler.cli.shared.watch_output import WatchOutput
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.execute.outcome import Event
 from reconciler.plan.plan import Step
-from reconciler.reconcile import PassReport
 from reconciler.reconcile.planning import PlanResult
+from reconciler.reconcile.run import PassReport
 from reconciler.render.plan import LIMIT, render_plan_text, summarise_plan
 from reconciler.render.progress import count_outcomes, name_step
 from reconciler.resource.embargo import explain_refusal, make_embargo

@@ -1,4 +1,4 @@
-"""How attempts reach nodes that do not see the repository's folder, and come back. ``reconciler/reconcile/remote_attempts`` has one."""
+"""The protocol of carriers: they bring attempts to nodes without the repository's folder, and their results back."""
 
 from __future__ import annotations
 

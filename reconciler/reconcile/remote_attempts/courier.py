@@ -1,4 +1,4 @@
-"""The side of a node: ``python -P -m reconciler.reconcile.remote_attempts.courier TICKET``, started by a job of a queue.
+"""``python -P -m reconciler.reconcile.remote_attempts.courier TICKET``: a node's side of a remote attempt.
 
 Fetches the attempt, starts its child, tells how far that is, and sends what it left. What was fetched of made files
 stays on the node, for the next attempt that needs it; the attempt itself goes.

@@ -63,15 +63,14 @@ WITHOUT_EXAMPLE = frozenset({"import", "doctor", "adopt", "move", "unpack", "sig
 _INTRODUCTION = """\
 # JSON outputs
 
-Each command that reports takes `--json`, and then prints one JSON object: `version` (of this format; a field may be
-added under the same version), `report` (what it is) and the fields below. Exit codes are the same as without it.
-`adopt`, `doctor`, `import`, `mig`, `move`, `rehearse`, `sign` and `unpack` take it too; their fields are not listed
-here.
+Each command that reports takes `--json` and then prints one JSON object: `version` (of this format; a later program
+may add fields under the same version), `report` (its kind) and the fields below. Exit codes are the same as without
+`--json`.
 
-The tables are inferred from what the commands print in an example repository
-(`python -m tests.unit.cli.json_outputs`). A field that is only `null` or empty there may hold more elsewhere; `[]`
-stands for each item of a list, `{}` for each value of an object whose names are data. Quantities are text where
-exactness matters.
+The fields are read from what the commands print in an example repository, by `python -m tests.unit.cli.json_outputs`.
+A field that is only `null` or empty there may have other values elsewhere. `[]` marks the items of a list, `{}` the
+values of an object whose names are data. Quantities are text where exactness matters. The fields of `adopt`,
+`doctor`, `import`, `mig`, `move`, `rehearse`, `sign` and `unpack` are not listed.
 """
 
 
@@ -127,23 +126,51 @@ def _commit(root: Path, subject: str) -> None:
 
 
 def reference(found: Mapping[str, Sequence[Any]]) -> str:
-    parts = [_INTRODUCTION]
+    """A section for each kind of report, with the commands that print it."""
+    commands: dict[str, list[str]] = {}
+    reports: dict[str, list[Any]] = {}
     for name in sorted(found):
-        rows: dict[str, set[str]] = {}
-        for report in found[name]:
-            for path, kind in _fields("", report):
-                rows.setdefault(path, set()).add(kind)
         (title,) = {report.get("report", _SAVED_PLAN) for report in found[name]}
-        longer = {re.split(r"\[\]|\{\}|\.", path)[0] for path in rows if re.search(r"[\[{.]", path)}
-        table = "".join(
-            f"| `{path}` | {_kinds(kinds)} |\n"
-            for path, kinds in rows.items()
-            if path not in ("version", "report") and not (path in longer and kinds <= _EMPTY)
-        )
-        what = f"`reconcile {name}`" if name != _A_PASS else "`reconcile`, a pass,"
-        heading = f"## {'A pass' if name == _A_PASS else name}"
-        parts.append(f"{heading}\n\n{what} reports `{title}`.\n\n| Field | Value |\n|---|---|\n{table}")
+        commands.setdefault(title, []).append(f"`reconcile {name}`" if name != _A_PASS else "`reconcile` (a pass)")
+        reports.setdefault(title, []).extend(found[name])
+    parts = [_INTRODUCTION]
+    for title in sorted(reports):
+        listing = "\n".join(_indent(_list_fields(reports[title])))
+        parts.append(f"## {title}\n\nFrom {', '.join(commands[title])}.\n\n```text\n{listing}\n```\n")
     return "\n".join(parts)
+
+
+def _list_fields(reports: Sequence[Any]) -> Mapping[str, str]:
+    rows: dict[str, set[str]] = {}
+    for report in reports:
+        for path, kind in _fields("", report):
+            rows.setdefault(path, set()).add(kind)
+    longer = {re.split(r"\[\]|\{\}|\.", path)[0] for path in rows if re.search(r"[\[{.]", path)}
+    return {
+        path: _kinds(kinds)
+        for path, kinds in rows.items()
+        if path not in ("version", "report") and not (path in longer and kinds <= _EMPTY)
+    }
+
+
+def _indent(fields: Mapping[str, str]) -> Iterator[str]:
+    """A line for each field, below the object or list that it belongs to."""
+    tree: dict[str, Any] = {}
+    for path, kind in fields.items():
+        *parents, last = path.split(".")
+        place = tree
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place.setdefault(last, {})[""] = kind
+    yield from _print_tree(tree, 0)
+
+
+def _print_tree(tree: Mapping[str, Any], depth: int) -> Iterator[str]:
+    for name, below in tree.items():
+        if name:
+            kind = below.get("")
+            yield f"{'  ' * depth}{name}{f': {kind}' if kind else ''}"
+            yield from _print_tree(below, depth + 1)
 
 
 def _fields(path: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -23,8 +23,8 @@ from reconciler.history.rescore import rescore_runs
 from reconciler.history.snapshot import read_snapshot
 from reconciler.observed.state import Obstacle
 from reconciler.plan.plan import Plan, Step
-from reconciler.reconcile import PassReport
 from reconciler.reconcile.planning import PlanResult
+from reconciler.reconcile.run import PassReport
 from reconciler.record.codec import decode
 from reconciler.record.store import find_object, keep, write_record
 from reconciler.resource.inputs import Origin, Role

@@ -25,8 +25,8 @@ def test_help_of_a_topic_on_a_terminal_is_laid_out_and_paged(
     monkeypatch.setattr(click, "echo_via_pager", lambda text, color: paged.append(text))
     monkeypatch.setattr(help_command, "_on_terminal", lambda: True)
     assert reconcile("help", "stores")[0] == 0
-    assert "# An object store" not in paged[0]
-    assert "(help embargo)" in " ".join(paged[0].split())
+    assert "# Object stores" not in paged[0]
+    assert "(help pull-requests)" in " ".join(paged[0].split())
 
 
 def test_help_of_a_command_is_what_the_command_says(reconcile: Reconcile) -> None:

@@ -24,8 +24,8 @@ from reconciler.execute.executors.executor import Executor, Handle, Interruption
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Status
 from reconciler.plan.plan import Step
-from reconciler.reconcile import PassReport, run_pass
 from reconciler.reconcile.planning import Options
+from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.resource.kinds import Address, Kind
 from reconciler.storage.files import Lock, RepositoryPaths
 from reconciler.storage.process import explain_signal

@@ -23,7 +23,7 @@ from reconciler.execute.plan_executor import PlanExecutor, compute_minimum_secon
 from reconciler.execute.service import Services
 from reconciler.execute.side_by_side import SideBySide
 from reconciler.plan.plan import Step
-from reconciler.reconcile import PassReport
+from reconciler.reconcile.run import PassReport
 from reconciler.record.codec import summarize
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Kind

@@ -16,7 +16,7 @@ from harness.contract import Benchmark, RehearseRequest, Result
 from reconciler.execute import prepared
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.prepared import find_prepared, offer_prepared, take_prepared
-from reconciler.reconcile import PassReport
+from reconciler.reconcile.run import PassReport
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import hash_file, remove

@@ -1,6 +1,6 @@
 """Lies: what somebody may write into the logs of an honest run, and what then gives them away.
 
-Each is one or several edits of a log that the real LoadGen made. The table in ``reconciler/docs/lies.md`` is this one.
+Each is one or several edits of a log that the real LoadGen made.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ Edit = Callable[[str], str]
 @dataclass(frozen=True, slots=True)
 class Lie:
     """``run``: the honest one by its name in RUNS. ``detail`` and ``answers``: edits of its files. ``key``: what the
-    refusal names. ``listed``: found in the trial that this table began with. ``dated``: only clocks
-    contradict it, which is a doubt."""
+    refusal names. ``dated``: only clocks contradict it, which is a doubt."""
 
     name: str
     run: str
     key: str
     detail: tuple[Edit, ...] = ()
     answers: tuple[Edit, ...] = ()
-    listed: bool = False
     dated: bool = False
 
 
@@ -271,14 +269,12 @@ LIES = (
         "server-valid",
         "performance_issue_same",
         (setting("effective_performance_issue_same", "true"),),
-        listed=True,
     ),
     Lie(
         "each sample once",
         "offline-valid",
         "performance_issue_unique",
         (setting("effective_performance_issue_unique", "true"),),
-        listed=True,
     ),
     Lie(
         "one sample again and again, requested too",
@@ -315,7 +311,6 @@ LIES = (
         "offline-accuracy",
         "accuracy_sample_count",
         (setting("effective_accuracy_sample_count", "1"),),
-        listed=True,
     ),
     Lie(
         "accuracy of half of the samples",
@@ -328,7 +323,6 @@ LIES = (
         "offline-valid",
         "effective_performance_sample_count",
         (setting("qsl_reported_total_count", "1"),),
-        listed=True,
     ),
     Lie(
         "an override that LoadGen did not take",
@@ -390,7 +384,6 @@ LIES = (
         "server-too-few",
         "early_stopping_met",
         _VALID,
-        listed=True,
     ),
     Lie(
         "INVALID changed to VALID alone", "server-too-few", "result_validity", (setting("result_validity", '"VALID"'),)
@@ -442,7 +435,6 @@ LIES = (
         "offline-valid",
         "result_samples_per_second",
         (times("result_samples_per_second", 10),),
-        listed=True,
     ),
     Lie(
         "one percent more in Offline",
@@ -461,14 +453,12 @@ LIES = (
         "server-valid",
         "result_completed_samples_per_sec",
         (times("result_completed_samples_per_sec", 10),),
-        listed=True,
     ),
     Lie(
         "ten times both rates in Server",
         "server-valid",
         "result_scheduled_samples_per_sec",
         (times("result_completed_samples_per_sec", 10), times("result_scheduled_samples_per_sec", 10)),
-        listed=True,
     ),
     Lie(
         "ten times both rates, and a tenth of the schedule",
@@ -503,14 +493,12 @@ LIES = (
         "offline-valid",
         "result_samples_per_second",
         (prepended("result_samples_per_second", "999999"),),
-        listed=True,
     ),
     Lie(
         "a better latency on a line before",
         "single-stream-valid",
         "early_stopping_latency_ss",
         (prepended("early_stopping_latency_ss", "5"),),
-        listed=True,
     ),
     Lie(
         "a second verdict on a line before",
@@ -575,7 +563,6 @@ LIES = (
         "offline-valid",
         "power_begin",
         (setting("power_end", '"01-01-2020 00:00:00.000"'),),
-        listed=True,
         dated=True,
     ),
     Lie(
@@ -597,7 +584,6 @@ LIES = (
         "offline-valid",
         "power_end",
         (moved("power_begin", days=40, minutes=7), moved("power_end", days=40, minutes=7)),
-        listed=True,
         dated=True,
     ),
     Lie(
@@ -762,21 +748,18 @@ LIES = (
         "offline-valid",
         "result_samples_per_second",
         (hidden("result_samples_per_second", (_RATE_LINE, f'"key": "more", "value": [1], {_BETTER}')),),
-        listed=True,
     ),
     Lie(
         "a rate on a long line of another key",
         "offline-valid",
         "result_samples_per_second",
         (hidden("result_samples_per_second", (_RATE_LINE, f'"key": "more", "value": 1, {_BETTER}'), _LONG),),
-        listed=True,
     ),
     Lie(
         "a rate on a long line whose key is written otherwise",
         "offline-valid",
         "result_samples_per_second",
         (hidden("result_samples_per_second", (_RATE_LINE, _BETTER.replace("second", "se\\u0063ond")), _LONG),),
-        listed=True,
     ),
     Lie("two logs in one file", "offline-valid", "result_samples_per_second", (twice,)),
     Lie(
@@ -910,8 +893,8 @@ LIES = (
     Lie("no tokens in Offline", "offline-tokens", "result_tokens_per_second", (without("result_tokens_per_second"),)),
     # Answers.
     Lie("a sample without a number", "offline-accuracy", "answers", answers=(negative,)),
-    Lie("answers to 3 samples", "offline-accuracy", "answers", answers=(first_answers(3),), listed=True),
-    Lie("one sample answered every time", "offline-accuracy", "answers", answers=(one_answer_always,), listed=True),
+    Lie("answers to 3 samples", "offline-accuracy", "answers", answers=(first_answers(3),)),
+    Lie("one sample answered every time", "offline-accuracy", "answers", answers=(one_answer_always,)),
     Lie("all answers but one", "server-accuracy", "answers", answers=(first_answers(999),)),
     Lie("one sample answered twice", "offline-accuracy", "answers", answers=(one_answer_twice,)),
     Lie("an answer to a sample that is not there", "server-accuracy", "answers", answers=(stranger,)),
@@ -922,7 +905,6 @@ LIES = (
         "server-too-fast",
         "result_overlatency_query_count",
         (setting("result_overlatency_query_count", "0"),),
-        listed=True,
     ),
     Lie(
         "no query over the latency, and VALID",
@@ -934,7 +916,6 @@ LIES = (
             setting("result_overlatency_query_count", "0"),
             setting("early_stopping_result", '" * Run successful."'),
         ),
-        listed=True,
     ),
     Lie(
         "no query over the latency, and VALID, where queries are handed over together",
@@ -946,7 +927,6 @@ LIES = (
             setting("result_overlatency_query_count", "0"),
             setting("early_stopping_result", '" * Run successful."'),
         ),
-        listed=True,
     ),
     Lie(
         "queries called coalesced, and ten times both rates",
@@ -957,44 +937,38 @@ LIES = (
             times("result_scheduled_samples_per_sec", 10),
             times("result_completed_samples_per_sec", 10),
         ),
-        listed=True,
     ),
     # Lines without which comparisons had passed over others.
-    Lie("no version of LoadGen", "server-valid", "loadgen_version", (without("loadgen_version"),), listed=True),
+    Lie("no version of LoadGen", "server-valid", "loadgen_version", (without("loadgen_version"),)),
     Lie(
         "a version of LoadGen that is none",
         "server-valid",
         "loadgen_version",
         (setting("loadgen_version", '"of ours"'),),
-        listed=True,
     ),
     Lie(
         "no share of the queries within the latency",
         "server-valid",
         "effective_target_latency_percentile",
         (without("effective_target_latency_percentile"),),
-        listed=True,
     ),
     Lie(
         "another minimum duration, and none that was requested",
         "server-valid",
         "requested_min_duration_ms",
         (setting("effective_min_duration_ms", "600000"), without("requested_min_duration_ms")),
-        listed=True,
     ),
     Lie(
         "no percentile of MultiStream's queries that denies an estimate",
         "multi-stream-valid",
         "result_99.90_percentile_per_query_latency_ns",
         (without("result_99.90_percentile_per_query_latency_ns"),),
-        listed=True,
     ),
     Lie(
         "no bound on the first token",
         "server-tokens",
         "requested_server_ttft_latency",
         (without("requested_server_ttft_latency"),),
-        listed=True,
     ),
     # Values that are none of the kind which LoadGen writes, so that comparisons had passed them over.
     Lie(
@@ -1008,7 +982,6 @@ LIES = (
             setting("result_overlatency_query_count", "0.0"),
             setting("early_stopping_result", '" * Run successful."'),
         ),
-        listed=True,
     ),
     Lie(
         "a share of the queries in quotes, requested too",
@@ -1018,152 +991,129 @@ LIES = (
             setting("requested_server_target_latency_percentile", '"0.5"'),
             setting("effective_target_latency_percentile", '"0.5"'),
         ),
-        listed=True,
     ),
     Lie(
         "a minimum duration in other digits, requested too",
         "server-valid",
         "effective_min_duration_ms",
         (setting("requested_min_duration_ms", "6e5"), setting("effective_min_duration_ms", "6e5")),
-        listed=True,
     ),
     Lie(
         "no value of a condition",
         "server-valid",
         "early_stopping_met",
         (setting("early_stopping_met", "null"),),
-        listed=True,
     ),
     Lie(
         "a condition as a number",
         "server-valid",
         "result_min_duration_met",
         (setting("result_min_duration_met", "0"),),
-        listed=True,
     ),
     Lie(
         "one sample again and again, called 1",
         "server-valid",
         "effective_performance_issue_same",
         (setting("requested_performance_issue_same", "1"), setting("effective_performance_issue_same", "1")),
-        listed=True,
     ),
-    Lie(
-        "errors with a fraction", "single-stream-max-count", "num_errors", (setting("num_errors", "1.5"),), listed=True
-    ),
+    Lie("errors with a fraction", "single-stream-max-count", "num_errors", (setting("num_errors", "1.5"),)),
     Lie(
         "a library below zero",
         "server-valid",
         "qsl_reported_total_count",
         (setting("qsl_reported_total_count", "-1"),),
-        listed=True,
     ),
     Lie(
         "a beginning that is no time",
         "offline-valid",
         "power_begin",
         (setting("power_begin", '"unknown"'),),
-        listed=True,
     ),
-    Lie("a beginning that is a number", "offline-valid", "power_begin", (setting("power_begin", "1"),), listed=True),
-    Lie("a test of no date", "offline-valid", "test_datetime", (setting("test_datetime", '"unknown"'),), listed=True),
+    Lie("a beginning that is a number", "offline-valid", "power_begin", (setting("power_begin", "1"),)),
+    Lie("a test of no date", "offline-valid", "test_datetime", (setting("test_datetime", '"unknown"'),)),
     Lie(
         "an end on a line that is not LoadGen's",
         "offline-valid",
         "power_end",
         (_substitute("power_end", '"key": "power_end", "value"', lambda _: '"key":  "power_end", "value"'),),
-        listed=True,
     ),
     Lie(
         "an end without the time of LoadGen's logger",
         "offline-valid",
         "power_end",
         (within("power_end", "time_ms", "1234567890123456.5"),),
-        listed=True,
     ),
     Lie(
         "half of the queries over the latency",
         "server-too-fast",
         "result_overlatency_query_count",
         (whole("result_overlatency_query_count", 0.5),),
-        listed=True,
     ),
     Lie(
         "all queries over the latency, although the slowest was not",
         "server-valid",
         "result_overlatency_query_count",
         (whole_another("result_overlatency_query_count", "result_query_count"),),
-        listed=True,
     ),
     Lie(
         "a longer latency than was requested",
         "server-too-fast",
         "effective_target_latency_ns",
         (setting("effective_target_latency_ns", "99000000000"),),
-        listed=True,
     ),
     Lie(
         "half of the queries within the latency",
         "server-valid",
         "effective_target_latency_percentile",
         (setting("effective_target_latency_percentile", "0.5"),),
-        listed=True,
     ),
     Lie(
         "an estimate of MultiStream as low as its median",
         "multi-stream-valid",
         "early_stopping_latency_ms",
         (lowered_estimate("early_stopping_latency_ms", "99.0", "result_50.00_percentile_per_query_latency_ns"),),
-        listed=True,
     ),
     Lie(
         "a 99th percentile of SingleStream as low as its median",
         "single-stream-valid",
         "early_stopping_latency_ms",
         (lowered_estimate("early_stopping_latency_ms", "99.0", "result_50.00_percentile_latency_ns"),),
-        listed=True,
     ),
     Lie(
         "early stopping of another number of queries",
         "single-stream-valid",
         "early_stopping_result",
         (reworded(r"queries \(\d+\)", "queries (99999)"),),
-        listed=True,
     ),
     Lie(
         "early stopping that discards more queries",
         "single-stream-valid",
         "early_stopping_result",
         (reworded(r"discard \d+", "discard 2000"),),
-        listed=True,
     ),
     Lie(
         "early stopping that failed with more queries",
         "server-too-few",
         "early_stopping_result",
         (reworded(r"Processed \d+", "Processed 9999"),),
-        listed=True,
     ),
     Lie(
         "no text of early stopping",
         "server-valid",
         "early_stopping_result",
         (without("early_stopping_result"),),
-        listed=True,
     ),
     Lie(
         "an empty text of early stopping",
         "server-valid",
         "early_stopping_result",
         (setting("early_stopping_result", '""'),),
-        listed=True,
     ),
     Lie(
         "the text of another scenario",
         "server-valid",
         "early_stopping_result",
         (reworded(r" \* Run successful\.", " * Processed at least 64 queries (100)."),),
-        listed=True,
     ),
     Lie(
         "eight samples of a query in Server",
@@ -1173,7 +1123,6 @@ LIES = (
             setting("effective_samples_per_query", "8"),
             setting("generated_samples_per_query", "8"),
         ),
-        listed=True,
     ),
     Lie(
         "sixteen samples of a query in MultiStream",
@@ -1183,7 +1132,6 @@ LIES = (
             setting("effective_samples_per_query", "16"),
             setting("generated_samples_per_query", "16"),
         ),
-        listed=True,
     ),
     Lie(
         "ten queries in Offline, and ten times the rate",
@@ -1194,49 +1142,42 @@ LIES = (
             setting("result_query_count", "10"),
             times("result_samples_per_second", 10),
         ),
-        listed=True,
     ),
     Lie(
         "another target in Offline than was requested",
         "offline-valid",
         "effective_target_qps",
         (times("effective_target_qps", 2),),
-        listed=True,
     ),
     Lie(
         "a rate with LoadGen's own time beyond what its latencies allow",
         "single-stream-valid",
         "result_qps_with_loadgen_overhead",
         (times("result_qps_with_loadgen_overhead", 1_000),),  # a busy machine makes the real one far less than it could
-        listed=True,
     ),
     Lie(
         "another commit of LoadGen",
         "server-valid",
         "loadgen_version",
         (_substitute("loadgen_version", r"@ [0-9a-f]{10}", lambda _: "@ 0123456789"),),
-        listed=True,
     ),
     Lie(
         "a second version of LoadGen on a line before",
         "server-valid",
         "loadgen_version",
         (prepended("loadgen_version", '"9.9.9 @ 0123456789"'),),
-        listed=True,
     ),
     Lie(
         "another version of LoadGen at the same commit",
         "server-valid",
         "loadgen_version",
         (_substitute("loadgen_version", r'"\d+\.\d+\.\d+ @', lambda _: '"5.0.1 @'),),
-        listed=True,
     ),
     Lie(
         "a commit of LoadGen after it was built",
         "server-valid",
         "loadgen_git_commit_date",
         (setting("loadgen_git_commit_date", '"2099-01-01T00:00:00Z"'),),
-        listed=True,
         dated=True,
     ),
     Lie(
@@ -1244,92 +1185,71 @@ LIES = (
         "offline-valid",
         "loaded_qsl_set",
         (appended("loaded_qsl_set", "[1]"),),
-        listed=True,
     ),
     Lie(
         "one seq_id for two answers",
         "offline-accuracy",
         "answers",
         answers=(second_number_again,),
-        listed=True,
     ),
     Lie(
         "a seq_id that LoadGen did not issue",
         "server-accuracy",
         "answers",
         answers=(renumbered(99999),),
-        listed=True,
     ),
     Lie(
         "an answer without seq_id",
         "offline-accuracy",
         "answers",
         answers=(unnumbered,),
-        listed=True,
     ),
     Lie(
         "a test's seq_id that LoadGen did not issue",
         "offline-audit",
         "answers",
         answers=(renumbered(99999),),
-        listed=True,
     ),
     Lie(
         "one seq_id for two answers of a test",
         "offline-audit",
         "answers",
         answers=(second_number_again,),
-        listed=True,
     ),
     Lie(
         "an answer of half a byte more",
         "offline-accuracy",
         "answers",
         answers=(answered_with("00000"),),
-        listed=True,
     ),
     Lie(
         "a test's answer that is no hexadecimal",
         "offline-audit",
         "answers",
         answers=(answered_with("class 7!"),),
-        listed=True,
     ),
     Lie(
         "a test that logged no answer",
         "offline-audit",
         "answers",
         answers=(first_answers(0),),
-        listed=True,
     ),
     Lie(
         "no text of early stopping of first tokens",
         "server-tokens",
         "early_stopping_ttft_result",
         (without("early_stopping_ttft_result"),),
-        listed=True,
     ),
     Lie(
         "no text of early stopping of tokens in Offline",
         "offline-tokens",
         "early_stopping_tpot_result",
         (without("early_stopping_tpot_result"),),
-        listed=True,
     ),
     Lie(
         "an empty text of early stopping of tokens",
         "server-tokens",
         "early_stopping_tpot_result",
         (setting("early_stopping_tpot_result", '""'),),
-        listed=True,
     ),
 )
-
-
-def show_table() -> str:
-    """The rows of the table in the documents."""
-    rows = [
-        f"| {lie.name} | {lie.run} | `{lie.key}` | {'note' if lie.dated else 'error'} | {'yes' if lie.listed else ''} |"
-        for lie in LIES
-    ]
-    return "\n".join(rows)

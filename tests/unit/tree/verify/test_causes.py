@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.causes import CAUSES, find_cause, rank_cause
+from reconciler.check.causes import CAUSES, find_cause, rank_cause
+from reconciler.check.grouping import fold_cells, group_by_cause
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
-from reconciler.tree.grouping import fold_cells, group_by_cause
 from reconciler.verify.engine import ALL_RULES, verify_tree
 from tests.unit.tree.check.made import set_log, write
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.causes import find_cause
+from reconciler.check.causes import find_cause
 from reconciler.tree.findings import Place, Severity, TreeFinding
 from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.made import detail, set_log, write

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from reconciler.check.causes import Cause, find_cause, rank_cause
 from reconciler.rules.benchmark_facts import strip_variant
-from reconciler.tree.causes import Cause, find_cause, rank_cause
 from reconciler.tree.findings import Facts, Severity, TreeFinding
 
 _SEVERITIES = tuple(Severity)

@@ -2,7 +2,7 @@
 they are of.
 
 A record's key is made of its inputs, and it names by digest what it was made from: that was complete before, has the
-key that stands among the inputs, and files whose digests are evidence of the later one.
+key that is among the inputs, and files whose digests are evidence of the later one.
 """
 
 from __future__ import annotations
@@ -143,7 +143,13 @@ class RecordChecks(Struct):
         command = COMMAND in record.inputs
         stated = record.inputs.get(CODE) if command else record.facts.get(_HARNESS_CODE)
         kept = next((a for a in record.artifacts if a.name == CODE_ARCHIVE and a.sha256 in logs), None)
-        if stated is None or kept is None or IMPORTED in record.marks:
+        if stated is None or IMPORTED in record.marks:
+            return
+        if kept is None:
+            detail = (
+                f"{str(stated.value)[:12]}, as recorded: the run kept no {CODE_ARCHIVE}, or it is not in this commit"
+            )
+            yield Claim(str(cell), f"{name}: {_HARNESS_CODE}", Proof.ATTESTED, detail)
             return
         asked = kept.sha256, str(stated.value)
         if asked not in self.code:
@@ -208,6 +214,7 @@ def _list_contradictions(record: Record, at: Snapshot) -> Iterator[str]:
         if not foreign:
             yield from _deny_upstream(role, identity, made, record)
     if not foreign:
+        yield from _deny_unnamed(record, values)
         yield from _deny_time(record)
 
 
@@ -229,16 +236,17 @@ def _show(value: object) -> str:
 
 
 def _deny_address(record: Record, values: Mapping[str, object]) -> Iterator[str]:
-    """A run is recorded for the cell and the mode that it was asked for."""
-    cell = record.address.cell
-    if record.address.kind not in (Kind.RUN, Kind.COMPLIANCE_TEST) or cell is None:
-        return
-    wanted = {"scenario": cell.scenario, "system.name": cell.system}
-    if record.address.kind is Kind.RUN:
-        wanted["mode"] = record.address.mode
-    for name, value in wanted.items():
-        if name in values and values[name] != value:
-            yield f"address: it is {record.address}, and inputs.{name} is {_show(values[name])}"
+    """A run is recorded for the cell and the mode that it was asked for, and shared by cells that ask for the same."""
+    for field_name, address in (("address", record.address), *(("shared", other) for other in record.shared)):
+        cell = address.cell
+        if address.kind not in (Kind.RUN, Kind.COMPLIANCE_TEST) or cell is None:
+            continue
+        wanted = {"scenario": cell.scenario, "system.name": cell.system}
+        if address.kind is Kind.RUN:
+            wanted["mode"] = address.mode
+        for name, value in wanted.items():
+            if name in values and values[name] != value:
+                yield f"{field_name}: it is {address}, and inputs.{name} is {_show(values[name])}"
 
 
 def _deny_values(record: Record, values: Mapping[str, object]) -> Iterator[str]:
@@ -288,6 +296,22 @@ def _deny_files(role: str, identity: str, made: Record, record: Record) -> Itera
         yield f"facts.{role}.digest: it is not that of the files of {identity}"
 
 
+def _deny_unnamed(record: Record, values: Mapping[str, object]) -> Iterator[str]:
+    """Files of which a run states the digests were made by somebody, and the code of its harness is evidence."""
+    for role in sorted(_FILES_OF & values.keys() - record.upstream.keys()):
+        stated = [name for name, fact in record.facts.items() if name.startswith(f"{role}.") and _is_digest(fact.value)]
+        if stated:
+            yield f"upstream.{role}: it names none, and the record states {stated[0]}"
+    code = record.facts.get(_HARNESS_CODE)
+    if code is not None and code.role is not Role.EVIDENCE:
+        yield f"facts.{_HARNESS_CODE}: it is a {code.role}, and the code that ran is evidence"
+
+
+def _is_digest(value: object) -> bool:
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+_DIGEST = re.compile("[0-9a-f]{64}")
 _FILES_OF = frozenset({"dataset", "model", "engine", "run"})
 
 

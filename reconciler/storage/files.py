@@ -322,7 +322,7 @@ class Lock:
 
     def acquire(self, *, wait: float = 0.0, note: str = "") -> Self:
         """Raises LockedError, naming the owner, when it is not free within ``wait`` seconds. ``note``: what it is taken
-        for, which whoever waits for it is shown."""
+        for, shown to processes that wait for it."""
         with convert_storage_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = self._open()

@@ -292,7 +292,7 @@ def find_missing(_: Kept) -> str:
 
 
 def judge_kept(_: Kept) -> Iterator[LogFinding]:
-    """None: a run whose results are not as asked fails, whoever is to blame."""
+    """None: a run whose results are not as asked fails, whatever the cause."""
     yield from ()
 
 

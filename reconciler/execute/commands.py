@@ -15,6 +15,7 @@ from reconciler.loadgen.user_conf import select_settings
 from reconciler.resource.codec import encode_canonical
 from reconciler.resource.kinds import Kind
 from reconciler.resource.placeholders import fill_placeholders, fill_words
+from reconciler.resource.programs import find_program_of_results
 from reconciler.resource.settings import (
     BUILD,
     BUILD_COMMAND,
@@ -25,7 +26,7 @@ from reconciler.resource.settings import (
     CellSettings,
     Hardware,
 )
-from reconciler.rules.endpoints_client import ClientPlaces, build_client_config
+from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file, replace
 from reconciler.storage.machine_locks import make_machine_lock
@@ -56,7 +57,7 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
     if (key := settings.text("endpoint.api_key_env")) and results.TIES_ACCURACY:
         secrets[key] = key
     if results.TIES_ACCURACY:
-        write_client_config(attempt, paths.root, values)
+        write_client_config(attempt, paths.root, values, results.NAME)
     return CommandRequest(
         purpose="run",
         results=results.NAME,  # type: ignore[arg-type]
@@ -83,19 +84,17 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
     )
 
 
-def write_client_config(attempt: Attempt, root: Path, values: Mapping[str, str]) -> None:
-    """What the official Endpoints client is told of a point: JSON, which is YAML too."""
+def write_client_config(attempt: Attempt, root: Path, values: Mapping[str, str], results: str) -> None:
+    """The configuration of the client of another program: JSON, which is YAML too."""
     settings = attempt.intent.settings
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
-    places = ClientPlaces(
-        url=settings.text("endpoint.url") or values["service_url"],
-        report=str(attempt.run_dir / "report"),
-        dataset=values["dataset"],
-        accuracy=find_location(settings, "client.accuracy.dataset", values, root),
-        tokenizer=find_location(settings, "client.tokenizer", values, root),
-        key_variable=settings.text("endpoint.api_key_env"),
+    own = load_program(find_program_of_results(results)).build_client_config(
+        settings,
+        asked,
+        {**values, "report": str(attempt.run_dir / "report")},
+        lambda name: find_location(settings, name, values, root),
     )
-    config = {"name": str(attempt.intent.address.cell).replace("/", "-"), **build_client_config(asked, places)}
+    config = {"name": str(attempt.intent.address.cell).replace("/", "-"), **own}
     replace(attempt.user_conf, encode_canonical(config))
 
 

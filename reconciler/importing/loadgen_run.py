@@ -26,7 +26,6 @@ from reconciler.resource.resources import Resource
 from reconciler.rules.results import loadgen_logs
 from reconciler.rules.results.format import KeptFile, ResultFormat
 from reconciler.rules.results.loadgen_logs import find_asked_elsewhere, judge_text, measure_performance, shorten_log
-from reconciler.rules.results.table import FORMATS
 from reconciler.storage.files import hash_file
 from reconciler.storage.files import replace as write
 from reconciler.storage.foreign import read_regular
@@ -47,7 +46,7 @@ class LoadgenRun(Struct, frozen=True):
 
     @property
     def format(self) -> ResultFormat:
-        return FORMATS[loadgen_logs.NAME]
+        return loadgen_logs
 
     @property
     def made(self) -> Made:

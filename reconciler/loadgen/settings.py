@@ -164,19 +164,4 @@ def select_conf_settings(settings: Mapping[str, Any], mode: str, scenario: str) 
     return {name: settings[name] for name in list_settings(mode, scenario) if settings.get(name) is not None}
 
 
-# The setting that names what a harness leaves. The endpoints harness reads other settings, and but two of the
-# round's seeds.
-RESULTS = "harness.results"
-ENDPOINTS_SEEDS = (keys.SAMPLE_INDEX_RNG_SEED, keys.SCHEDULE_RNG_SEED)
-_OF_ENDPOINTS = (
-    keys.TARGET_QPS,
-    keys.MIN_DURATION,
-    keys.MAX_DURATION,
-    keys.MIN_QUERY_COUNT,
-    keys.ACCURACY_SAMPLE_COUNT,
-)
-
-
-def list_endpoints_settings(mode: str, scenario: str) -> tuple[str, ...]:
-    """The names of the settings that a run of the endpoints harness reads from a spec."""
-    return tuple(name for name in list_settings(mode, scenario) if name in _OF_ENDPOINTS)
+RESULTS = "harness.results"  # the setting that names what a harness leaves

@@ -43,7 +43,7 @@ _LARGEST_SPEC = 8 << 20  # bytes; a larger one is refused where it is read
 # Our own code that a compiled state is a function of: a developer's edit counts like a new version.
 _SOURCES = (
     *("spec", "desired", "launch", "loadgen", "rules", "rules/rounds", "resource"),
-    "result_formats",
+    "rules/results",
     *("../harness/contract.py", "../harness/catalog.py", "../harness/benchmark_catalog.py"),
 )
 

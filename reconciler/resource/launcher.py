@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -23,7 +22,7 @@ class Launcher(Struct, frozen=True):
 
     @property
     def program(self) -> str:
-        return os.path.basename(self.words[0]) if self.words else ""  # noqa: PTH119 - a word, not a path
+        return self.words[0].rpartition("/")[2] if self.words else ""
 
 
 class Launch(Struct, frozen=True):

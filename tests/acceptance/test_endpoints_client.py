@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from harness.run.alphabet import answer, write_rehearsal
+from reconciler.endpoints.results import point_format as points
+from reconciler.endpoints.results.client import ClientPlaces, build_client_config
 from reconciler.resource.ruled_values import AccuracyLogRule, Metric
 from reconciler.rules.context import RuleContext
-from reconciler.rules.endpoints_client import ClientPlaces, build_client_config
-from reconciler.rules.results import points
 from reconciler.rules.results.format import RunFiles, Verdict
 
 CHECKOUT = Path(os.environ.get("MLPERF_ENDPOINTS_CLIENT", "/nowhere"))

@@ -100,7 +100,6 @@ SLOW: dict[str, str] = {
     "reconciler.rules.results.durations": "LoadGen's formulas, only where a run is due",
     "reconciler.spec.cell_edit": "YAML and pydantic, only for a trial",
     "reconciler.spec.loading": "YAML and pydantic, only when the spec changed",
-    "reconciler.tree.curve.check": "rules of points, only for an MLPerf Endpoints submission",
     "shutil": "compression, only where files are copied or folders removed",
     "starlette": "comes with an extra, only where the page is served",
     "tempfile": "random numbers, only where files are written",
@@ -146,6 +145,8 @@ LATE: dict[str, str] = {
     "harness.machine.facts": "NVML, where it is installed",
     "harness.verbs.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.cli.command_table": "only the command that was called: --help stays fast",
+    "reconciler.endpoints.program": "each part of the program only where it is asked for",
+    "reconciler.rules.programs": "a program, only where something belongs to it",
     "reconciler.reconcile.planning": "archives of code, only where the code of a command changed",
 }
 
@@ -159,6 +160,7 @@ BY_NAME = frozenset(
         "harness.cuda.nvml",
         "harness.machine.facts",
         "reconciler.cli.command_table",
+        "reconciler.rules.programs",
     }
 )
 

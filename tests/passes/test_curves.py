@@ -14,6 +14,7 @@ from reconciler.cli.main import main
 from reconciler.diff.change import Work
 from reconciler.diff.claims import Proof
 from reconciler.diff.conditions import summarise_cells
+from reconciler.endpoints.rules.regions import CHOICE
 from reconciler.execute.outcome import Status
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
@@ -21,7 +22,6 @@ from reconciler.reconcile.planning import PlanResult
 from reconciler.record.judgements import judge_record
 from reconciler.resource.conditions import ConditionStatus
 from reconciler.resource.kinds import Address
-from reconciler.rules.endpoints_program.regions import CHOICE
 from tests.passes.curve import make_curve
 from tests.passes.repository import SPEC, Repository
 from tests.shared import make_once

@@ -12,13 +12,12 @@ from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
-from reconciler.diff.timeline import CellChange, ChangeCause, Side
+from reconciler.diff.timeline import CellChange, ChangeCause, CurvePoint, Side
 from reconciler.history.compare import compare, compare_commits, read_sides
 from reconciler.render.timeline import render_comparison_text
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SubmissionSettings, SystemSettings
-from reconciler.rules.endpoints_program.pareto import CurvePoint
 from tests.unit.diff.simulated import Wish, World, desire
 
 
@@ -180,7 +179,7 @@ def test_what_a_cell_is_made_from_is_compared_too_and_told_once() -> None:
 def test_a_point_stands_on_its_curve(
     settings: dict[str, object] | None, entered: str, point: CurvePoint | None, offline: bool
 ) -> None:
-    wish = Wish(scenario="c8")
+    wish = Wish(scenario="c8", division="standardized")
     desired, world = desire([wish]), measured(wish)
     result = Address(Kind.RESULT, str(wish.cell))
     at = commit(desired, world, {"point": {"tps_per_user": "20", "ttft_p90_ms": "12.5"}})

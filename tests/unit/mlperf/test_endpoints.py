@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.resource.ruled_values import Bar, LatencyLimits, Metric
-from reconciler.rules.endpoints import (
+from reconciler.endpoints.results.accuracy import judge_accuracy_scores, read_sample_count
+from reconciler.endpoints.results.measurements import (
     AskedResults,
     Results,
     collect_result_settings,
@@ -25,7 +25,7 @@ from reconciler.rules.endpoints import (
     read_measured,
     read_percentile,
 )
-from reconciler.rules.endpoints_accuracy import judge_accuracy_scores, read_sample_count
+from reconciler.resource.ruled_values import Bar, LatencyLimits, Metric
 from reconciler.rules.rounds import load_ruleset
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 

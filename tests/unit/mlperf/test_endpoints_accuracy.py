@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from reconciler.endpoints.results.accuracy import judge_accuracy_scores, read_score
 from reconciler.resource.ruled_values import Bar
-from reconciler.rules.endpoints_accuracy import judge_accuracy_scores, read_score
 from reconciler.storage.documents import ResultDocument
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.rules.endpoints_audits import (
+from reconciler.endpoints.results.audits import (
     CACHING,
     Audits,
     collect_audit_values,

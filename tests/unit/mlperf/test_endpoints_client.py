@@ -14,15 +14,15 @@ import pytest
 from msgspec.structs import replace
 from ruamel.yaml import YAML
 
-from reconciler.resource.ruled_values import AccuracyLogRule, Bar, Metric
-from reconciler.rules.context import RuleContext
-from reconciler.rules.endpoints_client import (
+from reconciler.endpoints.results import point_format as points
+from reconciler.endpoints.results.client import (
     ClientPlaces,
     build_client_config,
     find_config_differences,
     list_client_settings,
 )
-from reconciler.rules.results import points
+from reconciler.resource.ruled_values import AccuracyLogRule, Bar, Metric
+from reconciler.rules.context import RuleContext
 from reconciler.rules.results.format import Kept, RunFiles, Verdict
 from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
 from tests.unit.mlperf.endpoints_program.logs import make_even_events, write_lines

@@ -15,13 +15,15 @@ from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
 from reconciler.spec.background import expand_backgrounds
 from reconciler.spec.declared import Declared, DeclaredCell
+from reconciler.spec.executor_models import HardwareGroup
 from reconciler.spec.fields import OptionalText
 from reconciler.spec.files import compute_blob_id
 from reconciler.spec.groups import Group
 from reconciler.spec.layers import flatten
 from reconciler.spec.loading import list_left_out, load
-from reconciler.spec.models import HardwareGroup, SettingsGroup, System
+from reconciler.spec.models import System
 from reconciler.spec.nodes import parse
+from reconciler.spec.settings_models import SettingsGroup
 from tests.unit.spec.writing import HEADER, VALID, load_texts, problems_in, replaced, write
 
 

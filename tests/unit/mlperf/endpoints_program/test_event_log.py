@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.rules.endpoints_program.event_log import LoggedRequest, LoggedRun, find_untold, parse_events
-from reconciler.rules.endpoints_program.point import Distribution, MeasuredPoint
+from reconciler.endpoints.rules.event_log import LoggedRequest, LoggedRun, find_untold, parse_events
+from reconciler.endpoints.rules.point import Distribution, MeasuredPoint
 from tests.unit.mlperf.endpoints_program.logs import make_events, write_lines
 
 _COUNT = 12

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.rules.endpoints_program.point import AccuracyScore, Distribution, MeasuredPoint, SteadyWindow, Warmup
-from reconciler.rules.endpoints_program.results import UnreadablePointError, parse_point
+from reconciler.endpoints.rules.point import AccuracyScore, Distribution, MeasuredPoint, SteadyWindow, Warmup
+from reconciler.endpoints.rules.results import UnreadablePointError, parse_point
 
 FULL_CONFIG: dict[str, Any] = {
     "model_params": {"name": "tiny", "seed": 3, "streaming": "auto"},

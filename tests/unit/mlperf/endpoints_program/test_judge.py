@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.rules.endpoints_program.event_log import LoggedRequest, LoggedRun
-from reconciler.rules.endpoints_program.judge import (
+from reconciler.endpoints.rules.event_log import LoggedRequest, LoggedRun
+from reconciler.endpoints.rules.judge import (
     AskedPoint,
     Gravity,
     PointFinding,
@@ -18,7 +18,7 @@ from reconciler.rules.endpoints_program.judge import (
     judge_logged,
     judge_point,
 )
-from reconciler.rules.endpoints_program.point import Distribution, MeasuredPoint, SteadyWindow, Warmup
+from reconciler.endpoints.rules.point import Distribution, MeasuredPoint, SteadyWindow, Warmup
 from tests.unit.mlperf.endpoints_program.good_point import GOOD, REGIONS, RULES, SEEDS, WINDOW
 
 

@@ -6,16 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler.rules.endpoints_program.pareto import (
-    CurvePoint,
-    find_dominated,
-    make_curve,
-    read_recorded_point,
-    trace_over_concurrency,
-    trace_steps,
-)
-from reconciler.rules.endpoints_program.point import Distribution
-from reconciler.rules.endpoints_program.results import read_point
+from reconciler.diff.timeline import CurvePoint, find_dominated
+from reconciler.endpoints.rules.pareto import make_curve, read_recorded_point, trace_over_concurrency, trace_steps
+from reconciler.endpoints.rules.point import Distribution
+from reconciler.endpoints.rules.results import read_point
 
 _RAN = read_point(Path(__file__).parent / "samples")
 

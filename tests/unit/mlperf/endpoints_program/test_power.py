@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.rules.endpoints_program.power import (
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
+from reconciler.endpoints.rules.power import (
     NodeSetPower,
     ProvisionedPower,
     compute_power,
@@ -16,7 +17,6 @@ from reconciler.rules.endpoints_program.power import (
     find_processor_default,
     find_switch_default,
 )
-from reconciler.rules.endpoints_program.rules import load_endpoints_rules
 
 _RULES = load_endpoints_rules()
 

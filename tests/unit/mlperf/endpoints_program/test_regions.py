@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.errors import ReconcilerError
-from reconciler.rules.endpoints_program.regions import (
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
+from reconciler.endpoints.rules.regions import (
     BAND_TITLES,
     BANDS,
     CHOICE,
@@ -18,7 +18,7 @@ from reconciler.rules.endpoints_program.regions import (
     place_denser,
     place_points,
 )
-from reconciler.rules.endpoints_program.rules import load_endpoints_rules
+from reconciler.errors import ReconcilerError
 
 _RULES = load_endpoints_rules()
 

@@ -12,12 +12,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.rules.endpoints_program.point import (
-    AccuracyScore,
-    Distribution,
-    MeasuredPoint,
-)
-from reconciler.rules.endpoints_program.results import UnreadablePointError, parse_point, read_point
+from reconciler.endpoints.rules.point import AccuracyScore, Distribution, MeasuredPoint
+from reconciler.endpoints.rules.results import UnreadablePointError, parse_point, read_point
 
 _SAMPLES = Path(__file__).parent / "samples"
 _CONFIG = (_SAMPLES / "config.yaml").read_bytes()

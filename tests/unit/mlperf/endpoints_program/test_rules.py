@@ -4,16 +4,11 @@ from decimal import Decimal
 
 import pytest
 
+from reconciler.endpoints.rules.cohorts import Cohort, list_adoption_window
+from reconciler.endpoints.rules.curve_rules import RuledBenchmark, SeedSet, load_endpoints_rules, parse_endpoints_rules
+from reconciler.endpoints.rules.ruleset import load_endpoints_ruleset
 from reconciler.errors import ReconcilerError
 from reconciler.resource.ruled_values import Metric
-from reconciler.rules.endpoints_program.cohorts import Cohort, list_adoption_window
-from reconciler.rules.endpoints_program.rules import (
-    RuledBenchmark,
-    SeedSet,
-    load_endpoints_rules,
-    parse_endpoints_rules,
-)
-from reconciler.rules.endpoints_ruleset import load_endpoints_ruleset
 from reconciler.rules.rounds import load_ruleset
 
 _RULES = load_endpoints_rules()

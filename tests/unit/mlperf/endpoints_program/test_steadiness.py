@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.rules.endpoints_program.event_log import LoggedRequest, LoggedRun, parse_events
-from reconciler.rules.endpoints_program.point import SteadyWindow
-from reconciler.rules.endpoints_program.rules import load_endpoints_rules
-from reconciler.rules.endpoints_program.steadiness import (
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
+from reconciler.endpoints.rules.event_log import LoggedRequest, LoggedRun, parse_events
+from reconciler.endpoints.rules.point import SteadyWindow
+from reconciler.endpoints.rules.steadiness import (
     DOWN,
     PLATEAU,
     UP,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.loadgen.settings import (
-    Unit,
-    select_conf_settings,
-)
+from reconciler.loadgen.settings import Unit, select_conf_settings
 
 RATE, PERCENT, MS, WHOLE_MS = Unit.RATE, Unit.PERCENT, Unit.MS, Unit.WHOLE_MS
 COUNT, OVERRIDE, FLAG = Unit.COUNT, Unit.OVERRIDE, Unit.FLAG

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from reconciler.diff.timeline import CurvePoint, find_dominated
+from reconciler.endpoints.rules.pareto import ParetoCurve
+from reconciler.endpoints.views.charts import chart_curves
 from reconciler.page.charts import Stroke
-from reconciler.page.curve_charts import chart_curves
-from reconciler.rules.endpoints_program.pareto import CurvePoint, ParetoCurve, find_dominated
 
 _POINTS = (
     CurvePoint(1, Decimal(100), Decimal(10), Decimal(5)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reconciler.page.curve_view import arrange_curve, draw_curve, sum_up_curve
+from reconciler.endpoints.views.page import arrange_curve, draw_curve, sum_up_curve
 from reconciler.resource.conditions import CONDITIONS
 
 NAME = "standardized/box/oss"

@@ -15,8 +15,8 @@ from reconciler.check.cell_files import (
     check_measurements_fields,
     check_power_files,
     check_readable_logs,
-    check_readable_results,
 )
+from reconciler.endpoints.cells.cell_format import check_readable_results
 from reconciler.tree.reading.places import LEGACY
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, say, small_cell
 

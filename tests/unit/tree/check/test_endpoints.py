@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reconciler.check.demands import Complaints
-from reconciler.check.endpoints import (
+from reconciler.endpoints.cells.check import (
     check_accuracy,
     check_audits,
     check_benchmark,

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from reconciler.endpoints.rules.point import SteadyWindow
+from reconciler.endpoints.tree.content import DEDICATED, EndpointsContent, PointContent, WarmupContent
+from reconciler.endpoints.tree.layout import canonicalise_model
+from reconciler.endpoints.tree.reading import find_submissions, is_endpoints_submission
+from reconciler.endpoints.tree.render import render_endpoints
+from reconciler.endpoints.tree.yaml_text import write_yaml
 from reconciler.errors import ReconcilerError
-from reconciler.rules.endpoints_program.point import SteadyWindow
 from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
-from reconciler.tree.curve.content import DEDICATED, EndpointsContent, PointContent, WarmupContent
-from reconciler.tree.curve.layout import canonicalise_model
-from reconciler.tree.curve.reading import find_submissions, is_endpoints_submission
-from reconciler.tree.curve.render import render_endpoints
-from reconciler.tree.curve.yaml_text import write_yaml
 from tests.unit.tree.curve.curves import DATASET, DISCLOSED, RULES, make_curve, make_submission, write_submission
 
 _POINT = "ACME/pending-submission-id/results/box/gpt-oss-120b/{}"

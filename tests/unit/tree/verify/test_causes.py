@@ -8,14 +8,14 @@ from pathlib import Path
 from reconciler.check.causes import CAUSES, find_cause
 from reconciler.check.grouping import fold_cells, group_by_cause
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
-from reconciler.verify.engine import ALL_RULES, verify_tree
+from reconciler.verify.engine import list_rules, verify_tree
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"
 
 
 def finding(rule: str, cell: str, submitter: str = "Acme", **more: object) -> TreeFinding:
     complaint = Complaint(Place(cell), "this", "that", **more)  # type: ignore[arg-type]
-    declared = next((item for item in ALL_RULES if item.id == rule), Rule(rule, f"what {rule} says", ("ours",)))
+    declared = next((item for item in list_rules() if item.id == rule), Rule(rule, f"what {rule} says", ("ours",)))
     return TreeFinding(declared, submitter, cell, complaint)
 
 
@@ -56,7 +56,7 @@ def test_the_gravest_cause_comes_first_and_questions_last() -> None:
 
 def test_errors_and_warnings_have_a_cause_that_says_what_would_settle_them() -> None:
     named = {cause.id for cause in CAUSES}
-    for rule in ALL_RULES:
+    for rule in list_rules():
         if rule.severity is not Severity.NOTE:
             item = TreeFinding(rule, "Acme", "closed", Complaint(Place("f"), "a", "b"))
             assert find_cause(item).id in named, rule.id

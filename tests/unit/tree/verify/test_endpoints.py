@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.storage.documents import parse_json_object
-from reconciler.tree.findings import Place
-from reconciler.tree.reading.files import Read
-from reconciler.verify.contradiction import ViewRule
-from reconciler.verify.endpoints import (
+from reconciler.endpoints.cells.verify import (
     verify_duration,
     verify_rates,
     verify_samples,
@@ -20,6 +16,10 @@ from reconciler.verify.endpoints import (
     verify_stated_once,
     verify_target,
 )
+from reconciler.storage.documents import parse_json_object
+from reconciler.tree.findings import Place
+from reconciler.tree.reading.files import Read
+from reconciler.verify.contradiction import ViewRule
 
 SECOND = 10**9
 RAN = {"n_samples_issued": 100, "n_samples_completed": 90, "n_samples_failed": 10, "duration_ns": 10 * SECOND}

@@ -131,9 +131,9 @@ class Endpoints:
         return group_by_cell(files, cells)
 
     def find_rendered_format(self, results: str) -> RenderedFormat:  # noqa: ARG002 - points are in no scenario folder
-        from reconciler.endpoints.cells import rendering
+        from reconciler.endpoints.cells import cell_format
 
-        return rendering
+        return cell_format
 
     def is_submission(self, path: Path) -> bool:
         from reconciler.endpoints.tree.reading import is_endpoints_submission
@@ -187,7 +187,7 @@ class Endpoints:
         return read_submission(path, submitter, rehearsal=rehearsal)
 
     def read_sides(self, path: Path) -> Iterator[tuple[Cell, Side]]:
-        from reconciler.endpoints.views.sides import read_sides
+        from reconciler.endpoints.tree.reading import read_sides
 
         return read_sides(path)
 

@@ -13,11 +13,12 @@ BUILT_IN = "inference"
 
 
 class ProgramEntry(NamedTuple):
-    """``module``: has a ``PROGRAM``. ``title``: of its submissions, as people call them. ``divisions``: of its cells;
-    ``results``: the formats of results that it brings, of which a spec may ask for those that are ``declared``.
-    ``commands``: (name, module, help, the command that it follows in ``--help``)."""
+    """``program``: module and name of the ``Program``, as entry points name objects. ``title``: of its submissions, as
+    people call them. ``divisions``: of its cells. ``results``: the formats of results that it brings, of which a spec
+    may ask for those that are ``declared``. ``commands``: (name, module, help, the command that it follows in
+    ``--help``)."""
 
-    module: str
+    program: str
     title: str
     divisions: tuple[str, ...]
     results: tuple[str, ...] = ()
@@ -28,7 +29,7 @@ class ProgramEntry(NamedTuple):
 # Name, by which `program` of a spec and a ruleset's layout call it and the name of its round begins → the program.
 PROGRAMS: Mapping[str, ProgramEntry] = {
     "endpoints": ProgramEntry(
-        module="reconciler.endpoints.program",
+        program="reconciler.endpoints.program:PROGRAM",
         title="Endpoints",
         divisions=("standardized", "serviced", "rdi"),
         results=("endpoints", "points"),

@@ -148,7 +148,8 @@ class Program(Protocol):
 
 @functools.cache
 def load_program(name: str) -> Program:
-    program: Program = import_module(PROGRAMS[name].module).PROGRAM
+    module, _, attribute = PROGRAMS[name].program.partition(":")
+    program: Program = getattr(import_module(module), attribute)
     return program
 
 

@@ -84,7 +84,7 @@ def _plan_spec(root: Path, spec: Path) -> Any:
     """The saved plan of a spec with nothing recorded: the key of every resource."""
     (root / "specs").mkdir(parents=True)
     shutil.copy(spec, root / "specs")
-    for name in ("calibration.md", "harness/verbs/run.py"):
+    for name in ("calibration.md", "harness/run.py"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("1\n")
     _git(root, "init", "--quiet")

@@ -8,11 +8,19 @@ from reconciler.check.cell_files import DOCUMENT, FILE_RULES, READABLE, find_bro
 from reconciler.check.demands import Complaints
 from reconciler.endpoints.cells.check import ENDPOINTS_RULES
 from reconciler.endpoints.results.measurements import read_measured
+from reconciler.loadgen.log_files import CONFIG
+from reconciler.rules.ruleset import Ruleset
+from reconciler.tree.content import CellContent, Rendered
 from reconciler.tree.findings import TreeFinding
+from reconciler.tree.layout import Layout, MakePath
 from reconciler.tree.reading.cell import README
 from reconciler.tree.reading.values import make_finite
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About, apply_rules
+
+DESCRIBED = """\
+- performance run: `performance/`, with the configuration in `config.yaml`, which is that of this very run
+- accuracy run: `accuracy/`, scored by the endpoints harness"""
 
 
 def check_readme(view: CellView) -> Complaints:
@@ -42,3 +50,15 @@ def read_metric(view: CellView) -> tuple[float | None, str]:
     metric = view.ruleset.endpoints.metric(rules.name, scenario, rules.metric(scenario))
     found = read_measured(summary, metric.key)
     return (make_finite(found / metric.divisor), metric.unit) if found is not None else (None, "")
+
+
+def render_runs(content: CellContent, _: Ruleset, layout: Layout, at: MakePath) -> Iterator[Rendered]:
+    """Byte for byte: the checker reads them beside the measurements."""
+    assert content.configuration is not None
+    yield at(layout.cell_file, file=CONFIG), content.configuration
+    for folder, files in (("performance", content.performance), ("accuracy", content.accuracy)):
+        for name, file in files.items():
+            yield at(layout.cell_file, file=f"{folder}/{name}"), file
+    for folder, files in content.compliance.items():
+        for name, file in files.items():
+            yield at(layout.cell_file, file=f"{folder}/{name}"), file

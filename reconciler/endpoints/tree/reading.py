@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from reconciler.diff.timeline import Side
+from reconciler.endpoints.results.accuracy import show_plain
 from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.endpoints.rules.pareto import ParetoCurve, make_curve
 from reconciler.endpoints.rules.point import AccuracyScore, MeasuredPoint
@@ -25,7 +28,7 @@ from reconciler.endpoints.tree.layout import (
     parse_point_name,
 )
 from reconciler.errors import ReconcilerError
-from reconciler.resource.kinds import DIVISIONS
+from reconciler.resource.kinds import DIVISIONS, Cell, name_point
 from reconciler.resource.quantities import is_whole
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.tree.layout import is_portable
@@ -265,3 +268,17 @@ def resolve_shared(root: Path, value: object) -> Path | None:
         return None
     found = root.joinpath(*parts)
     return found if found.is_dir() else None
+
+
+def read_sides(path: Path) -> Iterator[tuple[Cell, Side]]:
+    """Points of every curve, each called as `adopt` calls it."""
+    curves = (curve for item in find_submissions(path) for system in item.systems for curve in system.curves)
+    for curve in curves:
+        benchmark, division = find_implementation(curve) or curve.model, curve.division.strip().lower()
+        drawn = {point.concurrency: point for point in curve.pareto.points}
+        for folder in curve.points:
+            measured, cell = folder.measured, Cell(division, curve.system, benchmark, name_point(folder.named))
+            if measured is not None:
+                offline = measured.is_offline
+                side = Side(cell, show_plain(measured.system_tps), "tokens/s", entered=curve.model, offline=offline)
+                yield cell, side if offline else replace(side, point=drawn.get(measured.concurrency))

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from reconciler.check import loadgen_cells
 from reconciler.check.demands import Complaints
+from reconciler.endpoints.cells import cell_format
 from reconciler.endpoints.cells.check import (
     check_accuracy,
     check_audits,
@@ -172,3 +174,10 @@ def test_only_some_benchmarks_are_entered_with_the_harness(tmp_path: Path) -> No
         assert not tell(check_benchmark, tmp_path, {}, official=official)
     none = SimpleNamespace(benchmarks=())
     assert len(tell(check_benchmark, tmp_path, {}, official="resnet", more={"endpoints": none})) == 1
+
+
+def test_every_rule_is_described_and_has_an_id_of_its_own() -> None:
+    tables = (*loadgen_cells.CHECK_TABLES, *cell_format.CHECK_TABLES)
+    rules = {rule for table in tables for rule, _ in table}
+    assert all("." in rule.id and rule.title and rule.sources for rule in rules)
+    assert len({rule.id for rule in rules}) == len(rules)

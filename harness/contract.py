@@ -212,10 +212,10 @@ class CommandRequest(FileMessage):
     ``results`` "endpoints" or "points": what must be there is one set of the endpoints harness's results, and no
     user.conf.
 
-    ``purpose`` "run": exactly one LoadGen log set that began at or after ``since`` (UTC, ISO), or was written since,
-    must be below ``logs``; it goes to ``output``. "score": accuracy.txt in ``run_dir``, else what the command printed,
-    goes to ``output``.
-    "build": ``outputs``, by default everything in ``run_dir``, goes there, each file newly written.
+    ``purpose`` "run": exactly one LoadGen log set that was written during the attempt must be below ``logs``; it goes
+    to ``output``. A set dated before ``since`` (UTC, ISO) counts where no other was written. "score": accuracy.txt in
+    ``run_dir``, else what the command printed, goes to ``output``. "build": ``outputs``, by default everything in
+    ``run_dir``, goes there, each file newly written.
     ``secrets`` maps a variable of the command to the variable of this process that holds its value. ``user_conf`` is
     held against ``user_conf_sha256`` afterwards; with that "", it is copied from ``user_conf_at``, or from beside the
     logs. ``place_audit`` stands as audit.config in ``cwd`` meanwhile, under ``lock``. ``timeout`` in seconds, or 0.

@@ -87,7 +87,7 @@ def run_group(
     Raises HarnessError when the command does not start.
     """
     adopt_orphans()
-    pipes = control, printed, aside, told = os.pipe(), os.pipe(), os.pipe(), os.pipe()
+    pipes = control, printed, aside, ending = os.pipe(), os.pipe(), os.pipe(), os.pipe()
     keeper = os.fork()
     own, others = (control[0], *(pipe[1] for pipe in pipes[1:])), (control[1], *(pipe[0] for pipe in pipes[1:]))
     if keeper == 0:
@@ -98,7 +98,7 @@ def run_group(
     stop.attach(control[1])
     try:
         with during or contextlib.nullcontext():
-            answer = _follow(printed[0], aside[0], told[0], output)
+            answer = _follow(printed[0], aside[0], ending[0], output)
     finally:
         stop.attach(-1)
         for descriptor in others:
@@ -114,28 +114,28 @@ def run_group(
     return GroupEnd(int(status), rest == "timeout")
 
 
-def _follow(printed: int, aside: int, told: int, output: BoundedOutput) -> str:
-    """What the keeper tells, once all that was printed is taken. A keeper that was killed tells nothing, and then what
+def _follow(printed: int, aside: int, ending: int, output: BoundedOutput) -> str:
+    """What the keeper reports, once all that was printed is taken. A killed keeper reports nothing, and then what
     it kept may print forever: that is not waited for."""
-    answer, sources = b"", [printed, aside, told]
+    answer, sources = b"", [printed, aside, ending]
     while printed in sources or aside in sources:
         for source in select.select(sources, [], [])[0]:
             data = os.read(source, _TAKEN)
             if not data:
                 sources.remove(source)
-            elif source != told:
+            elif source != ending:
                 output.take(data, captured=source == printed)
             else:
                 answer += data
-        if told not in sources and not answer:
+        if ending not in sources and not answer:
             break
-    return (answer or os.read(told, _TAKEN)).decode(errors="replace")
+    return (answer or os.read(ending, _TAKEN)).decode(errors="replace")
 
 
 def _keep(command: Command, own: tuple[int, ...], others: tuple[int, ...], afterwards: Callable[[], None]) -> None:
     """The keeper's whole life. ``own``: the end of the pass, where the command prints, where it prints errors that are
-    kept apart, where to tell its status."""
-    control, printed, aside, told = own
+    kept apart, where to write its status."""
+    control, printed, aside, ending = own
     answer = "error the keeper failed"
     try:
         os.setsid()  # a signal to our parent's group does not reach the keeper
@@ -152,7 +152,7 @@ def _keep(command: Command, own: tuple[int, ...], others: tuple[int, ...], after
             _end_children()
             afterwards()
         with contextlib.suppress(OSError):
-            os.write(told, answer.encode())
+            os.write(ending, answer.encode())
         os._exit(0)
 
 
@@ -185,7 +185,7 @@ def _run(command: Command, control: int, printed: int, aside: int) -> str:
 
 
 def _ask(process: subprocess.Popen[bytes], number: int) -> None:
-    """What follows its input ends with that; anything else is told by a signal."""
+    """What follows its input ends with that; anything else is ended by a signal."""
     if process.stdin is None:
         _kill_group(process.pid, number)
     else:

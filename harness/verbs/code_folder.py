@@ -34,7 +34,7 @@ def list_entries(folder: Path) -> frozenset[str]:
 
 
 def list_created(before: frozenset[str], after: frozenset[str]) -> list[str]:
-    """What is new, without what is below a new folder. Compiled Python files are nobody's output."""
+    """What is new, without what is below a new folder. Compiled Python files are not output."""
     new = sorted(name for name in after - before if not name.endswith(".pyc"))
     folders = tuple(name for name in new if name.endswith("/"))
     return [name for name in new if not is_below(name, folders)][:_MOST_CREATED]

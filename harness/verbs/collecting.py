@@ -27,16 +27,14 @@ _KEPT_OLD = 3  # log sets of earlier runs that are kept to show what was found
 @dataclass(frozen=True, slots=True)
 class LogSet:
     """A detail log and its folder. LoadGen may put something before and behind the names of its files; only the usual
-    ones are taken, and those with the date of the run, and others beside them are of a run that nobody asked for.
+    ones are taken, and those with the date of the run; others are of a run that was not asked for.
 
-    ``began``: None when the log states no time. ``new``: not before the attempt. A date that is yet to come is of a
-    clock that was set, or of another machine's: no log of an earlier run has one. ``written``: during the attempt.
+    ``began``: None when the log states no time. ``written``: during the attempt.
     """
 
     folder: Path
     name: str
     began: datetime | None
-    new: bool
     written: bool
 
     @property
@@ -110,31 +108,29 @@ def _find_details(logs: Path) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
-def find_sets(logs: Path, since: datetime, before: Stamps) -> list[LogSet]:
-    """Newest first. LoadGen logs milliseconds."""
-    earliest = since - timedelta(microseconds=since.microsecond % 1000)
+def find_sets(logs: Path, before: Stamps) -> list[LogSet]:
+    """Newest first."""
     stamps = list_stamps(logs)
-    found = [_read(path, earliest, written=before.get(path) != stamp) for path, stamp in stamps.items()]
+    found = [LogSet(path.parent, path.name, _read_start(path), before.get(path) != stamps[path]) for path in stamps]
     return sorted(found, key=lambda item: item.began or datetime.min.replace(tzinfo=UTC), reverse=True)
 
 
-def _read(path: Path, earliest: datetime, *, written: bool) -> LogSet:
+def _read_start(path: Path) -> datetime | None:
     stated = _BEGAN.search(path.read_bytes())
     try:
-        began = datetime.strptime(stated[1].decode(), _TIME).replace(tzinfo=UTC) if stated else None
+        return datetime.strptime(stated[1].decode(), _TIME).replace(tzinfo=UTC) if stated else None
     except ValueError:
-        began = None
-    # A run that never came so far says nothing; then the file's time must do.
-    when = began or datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    return LogSet(path.parent, path.name, began, earliest <= when, written)
+        return None
 
 
 def collect(logs: Path, since: datetime, run_dir: Path, output: Path, before: Stamps) -> Collected:
-    """Brings the one new set to ``output``; of any other number, brings what there is into folders below it. Where all
-    dates are older than the attempt, the clock of the machine that ran it may be behind: then what was written counts,
-    and the record notes the dates."""
-    sets = find_sets(logs, since, before)
-    new = _drop_copies([item for item in sets if item.new] or [item for item in sets if item.written and item.began])
+    """Brings the one set that was written during the attempt to ``output``; of any other number, brings what there is
+    into folders below it. A set dated before the attempt is a copy of an earlier run, unless all are: then the clock
+    was behind or was set back, and the record notes it. LoadGen logs milliseconds."""
+    sets = find_sets(logs, before)
+    written = [item for item in sets if item.written]
+    earliest = since - timedelta(microseconds=since.microsecond % 1000)
+    new = _drop_copies([item for item in written if item.began is None or item.began >= earliest] or written)
     new = _drop_warm_ups(new)
     usual = [item for item in new if item.is_usual]
     if len(new) == len(usual) == 1:

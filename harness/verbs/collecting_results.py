@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,8 +35,10 @@ class ResultSet:
 
 
 def collect_run(request: CommandRequest, clock: int, _before: Stamps) -> Collected:
-    """One set of results; what they were made with is in their own configuration."""
-    since = datetime.fromisoformat(request.since)
+    """One set of results; what they were made with is in their own configuration. A clock that was set back during the
+    attempt dates them before it."""
+    passed = timedelta(microseconds=(time.monotonic_ns() - clock) / 1000)
+    since = min(datetime.fromisoformat(request.since), datetime.now(UTC) - passed)
     return collect_results(Path(request.logs), since, clock, Path(request.run_dir), Path(request.output))
 
 

@@ -9,8 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from harness.child.output import BoundedOutput
 from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
 from harness.cuda.nvml import device_evidence
 from harness.errors import HarnessError
-from harness.machine.clocks import CLOCK_SET, ClockWatch
+from harness.machine.clocks import ClockWatch
 from harness.machine.facts import collect_machine_notes, list_accelerators
 from harness.machine.slices import slice_evidence
 from harness.machine.telemetry import Telemetry, find_flags
@@ -88,9 +86,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     facts |= telemetry.facts()
     flags = telemetry.flags() if request.purpose == "run" else {}
-    moved = clock.values()
-    values: dict[str, Any] = find_flags({"exit_status": ended.status, "marks": [], **moved}, flags)
-    request = allow_for_clock(request, moved.get(CLOCK_SET, 0.0))
+    values: dict[str, Any] = find_flags({"exit_status": ended.status, "marks": [], **clock.values()}, flags)
     if request.purpose == "build":
         problem = collect_built(request, ended, before)
     else:
@@ -99,13 +95,6 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     if problem:
         return _refused(request.purpose, problem, ended, facts, time.monotonic() - began, output)
     return Result(done=True, seconds=time.monotonic() - began, values=values, facts=facts)
-
-
-def allow_for_clock(request: CommandRequest, moved: float) -> CommandRequest:
-    """The dates of a run are earlier where the clock was set back meanwhile, by ``moved`` seconds below 0."""
-    if moved >= 0 or not request.since:
-        return request
-    return replace(request, since=(datetime.fromisoformat(request.since) + timedelta(seconds=moved)).isoformat())
 
 
 def build_command_environment(request: CommandRequest | ServiceRequest) -> dict[str, str]:

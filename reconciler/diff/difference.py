@@ -174,20 +174,20 @@ class Comparison(Struct):
         tests = [(found, audit.allowed(ALLOWED_TO_DIFFER, (*found, *done))) for audit, found in runs]
         leaning = self.leaning.get(accuracy.address, ()) if own else ()
         tests += [(select_valid(self.done(run)), ALLOWED_TO_DIFFER) for run in leaning]
-        counts = self.used.get(accuracy.address)  # beside a cell that leans on it, no other does
+        counts = self.used.get(accuracy.address)  # next to a cell that uses it, no other does
         others = self.trust(self.done(accuracy)) if own else (counts,) if counts else ()
-        published, beside = select_published(self, performance, others, ALLOWED_TO_DIFFER, tests)
+        published, matching = select_published(self, performance, others, ALLOWED_TO_DIFFER, tests)
         if own and accuracy.address not in self.forced:
-            self.run(accuracy, beside)
-            self.contradict(accuracy.address, beside)
+            self.run(accuracy, matching)
+            self.contradict(accuracy.address, matching)
         if performance.address not in self.forced:
             self.performance(performance, published, done)
-        if published and beside and not {performance.address, accuracy.address} & set(self.changes):
-            self.together(performance, accuracy, published, beside)
-        if published and beside and leaning:
-            repeat_outdated(self, (accuracy, performance), beside, leaning, ALLOWED_TO_DIFFER)
+        if published and matching and not {performance.address, accuracy.address} & set(self.changes):
+            self.together(performance, accuracy, published, matching)
+        if published and matching and leaning:
+            repeat_outdated(self, (accuracy, performance), matching, leaning, ALLOWED_TO_DIFFER)
         if own:
-            self.score(score, accuracy, beside)
+            self.score(score, accuracy, matching)
         judged = compare_cell_tests(self, audits, published, ALLOWED_TO_DIFFER)
         beside_it = (accuracy.address, *(audit.test.address for audit in audits))
         self.drifts += find_host_drift(published, (self.used[a] for a in beside_it if a in self.used))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reconciler.loadgen import keys
+
 if TYPE_CHECKING:
     from reconciler.check.cell_formats import CellFormat
     from reconciler.cli.package import ProgramRegistration
@@ -56,9 +58,9 @@ class Endpoints:
 
         if results != _POINTS:
             return predict_run_seconds(inputs)
-        if inputs.get("mode") != "performance" or not inputs.get("min_duration"):
+        if inputs.get("mode") != "performance" or not inputs.get(keys.MIN_DURATION):
             return None
-        return int(str(inputs["min_duration"])) / _MILLISECONDS
+        return int(str(inputs[keys.MIN_DURATION])) / _MILLISECONDS
 
     def complete_context(
         self, context: RuleContext, ruleset: Ruleset, rules: BenchmarkRules, cell: Cell, shortest: int

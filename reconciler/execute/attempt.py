@@ -15,11 +15,12 @@ from typing import Any
 from msgspec import Struct, field
 
 from harness.contract import OWN_CODE, TELEMETRY
+from reconciler.desired.detail import Detail
 from reconciler.loadgen import keys
 from reconciler.resource.codec import encode_canonical, make_versioned, read_document
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import CODE_ARCHIVE, REQUIREMENTS, SERVICE_LOG, RecordedFact
+from reconciler.resource.records import CODE_ARCHIVE, REQUIREMENTS, SERVICE_LOG, Record, RecordedFact
 from reconciler.resource.settings import CellSettings
 from reconciler.rules.context import RuleContext
 from reconciler.storage.files import replace
@@ -251,6 +252,28 @@ def create(folder: Path, intent: Intent) -> Attempt:
     attempt.output.mkdir(parents=True)
     replace(attempt.folder / "attempt.json", encode_canonical(make_versioned(FORMAT, intent)))
     return attempt
+
+
+def repeat_intent(identity: str, record: Record, detail: Detail) -> Intent:
+    """The intent of the attempt that made a record, with today's settings and rules: their key is the same.
+    ``identity``: of the new attempt."""
+    return Intent(
+        id=identity,
+        address=record.address,
+        key=record.key,
+        revision=record.revision,
+        started=record.started,
+        inputs={name: (item.value, item.origin) for name, item in record.inputs.items()},
+        settings=detail.settings,
+        locations=detail.locations,
+        rules=detail.rules,
+        upstream=record.upstream,
+        spec=record.spec,
+        dirty=record.dirty,
+        marks=record.marks,
+        shared=record.shared,
+        tool=record.tool,
+    )
 
 
 def read(folder: Path) -> Attempt | None:

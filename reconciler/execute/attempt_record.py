@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from harness.contract import Result
 from reconciler.execute.attempt import Attempt, read_placement
 from reconciler.execute.commands import has_command
@@ -16,6 +18,7 @@ from reconciler.resource.kinds import Kind
 from reconciler.resource.records import (
     CHILD_LOG,
     LOG_LIMIT,
+    POWER_CHECK,
     REHEARSAL,
     SERVICE_LOG,
     SESSION,
@@ -98,7 +101,9 @@ def _judge(attempt: Attempt, result: Result) -> Verdict:
     said = {name: value for name, value in result.values.items() if name != "marks"}
     results = find_format(attempt.intent.settings)
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
-        return results.judge_run(_run_files(attempt, said))
+        found = results.judge_run(_run_files(attempt, said))
+        refused = {"power": said["power"], **found.values} if found.problem and "power" in said else found.values
+        return replace(found, values=refused)
     if kind is Kind.SCORE:
         return results.judge_score(attempt.output, attempt.inputs / "run", attempt.intent.ruling, said)
     return Verdict(said)
@@ -125,6 +130,7 @@ def _kept(attempt: Attempt, *, failed: bool) -> Iterator[KeptFile]:
         yield from (KeptFile(path, path.relative_to(attempt.output).as_posix()) for path in logs)
         yield from (KeptFile(p, p.name) for p in (attempt.user_conf,) if p.exists() and logs and has_command(attempt))
         yield from (KeptFile(p, p.name) for p in (attempt.log, attempt.service_log) if p.exists())
+        yield from _list_session(attempt, in_git=False)
         return
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
         yield from _kept_of_run(attempt)
@@ -140,6 +146,14 @@ def _kept(attempt: Attempt, *, failed: bool) -> Iterator[KeptFile]:
         yield KeptFile(attempt.telemetry, TELEMETRY_LOG)
 
 
+def _list_session(attempt: Attempt, *, in_git: bool) -> Iterator[KeptFile]:
+    if attempt.session.is_dir():
+        for path in sorted(p for p in attempt.session.rglob("*") if p.is_file()):
+            yield KeptFile(path, SESSION + path.relative_to(attempt.session).as_posix(), in_git=in_git)
+        if attempt.power_check.exists():
+            yield KeptFile(attempt.power_check, POWER_CHECK)
+
+
 def _says_something(path: Path) -> bool:
     return path.is_file() and (status := path.stat()).st_size > 0 and not is_hole(status)
 
@@ -153,11 +167,7 @@ def _kept_of_run(attempt: Attempt) -> Iterator[KeptFile]:
     for path in (attempt.code, attempt.requirements):
         if path.exists():
             yield KeptFile(path, path.name, in_git=True)
-    if attempt.session.is_dir():
-        for path in sorted(p for p in attempt.session.rglob("*") if p.is_file()):
-            yield KeptFile(path, SESSION + path.relative_to(attempt.session).as_posix(), in_git=True)
-        if attempt.power_check.exists():
-            yield KeptFile(attempt.power_check, "power-check.txt")
+    yield from _list_session(attempt, in_git=True)
     if attempt.intent.address.kind is Kind.COMPLIANCE_TEST:
         yield KeptFile(attempt.audit_settings, attempt.audit_settings.name, in_git=True)
     yield from results.list_kept_answers(run)

@@ -66,7 +66,7 @@ class MachineTurns(Struct):
         if began >= give_up:
             self.patience = 0.0
             return False
-        self._say(f"the machine is not idle: {busy}")
+        self._say(f"an idle machine ({busy})")
         until = min(give_up, began + _PAUSE)
         while (left := until - time.monotonic()) > 0:
             self.check(step, False)
@@ -79,6 +79,6 @@ class MachineTurns(Struct):
         now, (before, when) = time.monotonic(), self.said
         if what == before and now - when < _AGAIN:
             return
-        most = "" if math.isinf(self.patience) else f"; waits {show_duration(self.patience)} at most (--wait-idle)"
+        most = "" if math.isinf(self.patience) else f", at most {show_duration(self.patience)} (--wait-idle)"
         self.said = what, now
-        self.report(Message(f"waiting: {what}{most}"))
+        self.report(Message(f"waiting for {what}{most}"))

@@ -18,7 +18,7 @@ from reconciler.history.copies import find_copies
 from reconciler.history.dates import find_wrong_commits, find_wrong_dates, verify_start
 from reconciler.history.described import verify_described
 from reconciler.history.logs import FOLDER, Logs, open_logs
-from reconciler.history.missing_runs import find_missing_runs, tell_shallow
+from reconciler.history.missing_runs import find_missing_runs, find_rewritten_records, tell_shallow
 from reconciler.history.records import RecordChecks
 from reconciler.history.rendered import verify_tree_files
 from reconciler.history.rewritten_decisions import find_rewritten_decisions
@@ -49,7 +49,7 @@ def audit(root: Path, at: Snapshot) -> AuditReport:
 
 def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from (Claim(path, "record", Proof.CONTRADICTED, why) for path, why in sorted(at.damaged.items()))
-    published, checks = list_published_cells(at.difference.chosen), RecordChecks(at)
+    published, checks = list_published_cells(at.difference.chosen), RecordChecks(at, logs)
     cells = sorted(at.difference.chosen, key=place_cell)
     for number, cell in enumerate(cells):
         if not number % _AHEAD:
@@ -60,6 +60,7 @@ def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from find_copies(at, logs)
     appeared = find_appearances(root, at.commit, (RECORDS, *FOLDERS))
     yield from find_missing_runs(root, at, appeared)
+    yield from find_rewritten_records(root, at, appeared)
     yield from find_rewritten_decisions(root, at, appeared)
     yield from find_wrong_dates(root, at, appeared)
     yield from find_wrong_commits(root, at.commit, appeared)
@@ -86,7 +87,7 @@ def audit_cell(
     cell: Cell, at: Snapshot, logs: Logs, *, published: bool, checks: RecordChecks | None = None
 ) -> Iterator[Claim]:
     """What the records of one cell claim. ``published``: its result is in the tree; ``checks``: of other cells, too."""
-    checks = checks or RecordChecks(at)
+    checks = checks or RecordChecks(at, logs)
     chosen = at.difference.chosen[cell]
     if not published:
         yield Claim(str(cell), "result", Proof.MISSING, _why_missing(cell, at))

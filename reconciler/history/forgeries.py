@@ -31,7 +31,8 @@ def find_forgeries(root: Path, base: str, at: Snapshot, *, withheld: bool = Fals
         return ()
     with open_logs(root, at.commit) as logs:
         denied = _find_denied(at, cells, logs, {name_record(path) for path in others}, withheld=withheld)
-        return (*denied, *_find_redated(root, base, at), *_find_edited(root, at, edited, logs))
+        rewritten = _find_rewritten(root, at, others, withheld=withheld)
+        return (*denied, *rewritten, *_find_redated(root, base, at), *_find_edited(root, at, edited, logs))
 
 
 def _find_redated(root: Path, base: str, at: Snapshot) -> Iterator[Remark]:
@@ -41,6 +42,17 @@ def _find_redated(root: Path, base: str, at: Snapshot) -> Iterator[Remark]:
     for claim in find_wrong_commits(root, commits, find_appearances(root, commits, (RECORDS,))):
         severity = "error" if claim.proof is Proof.CONTRADICTED else "warning"
         yield Remark(severity, "", 0, f"{claim.what}: {claim.detail}", _REDATED)
+
+
+def _find_rewritten(root: Path, at: Snapshot, changed: Collection[str], *, withheld: bool) -> Iterator[Remark]:
+    """Records that the pull request takes away, and writes anew."""
+    if not (gone := {path for path in changed if name_record(path) not in at.committed.summaries}):
+        return
+    from reconciler.history.missing_runs import find_rewritten_records
+
+    appeared = find_appearances(root, at.commit, (RECORDS,))
+    for claim in find_rewritten_records(root, at, appeared, gone):
+        yield Remark("error", "", 0, _explain(claim, withheld=withheld), _MEASURE)
 
 
 def _list_touched(at: Snapshot, changed: Collection[str]) -> list[Cell]:
@@ -70,7 +82,7 @@ def _find_denied(
     from reconciler.history.copies import find_copies
     from reconciler.history.records import RecordChecks
 
-    published, checks = list_published_cells(at.difference.chosen), RecordChecks(at)
+    published, checks = list_published_cells(at.difference.chosen), RecordChecks(at, logs)
     lineage = _list_needed(at, [*(i for cell in cells for i in at.difference.chosen[cell].all), *new])
     at.records.fetch(lineage)
     for cell in cells:

@@ -2,11 +2,12 @@
 they are of.
 
 A record's key is made of its inputs, and it names by digest what it was made from: that was complete before, has the
-key that stands among the inputs, and files whose digests are evidence of the later one.
+key that is among the inputs, and files whose digests are evidence of the later one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -17,11 +18,12 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.execute.record_clock import FORM
 from reconciler.execute.run_code import digest_own_harness
 from reconciler.history.commit_records import RECORDS
-from reconciler.history.logs import Good
+from reconciler.history.logs import Good, Logs
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import Role, digest_inputs
 from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.pins import CODE
 from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, Artifact, Ended, Record
 from reconciler.resource.settings import BACKGROUND, COMMAND
 from reconciler.storage.code_archive import LEFT_OUT, read_left_out, unpack_code
@@ -31,18 +33,22 @@ CLOCKS = timedelta(hours=1)  # by which clocks may differ
 TIME_ZONES = timedelta(days=1)  # by which one may be off that takes local time for UTC
 WHY = "a clock was wrong, or it was dated anew"
 _ATTEMPT = re.compile(r"(\d{8}T\d{6}\.\d{6})-\d+")  # of a pass: the time of its machine's clock
-_HARNESS, _HARNESS_CODE = "harness/", "harness.code"
+_HARNESS, _HARNESS_CODE, _BENCHMARK = "harness/", "harness.code", "benchmark.code"
+_PARTS = ("service/", "build/", "score/", "configs/")  # folders of an archive for other code than the command's own
 _FEW = 4  # names of inputs that are listed
 _BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.SERVICE)
 
 
 class RecordChecks(Struct):
     """Each record is looked at once, however many cells rest on it. ``code``: of each archive of code, what is wrong
-    with it as the code of a harness."""
+    with it as the code of a harness. ``harnesses``: name → digest of the files of each harness that an archive of the
+    commit shows whole."""
 
     at: Snapshot
+    logs: Logs
     found: dict[str, tuple[str, ...]] = field(default_factory=dict)
     code: dict[tuple[str, str], tuple[Proof, str]] = field(default_factory=dict)
+    harnesses: dict[str, Mapping[str, str]] | None = None
     started: frozenset[str] = frozenset()
 
     def list_contradictions(self, identity: str) -> tuple[str, ...]:
@@ -133,15 +139,61 @@ class RecordChecks(Struct):
                 yield Claim(path, f"facts.{name}", Proof.CONTRADICTED, detail)
 
     def verify_code(self, cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:
-        """The code that a run of our own harness kept is that of which it states the digest."""
-        stated = record.facts.get(_HARNESS_CODE)
+        """The code that a run kept is that of which it states the digest: of our own harness, or of a command."""
+        command = COMMAND in record.inputs
+        stated = record.inputs.get(CODE) if command else record.facts.get(_HARNESS_CODE)
         kept = next((a for a in record.artifacts if a.name == CODE_ARCHIVE and a.sha256 in logs), None)
-        if stated is None or kept is None or COMMAND in record.inputs or IMPORTED in record.marks:
+        if stated is None or IMPORTED in record.marks:
+            return
+        if kept is None:
+            detail = (
+                f"{str(stated.value)[:12]}, as recorded: the run kept no {CODE_ARCHIVE}, or it is not in this commit"
+            )
+            yield Claim(str(cell), f"{name}: {_HARNESS_CODE}", Proof.ATTESTED, detail)
             return
         asked = kept.sha256, str(stated.value)
         if asked not in self.code:
-            self.code[asked] = _judge_code(logs[kept.sha256], str(stated.value))
+            archive = logs[kept.sha256]
+            benchmark = record.inputs.get(_BENCHMARK)
+            self.code[asked] = (
+                _judge_command(archive, asked[1], str(benchmark.value) if benchmark else "")
+                if command
+                else self._judge_harness(archive, asked[1])
+            )
         yield Claim(str(cell), f"{name}: {_HARNESS_CODE}", *self.code[asked])
+
+    def _judge_harness(self, archive: bytes, stated: str) -> tuple[Proof, str]:
+        proof, detail = _judge_code(archive, stated)
+        if proof is Proof.ATTESTED or proof is Proof.MISSING:
+            whole = self._read_harnesses().get(stated, {})
+            own = _list_own(unpack_code(archive))
+            others = sorted(name for name, digest in own.items() if whole and whole.get(name) != digest)
+            if others:
+                return Proof.CONTRADICTED, (
+                    f"{_HARNESS}{others[0]} in {CODE_ARCHIVE} is not that of harness {stated[:12]}, which another run "
+                    f"of this commit kept whole"
+                )
+            if whole:
+                return Proof.PROVEN, f"{stated[:12]}, whose files another run of this commit lists"
+        return proof, detail
+
+    def _read_harnesses(self) -> Mapping[str, Mapping[str, str]]:
+        if self.harnesses is None:
+            archives = {
+                artifact.sha256: artifact
+                for summary in self.at.committed.summaries.values()
+                for artifact in summary.artifacts
+                if artifact.name == CODE_ARCHIVE and artifact.place == "logs"
+            }
+            self.harnesses = {}
+            for data in self.logs.read(archives.values()).values():
+                with contextlib.suppress(ValueError):
+                    files = unpack_code(data)
+                    left = read_left_out(files.get(_HARNESS + LEFT_OUT, b""))
+                    if left:
+                        whole = left | _list_own(files)
+                        self.harnesses[hash_listing(whole)] = whole
+        return self.harnesses
 
 
 def _list_contradictions(record: Record, at: Snapshot) -> Iterator[str]:
@@ -162,6 +214,7 @@ def _list_contradictions(record: Record, at: Snapshot) -> Iterator[str]:
         if not foreign:
             yield from _deny_upstream(role, identity, made, record)
     if not foreign:
+        yield from _deny_unnamed(record, values)
         yield from _deny_time(record)
 
 
@@ -183,16 +236,17 @@ def _show(value: object) -> str:
 
 
 def _deny_address(record: Record, values: Mapping[str, object]) -> Iterator[str]:
-    """A run is recorded for the cell and the mode that it was asked for."""
-    cell = record.address.cell
-    if record.address.kind not in (Kind.RUN, Kind.COMPLIANCE_TEST) or cell is None:
-        return
-    wanted = {"scenario": cell.scenario, "system.name": cell.system}
-    if record.address.kind is Kind.RUN:
-        wanted["mode"] = record.address.mode
-    for name, value in wanted.items():
-        if name in values and values[name] != value:
-            yield f"address: it is {record.address}, and inputs.{name} is {_show(values[name])}"
+    """A run is recorded for the cell and the mode that it was asked for, and shared by cells that ask for the same."""
+    for field_name, address in (("address", record.address), *(("shared", other) for other in record.shared)):
+        cell = address.cell
+        if address.kind not in (Kind.RUN, Kind.COMPLIANCE_TEST) or cell is None:
+            continue
+        wanted = {"scenario": cell.scenario, "system.name": cell.system}
+        if address.kind is Kind.RUN:
+            wanted["mode"] = address.mode
+        for name, value in wanted.items():
+            if name in values and values[name] != value:
+                yield f"{field_name}: it is {address}, and inputs.{name} is {_show(values[name])}"
 
 
 def _deny_values(record: Record, values: Mapping[str, object]) -> Iterator[str]:
@@ -242,6 +296,22 @@ def _deny_files(role: str, identity: str, made: Record, record: Record) -> Itera
         yield f"facts.{role}.digest: it is not that of the files of {identity}"
 
 
+def _deny_unnamed(record: Record, values: Mapping[str, object]) -> Iterator[str]:
+    """Files of which a run states the digests were made by somebody, and the code of its harness is evidence."""
+    for role in sorted(_FILES_OF & values.keys() - record.upstream.keys()):
+        stated = [name for name, fact in record.facts.items() if name.startswith(f"{role}.") and _is_digest(fact.value)]
+        if stated:
+            yield f"upstream.{role}: it names none, and the record states {stated[0]}"
+    code = record.facts.get(_HARNESS_CODE)
+    if code is not None and code.role is not Role.EVIDENCE:
+        yield f"facts.{_HARNESS_CODE}: it is a {code.role}, and the code that ran is evidence"
+
+
+def _is_digest(value: object) -> bool:
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+_DIGEST = re.compile("[0-9a-f]{64}")
 _FILES_OF = frozenset({"dataset", "model", "engine", "run"})
 
 
@@ -274,16 +344,37 @@ def read_time(text: str) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
+def _list_own(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Name → digest of the files of our own harness in an archive of code."""
+    own = {n.removeprefix(_HARNESS): d for n, d in files.items() if n.startswith(_HARNESS) and n.endswith(".py")}
+    return {name: hash_bytes(data) for name, data in own.items()}
+
+
+def _judge_command(archive: bytes, stated: str, benchmark: str) -> tuple[Proof, str]:
+    """The digest of a command's code is that of its file, or of the names and digests of its folder. Hidden files of a
+    folder count in it, and are not kept. ``benchmark``: the digest of a benchmark's file, which lies among them."""
+    try:
+        files = unpack_code(archive)
+        left = read_left_out(files.pop(LEFT_OUT, b""))
+    except ValueError as error:
+        return Proof.CONTRADICTED, f"{CODE_ARCHIVE} cannot be read: {error}"
+    digests = left | {name: hash_bytes(data) for name, data in files.items()}
+    own = {name: digest for name, digest in digests.items() if not name.startswith(_PARTS)}
+    alone = {name: digest for name, digest in own.items() if digest != benchmark}
+    if stated in map(hash_listing, (digests, own, alone)) or [stated] in (list(own.values()), list(alone.values())):
+        return Proof.PROVEN, f"{stated[:12]}, of the files in {CODE_ARCHIVE}"
+    return Proof.ATTESTED, f"{stated[:12]}, as recorded: {CODE_ARCHIVE} has other files, or the code has hidden ones"
+
+
 def _judge_code(archive: bytes, stated: str) -> tuple[Proof, str]:
     try:
         files = unpack_code(archive)
         left = read_left_out(files.get(_HARNESS + LEFT_OUT, b""))
     except ValueError as error:
         return Proof.CONTRADICTED, f"{CODE_ARCHIVE} cannot be read: {error}"
-    own = {n.removeprefix(_HARNESS): d for n, d in files.items() if n.startswith(_HARNESS) and n.endswith(".py")}
-    if not own:
+    digests = _list_own(files)
+    if not digests:
         return Proof.CONTRADICTED, f"{CODE_ARCHIVE} has no file of the harness that ran"
-    digests = {name: hash_bytes(data) for name, data in own.items()}
     if hash_listing({**left, **digests}) == stated:
         return Proof.PROVEN, f"{stated[:12]}, of {len(digests)} files in {CODE_ARCHIVE} and {len(left)} listed there"
     if left:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from harness.benchmark_catalog import BENCHMARKS
 from reconciler.diff.claims import AuditReport, Claim, Proof
-from reconciler.execute.attempt import Attempt, Intent, create
+from reconciler.execute.attempt import create, repeat_intent
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import Watch, run_child
 from reconciler.execute.executors.executor import PATIENCE
@@ -62,14 +62,14 @@ def _claim(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempt
     record = at.records.get(at.difference.chosen[cell].score)
     if record is None:
         return None  # the audit says so already
-    settings = at.desired.detail(Address(Kind.SCORE, str(cell))).settings
-    code = BENCHMARKS.get(at.desired.detail(Address(Kind.SCORE, str(cell))).locations.get("benchmark.code", ""))
+    detail = at.desired.detail(Address(Kind.SCORE, str(cell)))
+    settings, code = detail.settings, BENCHMARKS.get(detail.locations.get("benchmark.code", ""))
     if find_format(settings).SCORES_ITSELF or (code is not None and code.elsewhere and SCORE_COMMAND not in settings):
         return None
     inputs = dict(_inputs(record, at))
     if lacking := _lacking(inputs, paths):
         return Claim(str(cell), WHAT, Proof.MISSING, f"cannot be scored again: {lacking}")
-    attempt = _attempt(cell, record, at, attempts)
+    attempt = create(attempts, repeat_intent(str(cell).replace("/", "-"), record, detail))
     for (name, file), artifact in inputs.items():
         path = _readable(paths, artifact)
         if path is not None:
@@ -105,26 +105,6 @@ def _lacking(inputs: Mapping[tuple[str, str], Artifact], paths: RepositoryPaths)
     return (
         f"not here as recorded: {join_listing(gone)}; `reconcile pull --deep` fetches what was pushed" if gone else ""
     )
-
-
-def _attempt(cell: Cell, record: Record, at: Snapshot, folder: Path) -> Attempt:
-    """As the one that made the record, with the settings of the commit's own spec."""
-    detail = at.desired.detail(Address(Kind.SCORE, str(cell)))
-    intent = Intent(
-        id=str(cell).replace("/", "-"),
-        address=Address(Kind.SCORE, str(cell)),
-        key=record.key,
-        revision=record.revision,
-        started=record.started,
-        inputs={name: (item.value, item.origin) for name, item in record.inputs.items()},
-        settings=detail.settings,
-        rules=detail.rules,
-        locations=detail.locations,
-        upstream=record.upstream,
-        marks=record.marks,
-        tool=record.tool,
-    )
-    return create(folder, intent)
 
 
 def _compared(cell: Cell, record: Record, again: Record) -> Claim:

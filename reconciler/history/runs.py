@@ -97,7 +97,7 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
     except KeyError as error:  # a record may come from anybody's branch
         yield claim(f"{name}: settings", Proof.CONTRADICTED, f"the inputs that it lists lack {error}")
         return
-    if record.address.kind is Kind.COMPLIANCE_TEST:  # it may be too short for LoadGen, and nobody asks
+    if record.address.kind is Kind.COMPLIANCE_TEST:  # it may be too short for LoadGen, which does not matter
         again = replace(again, values={n: again.values[n] for n in again.values.keys() & record.values.keys()})
     if again.missing:
         lost = f"{', '.join(again.missing)} is not in this commit as recorded"
@@ -130,9 +130,9 @@ def _compare_derived(record: Record, again: Recheck, leave: Container[str] = ())
             continue
         if recorded != derived:
             proof = Proof.CONTRADICTED if own else Proof.MISSING
-            told, found = (_find_first_other(v, w) for v, w in _pair(recorded, derived))
+            recorded_part, derived_part = (_find_first_other(v, w) for v, w in _pair(recorded, derived))
             version = "" if own else f", as {record.tool or 'another version'} derived it"
-            return proof, f"values.{name}: recorded {told}, {again.source} says {found}{version}"
+            return proof, f"values.{name}: recorded {recorded_part}, {again.source} says {derived_part}{version}"
     return Proof.PROVEN, f"{', '.join(known) or 'nothing else'}, from {again.source}"
 
 

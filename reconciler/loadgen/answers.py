@@ -11,6 +11,7 @@ from mmap import mmap
 from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_files import ACCURACY_LOG
+from reconciler.loadgen.samples import count_padding
 from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 from reconciler.resource.quantities import show_count
 
@@ -19,7 +20,6 @@ _NUMBER = re.compile(rb'"seq_id"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')
 # The hexadecimal digits of an answer, and what ends them: LoadGen writes whole bytes and nothing else.
 _DATA = re.compile(rb'"data"[^\S\r\n]*+:[^\S\r\n]*+"([0-9A-Fa-f]*+)(?=("?))')
 _LARGEST_READ = 1 << 16  # bytes; scorers and compliance tests read the images and long texts of larger ones
-_GROUP = 8  # samples of one query of MultiStream where the log states no number, as since release 2
 _MOST = 50_000_000  # samples of one library, far above the largest dataset, and answers of one run
 _WANTED = keys.EFFECTIVE_ACCURACY_LOG_SAMPLING_TARGET
 _SMALL = 65_536  # bytes of memory
@@ -64,7 +64,7 @@ def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = 
         return
     if samples.different > wanted or (whole and samples.different != wanted):
         yield f"answers: expected those to {wanted} samples, {ACCURACY_LOG} answers {samples.different}"
-    if samples.repeated > _count_spare(log):
+    if samples.repeated > count_padding(log):
         times = show_count(samples.repeated, "time")
         yield f"answers: {ACCURACY_LOG} answers {times} a sample that it has answered already"
 
@@ -132,26 +132,11 @@ def _count_issued(log: DetailLog, library: int) -> int:
     """At most how many samples were issued; 0 where that is not known, as of a run of both modes: it issues a series
     for each set that it loads, and what it says first is how many the first had."""
     if log.mode == LOADGEN_MODE[ACCURACY]:
-        return library + _count_spare(log)
+        return library + min(count_padding(log), _MOST)
     if log.mode != LOADGEN_MODE[PERFORMANCE]:
         return 0
     issued = _read_count(log, keys.GENERATED_QUERY_COUNT) * _read_count(log, keys.GENERATED_SAMPLES_PER_QUERY)
     return issued if issued <= _MOST else 0
-
-
-def _count_spare(log: DetailLog) -> int:
-    """At most how many samples an accuracy run of MultiStream asks twice. LoadGen fills each set that it loads up, by
-    one sample less than a query has (``GenerateLoadableSets``), so that the set's last query is whole; before release
-    2 a query had as many samples as the submitter chose."""
-    if log.scenario != "MultiStream":
-        return 0
-    group = (
-        _read_count(log, keys.GENERATED_SAMPLES_PER_QUERY)
-        or _read_count(log, keys.EFFECTIVE_SAMPLES_PER_QUERY)
-        or _GROUP
-    )
-    sets = max(len(log.all_of(keys.LOADED_QSL_SET)), len(log.all_of(keys.GENERATED_QUERY_COUNT)), 1)
-    return min(sets * (group - 1), _MOST)
 
 
 def _read_count(log: DetailLog, key: str) -> int:

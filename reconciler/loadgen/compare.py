@@ -185,7 +185,7 @@ def round_to_six_digits(number: Decimal) -> str:
 def find_conf_contradictions(
     data: bytes, log: DetailLog, model_key: str, scenario: str, overridden: Collection[str] = ()
 ) -> list[str]:
-    """Where a user.conf and the log beside it differ; empty when the log may be of a run with this conf.
+    """Where a user.conf and the log next to it differ; empty when the log may be of a run with this conf.
     ``overridden``: settings of the run's audit.config, which LoadGen reads after it."""
     conf = parse_user_conf(data)
     if conf.rejected:

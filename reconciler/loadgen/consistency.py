@@ -41,7 +41,7 @@ from reconciler.loadgen.notation import find_wrong_notation
 from reconciler.loadgen.origin import find_foreign_lines
 from reconciler.loadgen.ranks import find_wrong_ranks
 from reconciler.loadgen.rates import find_wrong_rates
-from reconciler.loadgen.samples import LOADED, summarize_loaded
+from reconciler.loadgen.samples import LOADED, count_padding, summarize_loaded
 from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 from reconciler.loadgen.token_latencies import find_wrong_tokens
 from reconciler.resource.quantities import show_count
@@ -149,7 +149,7 @@ def _doubt(key: str, stated: str, derived: str, line: int, other: int) -> Incons
 
 def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     """What was loaded is of the library, and as many samples as LoadGen says that it uses (``GenerateLoadableSets`` and
-    ``LoadSamplesToRam``, loadgen.cc:604). MultiStream loads some twice, so that the last query is whole."""
+    ``LoadSamplesToRam``, loadgen.cc:604)."""
     line = log.number(LOADED)
     total, mode = read_integer(log, keys.QSL_REPORTED_TOTAL_COUNT), _MODES[log.mode]
     key = f"effective_{mode}_sample_count"
@@ -160,9 +160,7 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     wrong = loaded.greatest if loaded.greatest is not None and loaded.greatest >= total else loaded.negative
     if wrong is not None:
         yield Inconsistency(LOADED, f"sample {wrong}", f"the library has {show_count(total, 'sample')}", line)
-    padding = (read_integer(log, keys.EFFECTIVE_SAMPLES_PER_QUERY) or 8) - 1 if log.scenario == "MultiStream" else 0
-    spare = padding * len(log.all_of(LOADED)) if padding else 0
-    if not min(used, total) <= loaded.different <= min(used, total) + spare:
+    if not min(used, total) <= loaded.different <= min(used, total) + count_padding(log):
         derived = f"{loaded.different} different samples were loaded"
         yield Inconsistency(key, str(used), derived, log.number(key), line)
 

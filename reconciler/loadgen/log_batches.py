@@ -109,7 +109,7 @@ def _has_several(data: bytes, head: bytes, begin: int) -> bool:
 
 @functools.lru_cache(maxsize=16)
 def _shape_rest(lines: tuple[BatchLine, ...]) -> re.Pattern[bytes]:
-    """What stands behind a list of samples, with these lines: those of one source name the same."""
+    """What follows a list of samples, with these lines: those of one source name the same."""
     groups, parts = {lines[0][1]: FILE_OF_BATCH}, [BEHIND_LIST]
     for key, source in lines[1:]:
         known = groups.get(source)

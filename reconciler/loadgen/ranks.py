@@ -2,7 +2,7 @@
 
 A percentile p of n latencies is the one at place n * p, cut to a whole number, of the sorted ones. So a percentile
 above the limit says how many queries were over it at least, one below how many at most; and an estimate of early
-stopping, which is at a place that follows from the number of queries alone, stands between percentiles.
+stopping, which is at a place that follows from the number of queries alone, lies between percentiles.
 """
 
 from __future__ import annotations

@@ -10,10 +10,12 @@ from sys import getsizeof
 from msgspec import Struct, field
 
 from reconciler.loadgen import keys
+from reconciler.loadgen.inconsistency import read_integer
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_line import LogLine
 
 LOADED = keys.LOADED_QSL_SET
+_GROUP = 8  # samples of one query of MultiStream where the log states no number, as since release 2
 _SHORT = 1 << 16  # bytes of a list that is read; a longer one is counted without
 _BEGINNING = 64  # bytes of a list that tell it from most others
 _HELD = 8 << 20  # bytes of lists whose summaries are kept: those of a round
@@ -39,6 +41,20 @@ def summarize_loaded(log: DetailLog) -> LoadedSamples:
         known = _summarize([LogLine("", None, 0, raw=b'{"value": %b}' % text) for text in texts])
         _KNOWN.keep(texts, known)
     return known
+
+
+def count_padding(log: DetailLog) -> int:
+    """At most how many samples a run of MultiStream loads twice. An accuracy run asks for them twice as well.
+
+    LoadGen fills up each set that it loads by one sample less than a query has (``GenerateLoadableSets``), so that the
+    set's last query is whole. Before release 2 a query had as many samples as the submitter chose.
+    """
+    if log.scenario != "MultiStream":
+        return 0
+    stated = (read_integer(log, f"{prefix}_samples_per_query") for prefix in ("generated", "effective"))
+    group = next((number for number in stated if number is not None and number > 0), _GROUP)
+    sets = max(len(log.all_of(LOADED)), len(log.all_of(keys.GENERATED_QUERY_COUNT)), 1)
+    return sets * (group - 1)
 
 
 def _summarize(entries: Sequence[LogLine]) -> LoadedSamples:

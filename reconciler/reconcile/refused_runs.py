@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from harness.contract import Fact, Result
 from reconciler.desired.detail import Detail
 from reconciler.diff.change import Reason, Work
 from reconciler.errors import RecordError
-from reconciler.execute.attempt import Intent, create
+from reconciler.execute.attempt import create, repeat_intent
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.perform import Finished, keep_code
 from reconciler.execute.requests import write_confs
@@ -20,7 +22,7 @@ from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import PERFORMANCE, Kind
-from reconciler.resource.records import CHILD_LOG, Ended, Record
+from reconciler.resource.records import CHILD_LOG, POWER_CHECK, SESSION, Ended, Record
 from reconciler.resource.settings import DIRECTOR
 from reconciler.storage.files import RepositoryPaths, hash_file, offer, remove
 
@@ -62,14 +64,19 @@ def _find_refused(paths: RepositoryPaths, seen: PlanResult, step: Step) -> Itera
 def _judge_again(
     paths: RepositoryPaths, record: Record, identity: str, detail: Detail, written: Mapping[str, Collection[str]]
 ) -> Finished | None:
-    """None where the logs are not here as recorded, or are no whole run of what is asked; where its power was measured,
-    too, for the session of the meters was not kept."""
-    files = {item.name: (item, find_readable(paths, item)) for item in record.artifacts if "/" not in item.name}
+    """None where the logs are not here as recorded, or are no whole run of what is asked. Where its power was measured
+    the session of the meters is needed, too, which older versions did not keep."""
+    files = {
+        item.name: (item, find_readable(paths, item))
+        for item in record.artifacts
+        if "/" not in item.name or item.name.startswith(SESSION)
+    }
     whole = all(path.is_file() and hash_file(path) == item.sha256 for item, path in files.values())
     measured = record.address.mode == PERFORMANCE and DIRECTOR in detail.settings
-    if DETAIL not in files or not whole or measured:
+    session = "power" in record.values and any(name.startswith(SESSION) for name in files)
+    if DETAIL not in files or not whole or (measured and not session):
         return None
-    attempt = create(paths.attempts, _make_intent(record, identity, detail))
+    attempt = create(paths.attempts, replace(repeat_intent(record.attempt, record, detail), supersedes=identity))
     write_confs(attempt)
     for name, (_, path) in files.items():
         if name == attempt.user_conf.name:
@@ -77,37 +84,20 @@ def _judge_again(
             offer(path, attempt.user_conf)
         elif name == CHILD_LOG:
             offer(path, attempt.log)
+        elif name == POWER_CHECK:
+            offer(path, attempt.power_check)
+        elif name.startswith(SESSION):
+            offer(path, attempt.session / name.removeprefix(SESSION))
         elif name.startswith(_LOGS):
             offer(path, attempt.output / name)
     if record.address.mode == PERFORMANCE:
         keep_code(attempt, paths.root, written)
     noted = {name: fact.role is Role.NOTE for name, fact in record.facts.items()}
     facts = {n: Fact(value=f.value, role="note" if noted[n] else "evidence") for n, f in record.facts.items()}
-    Result(done=True, seconds=record.seconds, facts=facts).write(attempt.result)
-    again, kept = build_record(attempt)
+    power = {"power": record.values["power"]} if "power" in record.values else {}
+    Result(done=True, seconds=record.seconds, values=power, facts=facts).write(attempt.result)
+    again, artifacts = build_record(attempt)
     if again.problem:
         remove(attempt.folder)
         return None
-    return Finished(attempt, again, kept)
-
-
-def _make_intent(record: Record, identity: str, detail: Detail) -> Intent:
-    """As the one that made the record, with the settings and rules of the spec: their key is the same."""
-    return Intent(
-        id=record.attempt,
-        address=record.address,
-        key=record.key,
-        revision=record.revision,
-        started=record.started,
-        inputs={name: (item.value, item.origin) for name, item in record.inputs.items()},
-        settings=detail.settings,
-        locations=detail.locations,
-        rules=detail.rules,
-        upstream=record.upstream,
-        spec=record.spec,
-        dirty=record.dirty,
-        marks=record.marks,
-        supersedes=identity,
-        shared=record.shared,
-        tool=record.tool,
-    )
+    return Finished(attempt, again, artifacts)

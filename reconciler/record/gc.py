@@ -51,8 +51,8 @@ def collect(
     """``elsewhere``: the bytes of every record in local refs. ``spared``: folders of attempts that a queue may still
     carry out. ``trials``: trials go, with what only they name; else they are kept like results. Run it under the pass
     lock. Raises RecordError for a damaged record."""
-    beside = TrialPaths(paths.root, paths.apart)
-    tried = list(beside.records.glob("*/*.json"))
+    trial_paths = TrialPaths(paths.root, paths.apart)
+    tried = list(trial_paths.records.glob("*/*.json"))
     try:
         here = [_read(path) for path in paths.records.glob("*/*.json")]
         here += [] if trials else [_read(path) for path in tried]
@@ -64,21 +64,21 @@ def collect(
         ) from error
     unnamed = [Path(e.path) for folder in _folders(paths.objects) for e in os.scandir(folder) if e.name not in named]
     size = sum(path.stat().st_size for path in unnamed)
-    folders = [p for at in (paths.attempts, beside.attempts) for p in sorted(at.glob("*"))]
+    folders = [p for at in (paths.attempts, trial_paths.attempts) for p in sorted(at.glob("*"))]
     attempts = [p for p in folders if p not in spared and not (p / "result.json").exists()]
     if not dry_run:
-        for path in [*unnamed, *attempts, *(_list_trials(beside, spared) if trials else [])]:
+        for path in [*unnamed, *attempts, *(_list_trials(trial_paths, spared) if trials else [])]:
             remove(path)
     made = sum(1 for path in tried if path.parent.name == Kind.RUN) if trials else 0
     return GcReport(len(unnamed), size, len(attempts), tuple(str(p) for p in unnamed), made)
 
 
-def _list_trials(beside: TrialPaths, spared: Collection[Path]) -> list[Path]:
+def _list_trials(trial_paths: TrialPaths, spared: Collection[Path]) -> list[Path]:
     """All that is there of trials, but for what a queue may still carry out."""
-    if not any(folder.parent == beside.attempts for folder in spared):
-        return [beside.trials] if beside.trials.exists() else []
-    ended = [folder for folder in beside.attempts.glob("*") if folder not in spared]
-    return [*(path for path in beside.trials.glob("*") if path != beside.attempts), *ended]
+    if not any(folder.parent == trial_paths.attempts for folder in spared):
+        return [trial_paths.trials] if trial_paths.trials.exists() else []
+    ended = [folder for folder in trial_paths.attempts.glob("*") if folder not in spared]
+    return [*(path for path in trial_paths.trials.glob("*") if path != trial_paths.attempts), *ended]
 
 
 def _read(path: Path) -> bytes:

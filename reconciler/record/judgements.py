@@ -57,7 +57,7 @@ def judge_records(
     find_metrics: Callable[[Address], tuple[str, ...]],
 ) -> Mapping[str, Judgement]:
     """Record id → its judgement, of each outcome with one of these keys of which there is anything to say. ``of``
-    stands for ``recorded`` and ``keys``; ``find_metrics`` gives those of the bars of a score."""
+    is the digest of ``recorded`` and ``keys``; ``find_metrics`` gives those of the bars of a score."""
     path = paths.index / "judgements.msgpack"
     cache = _read(path)
     back = {identity for identity, (item, stamp) in cache.waits.items() if _stamp(paths, item) != stamp}
@@ -140,8 +140,8 @@ def _sort(items: Iterable[LogFinding]) -> Judgement:
 def _list_artifacts(paths: RepositoryPaths, record: Record) -> Iterable[Artifact]:
     """Of a score that of its accuracy run, too, which says how many samples there were."""
     run = record.upstream.get("run") if record.address.kind is Kind.SCORE else None
-    beside = [item for item in load_record(paths, run).artifacts if item.name == DETAIL] if run else []
-    return (*beside, *record.artifacts)
+    of_run = [item for item in load_record(paths, run).artifacts if item.name == DETAIL] if run else []
+    return (*of_run, *record.artifacts)
 
 
 def _find_files(paths: RepositoryPaths, artifacts: Iterable[Artifact], names: tuple[str, ...]) -> dict[str, Path]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from reconciler.plan.plan import DeadlineEntry, MachineSchedule
 from reconciler.render.explanation import render_table
+from reconciler.render.plan import show_least_time
 from reconciler.resource.quantities import show_count, show_duration
 
 _SHOWN = "%Y-%m-%d %H:%M"
@@ -34,8 +35,7 @@ def _machine(found: MachineSchedule, now: datetime) -> Iterator[str]:
 
 
 def _cost(entry: DeadlineEntry) -> str:
-    known = show_duration(entry.seconds)
-    return f"at least {known} ({show_count(entry.unknown, 'step')} without a prediction)" if entry.unknown else known
+    return show_least_time(entry.seconds, entry.unknown) if entry.unknown else show_duration(entry.seconds)
 
 
 def render_deadline_part(schedules: Sequence[MachineSchedule], now: datetime, by: datetime) -> dict[str, Any]:

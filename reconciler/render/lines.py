@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from textwrap import fill
 from types import TracebackType
 from typing import Self
 
@@ -12,6 +13,7 @@ from reconciler.render.colour import Paint, show_plain
 from reconciler.render.progress import name_step, render_outcome_text, render_progress_text, render_started_text
 from reconciler.resource.kinds import Address
 
+_WIDTH, _INDENT = 80, 6 * " "  # of a message
 EVERY = 10.0  # seconds between two progress lines of one step
 
 
@@ -46,7 +48,9 @@ class Lines:
                 self._last.pop(step.change.address, None)
                 self._write(f"{name_step(step)}: {render_outcome_text(event, self._paint)}")
             case Message(text=text):
-                self._write(text)
+                self._write(
+                    fill(text, _WIDTH, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
+                )
 
 
 class Failures(Lines):

@@ -254,7 +254,7 @@ def summarise_plan(plan: Plan, paint: Paint = show_plain) -> str:
 
 
 def _expected(steps: Iterable[Step]) -> list[str]:
-    """How long the unblocked steps take on their systems, as far as anybody can say."""
+    """How long the unblocked steps take on their systems, as far as they have a prediction."""
     due = [step for step in steps if not step.blocked]
     known = [step.seconds for step in due if step.seconds is not None]
     if not known:
@@ -265,8 +265,15 @@ def _expected(steps: Iterable[Step]) -> list[str]:
     systems = list(dict.fromkeys(cell.system for cell in cells if cell))
     where = f" on {join_listing(systems, most=3)}" if systems else ""
     if unknown:
-        return [f"At least {show_duration(sum(known))}{where} ({show_count(unknown, 'step')} without a prediction)."]
+        text = show_least_time(sum(known), unknown, where)
+        return [f"{text[0].upper()}{text[1:]}."]
     return [f"About {show_duration(sum(known))}{where}."]
+
+
+def show_least_time(seconds: float, unknown: int, where: str = "") -> str:
+    """The time of steps of which ``unknown`` have no prediction; the others' is left out where it is below a second."""
+    others = f"{show_count(unknown, 'step')} without a prediction"
+    return others if seconds < 1 else f"at least {show_duration(seconds)}{where} ({others})"
 
 
 def _drifts(drifts: Iterable[Drift]) -> Iterator[str]:

@@ -67,7 +67,7 @@ def render_progress_of(progress: Progress, minimum: float = 0.0, width: int | No
         "stage": progress.stage,
         "done": done if progress.expected or progress.done else "",
         "pace": f"{show_rate(found.per_second)}/s" if found.per_second is not None else "",
-        "left": f"{show_duration(found.left)} left" if found.left is not None else "",
+        "left": _show_left(found.left),
         "text": progress.text,
     }
     for name in (None, *_LEFT_OUT):
@@ -76,6 +76,12 @@ def render_progress_of(progress: Progress, minimum: float = 0.0, width: int | No
         if width is None or len(text) <= width:
             break
     return text
+
+
+def _show_left(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{show_duration(seconds)} left" if seconds > 0 else "longer than expected"
 
 
 def fit_progress(name: str, moved: StepProgress, width: int) -> tuple[str, str]:

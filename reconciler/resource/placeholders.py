@@ -1,8 +1,8 @@
 """Texts of a harness command: placeholders in braces, and parts that are there only where something is given.
 
-``{name}`` stands for a value. ``{name:+text}`` is the text where the value is not empty, or the run is of that mode or
-scenario, else nothing, as in a shell; the text may hold both. ``{{name}}`` is ``{name}`` itself. After a ``$`` a
-conditional part is the shell's own.
+``{name}`` is replaced with a value. ``{name:+text}`` is the text where the value is not empty, or the run is of that
+mode or scenario, else nothing, as in a shell; the text may hold both. ``{{name}}`` is ``{name}`` itself. After a ``$``
+a conditional part is the shell's own.
 """
 
 from __future__ import annotations

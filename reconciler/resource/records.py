@@ -19,6 +19,7 @@ IMPORTED = "imported"  # mark of what was made elsewhere
 UNKNOWN = "unknown "  # begins a mark that names an input which nobody has declared: "unknown code"
 LOG_LIMIT = 1 << 20  # bytes of one log in git
 SESSION = "session/"  # before the names of what the power kit left of a measured run
+POWER_CHECK = "power-check.txt"  # what the kit's own check says of that
 CHILD_LOG, SERVICE_LOG = "child.log", "service.log"  # what a child prints, and the server that its run asked
 TELEMETRY_LOG = "telemetry.jsonl"  # what was read of the machine during a run, once a second
 SPARE_LOGS = frozenset({CHILD_LOG, SERVICE_LOG, TELEMETRY_LOG})  # kept when they can be, missed by nobody

@@ -27,7 +27,7 @@ class SourceFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     downloaded; ``sources``: addresses of what may; ``type``: of the inputs, as measurements name it.
 
     ``settings``: those that it is made with, each with what it may be, "number" and "flag" beside lists; None where
-    nobody says. ``precisions``: those in which a model can be made here; all where none is named."""
+    it is not stated. ``precisions``: those in which a model can be made here; all where none is named."""
 
     title: str
     licence: str = ""

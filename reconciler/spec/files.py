@@ -90,10 +90,10 @@ def make_written_name(path: Path, root: Path) -> str:
 
 
 def leads_out(path: Path, root: Path) -> bool:
-    """Whether a path in the repository leads to a file outside, or to one of git's own: whoever sends a branch chooses
+    """Whether a path in the repository leads to a file outside, or to one of git's own: the author of a branch chooses
     where its links lead, and what a reader is shown of a spec is to be of that branch."""
     if Path(make_written_name(path, root)).is_absolute() or ".." in Path(make_written_name(path, root)).parts:
-        return False  # outside as it is written: whoever asks has chosen it
+        return False  # outside as it is written: the user has chosen it
     top, found = _resolve(root), _resolve(path)
     return not found.is_relative_to(top) or ".git" in found.relative_to(top).parts
 

@@ -322,7 +322,7 @@ class Lock:
 
     def acquire(self, *, wait: float = 0.0, note: str = "") -> Self:
         """Raises LockedError, naming the owner, when it is not free within ``wait`` seconds. ``note``: what it is taken
-        for, which whoever waits for it is shown."""
+        for, shown to processes that wait for it."""
         with convert_storage_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = self._open()
@@ -361,8 +361,8 @@ class Lock:
     def _held(self, owner: str, note: str, *, alive: bool) -> LockedError:
         fix = "wait for it to end, or stop it; the lock ends with it"
         if alive:
-            taken = f"{self.purpose}: held by {owner.removesuffix(f', {self.purpose}')}"
-            return LockedError(f"{taken}{f': {note}' if note else ''}", fix=fix)
+            holder = owner.removesuffix(f", {self.purpose}")
+            return LockedError(f"{self.purpose} (held by {holder}{f': {note}' if note else ''})", fix=fix)
         problem = f"{self.purpose}: {owner}, has ended, but a process that it left still holds it"
         return LockedError(problem, fix=f"`fuser {self.path}` names that process: {fix}")
 

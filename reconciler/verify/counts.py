@@ -13,12 +13,13 @@ from reconciler.check.accuracy import count_key
 from reconciler.check.demands import OURS, Complaints
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG, VERIFY_ACCURACY, split_answers
+from reconciler.loadgen.samples import count_padding
 from reconciler.rules.compliance.verdict import FAIL, PASS
 from reconciler.tree.findings import Complaint, Place, Premise, Severity
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.values import find_at, number
-from reconciler.tree.reading.view import CellView, RunView
+from reconciler.tree.reading.view import CellView
 from reconciler.verify.contradiction import contradiction
 
 # As the official script and as our own verdict write them.
@@ -134,7 +135,7 @@ def _deny_entries(view: CellView, read: Read[str], found: Counts) -> Complaints:
     line, entries = _first(found, ENTRIES)
     run = view.accuracy
     total = number(run.log, count_key(run)) if run else None
-    if run is not None and line and total is not None and not total <= entries <= _most_entries(run, total):
+    if run is not None and line and total is not None and not total <= entries <= total + count_padding(run.log):
         yield Complaint(
             Place(read.file, line),
             f"{entries} entries of the accuracy log",
@@ -177,16 +178,6 @@ def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder)
             other=Place(f"{folder.shown}/{ACCURACY_LOG}"),
             doubt="" if data.strip() else "the log is empty, and LoadGen leaves none so: it may have been lost since",
         )
-
-
-def _most_entries(run: RunView, total: Decimal) -> Decimal:
-    """A MultiStream run repeats samples, so that the last query of each set that it loads is as long as the others."""
-    group = number(run.log, keys.EFFECTIVE_SAMPLES_PER_QUERY)
-    loaded = number(run.log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
-    if run.log.scenario != "MultiStream" or not group or group <= 0:
-        return total
-    sets = total // loaded + 1 if loaded and loaded > 0 else Decimal(1)
-    return total + sets * (group - 1)
 
 
 def _first(found: Counts, names: Sequence[str]) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from reconciler.tree.reading.view import CellView
 
 _NEWEST_RELEASE = 6  # of LoadGen, whose code the rules were compared with
 _VERSION = keys.LOADGEN_VERSION  # LoadGen writes one, and what denies it is no matter of its release
-OWN_SCENARIO = "tests-of-own-scenario"  # the cause of doubts about tests beside a run of another scenario
+OWN_SCENARIO = "tests-of-own-scenario"  # the cause of doubts about tests next to a run of another scenario
 _POINTERS = (b"version https://git-lfs.github.com/", b"/annex/objects/")
 _POINTER_SIZE = 1024
 
@@ -38,7 +38,7 @@ def _doubt_release(complaint: Complaint, view: CellView) -> str:
 
 
 def _list_logs(complaint: Complaint, view: CellView) -> Iterator[DetailLog]:
-    """The detail logs that a complaint names, those of the summaries beside them, or that of the published run."""
+    """The detail logs that a complaint names, those of the summaries next to them, or that of the published run."""
     files = {complaint.place.file, complaint.other.file if complaint.other else ""}
     folders = {file.rpartition("/")[0] for file in files}
     logs = [run.log for run in (view.performance, view.accuracy, *view.test_views.values()) if run is not None]
@@ -61,7 +61,7 @@ def _doubt_copy(complaint: Complaint, view: CellView) -> str:
 
 
 def find_doubt_of_inference(view: CellView, test: str) -> str:
-    """A test of the folder's own scenario, beside a published run of another, belongs to no other folder: the result
+    """A test of the folder's own scenario, next to a published run of another, belongs to no other folder: the result
     may have been inferred after it was tested."""
     run, tested = view.performance, view.test_views.get(test)
     if run is None or tested is None or not run.inferred or tested.inferred:

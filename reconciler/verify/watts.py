@@ -130,7 +130,7 @@ def _asks(view: CellView) -> bool:
 
 @contradiction(
     "power.products",
-    "watts of the volts and amperes beside them",
+    "watts of the volts and amperes next to them",
     sources=("power kit", OURS),
     cause="power-of-another-session",
     premises=(FILE_IS_WHOLE, Premise("One analyzer took the four values of a sample in one interval.")),

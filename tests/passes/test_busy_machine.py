@@ -52,7 +52,7 @@ def reconcile(repository: Repository, said: list[str], heard: Any = None, **opti
     def report(event: Event) -> None:
         if isinstance(event, Message):
             said.append(event.text)
-            if heard is not None and "waiting: " in event.text:
+            if heard is not None and "waiting for " in event.text:
                 heard()
 
     return run_pass(repository.paths, Options(**options), report=report)
@@ -76,7 +76,7 @@ def test_a_run_waits_for_a_process_of_others_to_end(
     said: list[str] = []
     report = reconcile(make_repository(tmp_path / "a"), said, loop.kill)
     assert {outcome.status for outcome in report.outcomes} == {Status.DONE}
-    (waiting,) = [text for text in said if text.startswith("waiting: ")]
+    (waiting,) = [text for text in said if text.startswith("waiting for ")]
     assert f"process {loop.pid}" in waiting
     assert "--wait-idle" in waiting
     assert 0 < report.waited_seconds <= report.seconds
@@ -133,7 +133,7 @@ def test_the_pass_of_another_repository_is_named_with_its_cell(tmp_path: Path) -
     finally:
         go_on.set()
         thread.join()
-    waiting = next(text for text in said if text.startswith("waiting: "))
+    waiting = next(text for text in said if text.startswith("waiting for "))
     assert f"process {os.getpid()}" in waiting
     for part in (str(first.root.resolve()), "open/box/tiny/Offline Run perf", "since "):
         assert part in waiting

@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.diff.claims import Claim, Proof
+from reconciler.history import records
 from reconciler.history.audit import audit
 from reconciler.history.forgeries import find_forgeries
 from reconciler.history.snapshot import read_snapshot
@@ -36,6 +37,7 @@ CELL = "open/this-machine/digits/Offline"
 PERFORMANCE, ACCURACY = f"Run:{CELL}/performance", f"Run:{CELL}/accuracy"
 ENGINE, MODEL, DATASET, SCORE = f"Engine:{CELL}", "Model:digits", "Dataset:digits", f"Score:{CELL}"
 SPEC = Path(__file__).parents[2] / "specs/quickstart.yaml"
+HISTORY = ": as it was recorded"
 Edit = Callable[[Record], Record]
 
 
@@ -61,15 +63,18 @@ def clone(made: Repository, tmp_path: Path) -> Repository:
     return Repository(tmp_path / "clone")
 
 
-def list_contradicted(repository: Repository) -> list[Claim]:
+def list_contradicted(repository: Repository, *, history: bool = False) -> list[Claim]:
+    """``history``: with what only an earlier commit denies."""
     found = audit(repository.root, read_snapshot(repository.root, git.resolve(repository.root, "HEAD")))
-    return [claim for claim in found.claims if claim.proof is Proof.CONTRADICTED]
+    denied = [claim for claim in found.claims if claim.proof is Proof.CONTRADICTED]
+    return [claim for claim in denied if history or not claim.what.endswith(HISTORY)]
 
 
-def list_errors(repository: Repository, base: str = "HEAD~1") -> list[str]:
+def list_errors(repository: Repository, base: str = "HEAD~1", *, history: bool = False) -> list[str]:
     at = read_snapshot(repository.root, git.resolve(repository.root, "HEAD"))
     found = find_forgeries(repository.root, git.resolve(repository.root, base), at)
-    return [f"{remark.file} {remark.message}" for remark in found if remark.level == "error"]
+    errors = [f"{remark.file} {remark.message}" for remark in found if remark.level == "error"]
+    return [text for text in errors if history or f"{HISTORY}: " not in text]
 
 
 def ask(name: str, value: object) -> Edit:
@@ -98,8 +103,12 @@ def change_margin(record: Record) -> Record:
 
 
 def date_back(record: Record) -> Record:
-    """A month, with the attempt that made it."""
-    began = datetime.fromisoformat(record.started) - timedelta(days=30)
+    return date(record, -30)
+
+
+def date(record: Record, days: int) -> Record:
+    """With the attempt that made it."""
+    began = datetime.fromisoformat(record.started) + timedelta(days=days)
     return replace(
         record,
         started=f"{began:%Y-%m-%dT%H:%M:%S.%f}Z",
@@ -188,12 +197,12 @@ def forge(repository: Repository, addresses: Iterable[str], edit: Edit) -> None:
 
 def test_an_honest_repository_is_contradicted_by_nothing(clone: Repository) -> None:
     found = audit(clone.root, read_snapshot(clone.root, git.resolve(clone.root, "HEAD")))
-    assert [c for c in found.claims if c.proof is Proof.CONTRADICTED] == []
+    assert list_contradicted(clone, history=True) == []
     of_cell = {c.what: c.proof for c in found.claims if c.where == CELL}
     for what in ("made from", "performance: harness.code", "performance: derived values"):
         assert of_cell[what] is Proof.PROVEN
     assert Proof.MISSING not in of_cell.values()
-    assert list_errors(clone) == []
+    assert list_errors(clone, history=True) == []
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -225,6 +234,78 @@ def test_other_code_than_ran_is_contradicted(clone: Repository, kind: str) -> No
     assert "performance: harness.code" in {claim.what for claim in list_contradicted(clone)}
 
 
+def _exchange_code(repository: Repository, record: Record, change: Callable[[dict[str, bytes]], object]) -> Record:
+    (old,) = [a for a in record.artifacts if a.name == CODE_ARCHIVE]
+    files = unpack_code((repository.paths.logs / old.sha256).read_bytes())
+    change(files)
+    path = repository.root / ".reconcile/new"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(pack_code(files))
+    new: Artifact = keep(repository.paths, path, CODE_ARCHIVE, in_git=True)
+    return replace(record, artifacts=tuple(new if a is old else a for a in record.artifacts))
+
+
+@pytest.mark.parametrize("edited", [True, False])
+def test_code_of_another_version_is_that_which_another_run_kept_whole(
+    clone: Repository, monkeypatch: pytest.MonkeyPatch, edited: bool
+) -> None:
+    """An earlier version listed no digests of what it left out. The program that audits is none of both."""
+
+    def shorten(files: dict[str, bytes]) -> None:
+        del files[f"harness/{LEFT_OUT}"]
+        if edited:
+            files["harness/verbs/run.py"] += b"# faster\n"
+
+    (path,) = clone.record_paths(PERFORMANCE)
+    honest = decode(path.read_bytes(), str(path))
+    write_record(clone.paths, replace(_exchange_code(clone, honest, shorten), started="2099-01-01T00:00:00.000000Z"))
+    clone.commit()
+    monkeypatch.setattr(records, "digest_own_harness", dict)
+    found = audit(clone.root, read_snapshot(clone.root, git.resolve(clone.root, "HEAD")))
+    (proof,) = [claim.proof for claim in found.claims if claim.what == "performance: harness.code"]
+    assert proof is (Proof.CONTRADICTED if edited else Proof.PROVEN)
+
+
+# Nothing else in the commit contradicts these: only the commit that brought the record as it was.
+BY_HISTORY: dict[str, tuple[str, Edit, str]] = {
+    "the machine": (PERFORMANCE, state("machine.kernel", "9.9"), "facts.machine.kernel"),
+    "how long it took": (PERFORMANCE, lambda r: replace(r, seconds=r.seconds + 1), "seconds"),
+    "the spec that asked for it": (PERFORMANCE, lambda r: replace(r, spec={"specs/other.yaml": "ab" * 20}), "spec"),
+    "that its spec was committed": (PERFORMANCE, lambda r: replace(r, dirty=not r.dirty), "dirty"),
+    "the program that made it": (PERFORMANCE, lambda r: replace(r, tool="mlperf-reconciler 9.9.9"), "tool"),
+    "where an input came from": (
+        PERFORMANCE,
+        lambda r: replace(r, inputs={n: replace(i, origin="") for n, i in r.inputs.items()}),
+        "inputs.",
+    ),
+    "the evidence of a dataset": (DATASET, lambda r: replace(r, seconds=99), "seconds"),
+}
+
+
+@pytest.mark.parametrize("name", BY_HISTORY)
+def test_a_record_that_was_written_anew_is_contradicted_by_the_commit_that_brought_it(
+    clone: Repository, name: str
+) -> None:
+    address, edit, field = BY_HISTORY[name]
+    forge(clone, (address,), edit)
+    found = [claim for claim in list_contradicted(clone, history=True) if claim.what.endswith(HISTORY)]
+    assert len(found) == 1  # and none for those that name it
+    assert field in found[0].detail
+    assert [text for text in list_errors(clone, history=True) if HISTORY in text and field in text]
+    clone.git("revert", "--no-edit", "HEAD")
+    assert list_contradicted(clone, history=True) == []
+
+
+def test_records_that_were_dated_anew_with_their_logs_are_contradicted_by_the_run_of_before(clone: Repository) -> None:
+    """All of a month later, so that each fits the others, and no commit is before its parent."""
+    for address in (DATASET, MODEL, ENGINE, PERFORMANCE, ACCURACY, SCORE):
+        forged(clone, address, lambda record: _date_log(clone, date(record, 30), 30))
+    _commit_dated(clone, f"{datetime.now(UTC) + timedelta(days=31):%Y-%m-%dT%H:%M:%S}+00:00")
+    found = {claim.what for claim in list_contradicted(clone, history=True)}
+    assert f"Run performance{HISTORY}" in found
+    assert [text for text in list_errors(clone, history=True) if f"Run performance{HISTORY}" in text]
+
+
 def test_a_record_that_no_cell_rests_on_is_contradicted_too(clone: Repository) -> None:
     """A later spec may ask for its key."""
     (path,) = clone.record_paths(ENGINE)
@@ -246,13 +327,17 @@ def _commit_dated(repository: Repository, when: str) -> None:
 
 
 def _date_log_back(repository: Repository, record: Record) -> Record:
-    """A month, where it has one."""
+    return _date_log(repository, record, -30)
+
+
+def _date_log(repository: Repository, record: Record, days: int) -> Record:
+    """Where it has one."""
     old = next((a for a in record.artifacts if a.name == DETAIL), None)
     if old is None:
         return record
 
     def month(match: re.Match[str]) -> str:
-        when = datetime.strptime(match[2], "%m-%d-%Y %H:%M:%S").replace(tzinfo=UTC) - timedelta(days=30)
+        when = datetime.strptime(match[2], "%m-%d-%Y %H:%M:%S").replace(tzinfo=UTC) + timedelta(days=days)
         return f"{match[1]}{when:%m-%d-%Y %H:%M:%S}"
 
     text = (repository.paths.logs / old.sha256).read_text(encoding="utf-8")

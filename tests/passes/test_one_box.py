@@ -47,7 +47,7 @@ def test_timed_runs_of_several_passes_take_turns_also_when_one_is_killed(tmp_pat
     killed.communicate(timeout=60)
     said = [process.communicate(timeout=120)[0] for process in others]
     assert [process.returncode for process in others] == [0, 0], "".join(said)
-    assert any("waiting: exclusive use of this machine: held by process" in text for text in said)
+    assert any("waiting for exclusive use of this machine (held by process" in text for text in said)
     (_, end), (start, _) = sorted([timed(second), timed(third)])
     assert end <= start
     assert first.reconcile().after.plan.in_sync

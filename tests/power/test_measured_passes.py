@@ -14,8 +14,13 @@ import pytest
 
 from reconciler.cli.shared.plan_options import list_cells
 from reconciler.errors import SpecError
+from reconciler.execute import attempt_record
 from reconciler.execute.outcome import Status
-from reconciler.resource.records import Record
+from reconciler.execute.perform import Finished
+from reconciler.loadgen.compare import Asked, Contradiction, find_contradictions
+from reconciler.loadgen.log import DetailLog
+from reconciler.reconcile.refused_runs import take_up_refused
+from reconciler.resource.records import POWER_CHECK, SESSION, Ended, Record
 from tests.passes.repository import SPEC, Repository, make_repository
 from tests.shared import need
 
@@ -142,3 +147,43 @@ def test_command_cannot_be_metered(tmp_path: Path) -> None:
     )
     with pytest.raises(SpecError, match="the power of a harness's command cannot be measured"):
         repository.look()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_measured_run_that_was_refused_is_taken_up_with_its_session(
+    tmp_path: Path, director: str, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By rules that find a contradiction where there is none. Without its session it is due still."""
+    repository = make_metered(tmp_path / "lab", director)
+    with monkeypatch.context() as stricter:
+
+        def refuse(log: DetailLog, asked: Asked) -> tuple[Contradiction, ...]:
+            found = (Contradiction("mode", "another", "this", 1),) if asked.mode == "performance" else ()
+            return (*find_contradictions(log, asked), *found)
+
+        stricter.setattr("reconciler.rules.results.loadgen_logs.find_contradictions", refuse)
+        if not kept:
+            stricter.setattr(attempt_record, "_list_session", lambda _, *, in_git: iter(()))
+        repository.reconcile()
+    ((before, refused),) = repository.records_of(RUN).items()
+    assert (refused.ended, refused.problem_class) == (Ended.FAILED, "contradiction")
+    session = {a.name: a.sha256 for a in refused.artifacts if a.name.startswith(SESSION)}
+    assert bool(session) is kept
+    seen = repository.look()
+    taken: list[Finished] = []
+    addresses = list(take_up_refused(repository.paths, seen, taken.append))
+    assert addresses == ([RUN] if kept else [])
+    for finished in taken:
+        shutil.rmtree(finished.attempt.folder)
+    if not kept:
+        return
+    report = repository.reconcile()
+    assert RUN not in {str(o.step.change.address) for o in report.outcomes}
+    assert report.after.plan.in_sync
+    (record,) = [record for identity, record in repository.records_of(RUN).items() if identity != before]
+    assert (record.supersedes, record.ended) == (before, Ended.DONE)
+    assert record.values["power"] == {**refused.values["power"], "efficiency": record.values["power"]["efficiency"]}
+    assert {a.name: a.sha256 for a in record.artifacts if a.name.startswith(SESSION)} == session
+    assert {a.name for a in record.artifacts} >= {POWER_CHECK}
+    ends = {path.partition("/performance/")[2] for path in repository.tree()}
+    assert {"power/client.json", "run_1/spl.txt", "ranging/spl.txt"} <= ends

@@ -3,7 +3,7 @@ token of a sample sees its sample, and ``packed::quantize`` and ``packed::linear
 The others are what ``packed_lowering`` puts in their place. On a CPU all of them compute as they are defined; on GPUs
 the kernels of ``packed_kernels``, and cuBLAS through ``torch._scaled_mm``.
 
-Scales are float32 scalars: a value in fp8 (e4m3) stands for itself times its scale.
+Scales are float32 scalars: a value in fp8 (e4m3) means itself times its scale.
 """
 
 from __future__ import annotations

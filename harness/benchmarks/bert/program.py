@@ -46,30 +46,30 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
     """Raises HarnessError where the file is no export of the reference's network."""
     try:
         graph = onnx.load(str(path)).graph
-    except Exception as error:  # of a damaged file, of a missing one beside it, of anything else
+    except Exception as error:  # of a damaged file, of a missing one next to it, of anything else
         raise HarnessError(f"{path} is no ONNX file: {error}", "input", "fetch the reference's model again") from error
-    held = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
+    initial = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
     made = {output: node for node in graph.node for output in node.output}
     products: dict[str, np.ndarray] = {}
     for node in graph.node:
-        bias = next((name for name in node.input if name in held), None) if node.op_type == "Add" else None
+        bias = next((name for name in node.input if name in initial), None) if node.op_type == "Add" else None
         if bias is not None and bias.endswith(".bias"):
             other = next(name for name in node.input if name != bias)
-            weight = _read_product(made.get(other), made, held)
+            weight = _read_product(made.get(other), made, initial)
             if weight is not None:
                 products[bias.removesuffix("bias") + "weight"] = weight
-    return held | products
+    return initial | products
 
 
-def _read_product(node: Any, made: Mapping[str, Any], held: Weights) -> np.ndarray | None:
+def _read_product(node: Any, made: Mapping[str, Any], initial: Weights) -> np.ndarray | None:
     """The weights [out, in] of a product, where they are constants."""
     if node is None or node.op_type != "MatMul":
         return None
     name = node.input[1]
-    if name in held:
-        return np.ascontiguousarray(held[name].T)
+    if name in initial:
+        return np.ascontiguousarray(initial[name].T)
     turned = made.get(name)
-    return held.get(turned.input[0]) if turned is not None and turned.op_type == "Transpose" else None
+    return initial.get(turned.input[0]) if turned is not None and turned.op_type == "Transpose" else None
 
 
 class PackedBert(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here

@@ -9,6 +9,7 @@ from reconciler.check.demands import OURS, Complaints
 from reconciler.endpoints.cells import check as endpoints
 from reconciler.endpoints.results.accuracy import read_sample_count
 from reconciler.endpoints.results.measurements import compute_rate
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import CONFIG, RESULT_SUMMARY
 from reconciler.resource.quantities import parse_number
 from reconciler.storage.documents import ResultDocument
@@ -93,10 +94,10 @@ def verify_duration(view: CellView) -> Complaints:
 def verify_target(view: CellView) -> Complaints:
     """A server cannot complete more than it is asked for."""
     summary, config = view.files.result_summary, view.files.config
-    asked, said = _setting(config, "settings", "load_pattern", "target_qps"), _number(summary, "qps")
+    asked, said = _setting(config, "settings", "load_pattern", keys.TARGET_QPS), _number(summary, "qps")
     if view.cell.scenario in ("Server", "Interactive") and asked and said is not None and said > asked * (1 + _NEAR):
         yield Complaint(
-            _place(config, "target_qps"),
+            _place(config, keys.TARGET_QPS),
             f"target_qps {asked:f}",
             f"{said:f} queries per second completed",
             cause="config.yaml is not that of the run",

@@ -9,6 +9,7 @@ from typing import Any
 from reconciler.endpoints.check.structure import CHECKER, OURS, POLICY, PointView, complain, make_rule, tell_value
 from reconciler.endpoints.rules.regions import CHOICE, REGIONS
 from reconciler.endpoints.tree.content import DEDICATED, ELECTED
+from reconciler.loadgen import keys
 from reconciler.resource.quantities import is_whole, parse_number
 from reconciler.tree.findings import Complaint
 
@@ -124,7 +125,7 @@ def check_old_seeds(view: PointView) -> Iterator[Complaint]:
     """Version 0.7 had one seed, 42; a point without a seed set is held against it."""
     if view.folder.point.value is None or view.folder.state("seed_set") is not None:
         return
-    for name in ("scheduler_rng_seed", "sample_index_rng_seed"):
+    for name in ("scheduler_rng_seed", keys.SAMPLE_INDEX_RNG_SEED):
         seed = view.folder.within("runtime_settings", "runtime", name)
         found = f"no seed_set, and {name} is {seed}"
         yield complain(view.folder.point.file, found, "a published seed set", warning=seed == 42)

@@ -11,6 +11,7 @@ from reconciler.endpoints.tree.content import WarmupContent
 from reconciler.endpoints.tree.description import summarise_deployment
 from reconciler.endpoints.tree.point_file import show_warmup
 from reconciler.importing.run_reader import TakenCell
+from reconciler.loadgen import keys
 from reconciler.resource.quantities import is_whole, parse_number
 
 # Of a point.yaml what a rendering takes from elsewhere than `disclosure`, and what it does not show.
@@ -25,7 +26,7 @@ FOLLOWING = (
 )
 ENSEMBLE = "system_node_ensemble_id"
 _SHORTFALL = {"dp_actual": "replicas", "dp_formula": "fitting", "reason": "reason"}
-_TIMES = ("min_duration", "max_duration")
+_TIMES = (keys.MIN_DURATION, keys.MAX_DURATION)
 _MICROSECONDS = 10**6
 
 
@@ -42,7 +43,7 @@ def _spell(item: TakenCell) -> dict[str, Any]:
     for name, value in item.settings.items():
         if name in _TIMES:
             found[name] = f"{value} ms" if value else 0
-        elif name == "target_qps":
+        elif name == keys.TARGET_QPS:
             found[name] = f"{value} /s"
         else:
             found[name] = value

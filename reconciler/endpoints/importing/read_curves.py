@@ -25,6 +25,7 @@ from reconciler.endpoints.tree.reading import (
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.sent_files import find_publishable, is_readable
+from reconciler.loadgen import keys
 from reconciler.resource.kinds import ACCURACY, Cell, name_point
 from reconciler.resource.quantities import is_whole, parse_number
 from reconciler.resource.records import REHEARSAL
@@ -185,13 +186,13 @@ def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
 def _read_settings(config: ResultDocument) -> dict[str, Any]:
     """What a spec must say of the run, by flat name; times in ms."""
     runtime = {
-        "min_duration": ("settings", "runtime", "min_duration_ms"),
-        "max_duration": ("settings", "runtime", "max_duration_ms"),
-        "min_query_count": ("settings", "runtime", "n_samples_to_issue"),
-        "target_qps": ("settings", "load_pattern", "target_qps"),
+        keys.MIN_DURATION: ("settings", "runtime", "min_duration_ms"),
+        keys.MAX_DURATION: ("settings", "runtime", "max_duration_ms"),
+        keys.MIN_QUERY_COUNT: ("settings", "runtime", "n_samples_to_issue"),
+        keys.TARGET_QPS: ("settings", "load_pattern", keys.TARGET_QPS),
     }
     found: dict[str, Any] = {n: value for n, at in runtime.items() if (value := parse_number(config.within(*at)))}
-    found.setdefault("min_duration", 0)
+    found.setdefault(keys.MIN_DURATION, 0)
     if config.within("settings", "warmup", "enabled") is True:
         requests = parse_number(config.within("settings", "warmup", "n_requests"))
         found |= {"client.warmup": int(requests)} if requests else {}

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from reconciler.endpoints.results.audits import CACHING
 from reconciler.endpoints.rules.point import OFFLINE_PATTERN
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import CONFIG
 from reconciler.resource.kinds import PERFORMANCE
 from reconciler.resource.quantities import parse_number
@@ -23,17 +24,17 @@ PERFORMANCE_DATASET, ACCURACY_DATASET = "performance", "accuracy"
 _PARAMETERS, _COLUMNS, _ACCURACY_COLUMNS = "client.parameters.", "client.columns.", "client.accuracy.columns."
 _SHARED = (
     *("point.concurrency", DEDICATED_OFFLINE, "client.api", "client.workers"),
-    *("schedule_rng_seed", "sample_index_rng_seed", "seed_set"),
+    *(keys.SCHEDULE_RNG_SEED, keys.SAMPLE_INDEX_RNG_SEED, "seed_set"),
 )
 _AUDIT = ("samples", "audit_samples", "sample_index")
 _TIMED = (
-    *("min_duration", "max_duration", "min_query_count", "target_qps", "client.warmup"),
-    *("point.least_duration", "performance_sample_count", "client.steady_state"),
+    *(keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT, keys.TARGET_QPS, "client.warmup"),
+    *("point.least_duration", keys.PERFORMANCE_SAMPLE_COUNT, "client.steady_state"),
     *(f"client.audit.{name}" for name in _AUDIT),
 )
 _SCORED = (
     *(f"client.accuracy.{name}" for name in ("name", "method", "ground_truth", "extractor")),
-    *("accuracy_sample_count", "point.least_accuracy_samples"),
+    *(keys.ACCURACY_SAMPLE_COUNT, "point.least_accuracy_samples"),
 )
 # Groups of free names: each that is declared counts.
 _FREE = (_PARAMETERS, _COLUMNS, "endpoint.stack.")
@@ -130,13 +131,13 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
     """All of the configuration that is no place."""
     timed = asked["mode"] == PERFORMANCE
     seeds = {
-        "scheduler_random_seed": int(asked["schedule_rng_seed"]),
-        "dataloader_random_seed": int(asked["sample_index_rng_seed"]),
+        "scheduler_random_seed": int(asked[keys.SCHEDULE_RNG_SEED]),
+        "dataloader_random_seed": int(asked[keys.SAMPLE_INDEX_RNG_SEED]),
     }
     bounds = {
-        "min_duration_ms": asked.get("min_duration"),
-        "max_duration_ms": asked.get("max_duration"),
-        "n_samples_to_issue": asked.get("min_query_count"),
+        "min_duration_ms": asked.get(keys.MIN_DURATION),
+        "max_duration_ms": asked.get(keys.MAX_DURATION),
+        "n_samples_to_issue": asked.get(keys.MIN_QUERY_COUNT),
     }
     if not timed:
         # Told to score alone, the client asks one question at a time. So it is told to do both, the first of which is
@@ -146,8 +147,8 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
     load: dict[str, Any] = {"type": "concurrency", "target_concurrency": int(asked["point.concurrency"])}
     if offline:  # everything at once; the rules ask no streaming of it
         load = {"type": OFFLINE_PATTERN}
-    if timed and asked.get("target_qps") is not None:
-        load["target_qps"] = float(asked["target_qps"])
+    if timed and asked.get(keys.TARGET_QPS) is not None:
+        load[keys.TARGET_QPS] = float(asked[keys.TARGET_QPS])
     client: dict[str, Any] = {"stream_all_chunks": True, "worker_initialization_timeout": _PATIENCE}
     if asked.get("client.workers") is not None:
         client["num_workers"] = int(asked["client.workers"])
@@ -192,7 +193,7 @@ def _warmup(asked: Mapping[str, Any]) -> dict[str, Any]:
     count = int(asked.get("client.warmup") or 0)
     if not count:
         return {"enabled": False}
-    seed = int(asked["sample_index_rng_seed"])
+    seed = int(asked[keys.SAMPLE_INDEX_RNG_SEED])
     return {"enabled": True, "n_requests": count, "salt": True, "drain": True, "warmup_random_seed": seed}
 
 

@@ -26,6 +26,7 @@ from reconciler.endpoints.results.measurements import (
     list_read_settings,
     measure_performance,
 )
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Cell
 from reconciler.resource.quantities import parse_decimal
@@ -178,7 +179,7 @@ def list_asked(mode: str, scenario: str, declared: Container[str]) -> tuple[str,
     """The harness knows but two seeds of the round, and of a count only what is declared: its runs are as long as they
     are asked to be."""
     names = list_read_settings(mode, scenario)
-    return (*(name for name in names if name != "min_query_count" or name in declared), *SEEDS)
+    return (*(name for name in names if name != keys.MIN_QUERY_COUNT or name in declared), *SEEDS)
 
 
 def judge_run(run: RunFiles) -> Verdict:
@@ -197,7 +198,7 @@ def judge_run(run: RunFiles) -> Verdict:
 
 def read_min_duration(inputs: Mapping[str, object]) -> int:
     """In ms, as asked of a run; 0 where nothing is."""
-    return int(str(inputs.get("min_duration") or 0))
+    return int(str(inputs.get(keys.MIN_DURATION) or 0))
 
 
 def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> Verdict:

@@ -32,11 +32,11 @@ _READ = (
     keys.ACCURACY_SAMPLE_COUNT,
 )
 _UNITS = {
-    "result_samples_per_second": "samples/s",
-    "result_completed_samples_per_sec": "queries/s",
-    "result_completed_tokens_per_second": "tokens/s",
+    keys.RESULT_SAMPLES_PER_SECOND: "samples/s",
+    keys.RESULT_COMPLETED_SAMPLES_PER_SEC: "queries/s",
+    keys.RESULT_COMPLETED_TOKENS_PER_SECOND: "tokens/s",
 }
-_DURATIONS = {"min_duration": "min_duration_ms", "max_duration": "max_duration_ms"}
+_DURATIONS = {keys.MIN_DURATION: "min_duration_ms", keys.MAX_DURATION: "max_duration_ms"}
 
 
 def list_read_settings(mode: str, scenario: str) -> tuple[str, ...]:
@@ -114,11 +114,11 @@ def find_differences(results: Results, asked: AskedResults) -> Iterator[FieldDif
     if asked.model and name != asked.model:
         yield FieldDifference("model", asked.model, _shown(name), CONFIG, config.lines.get("name", 0))
     yield from _settings(config, asked)
-    count = asked.settings.get("accuracy_sample_count")
+    count = asked.settings.get(keys.ACCURACY_SAMPLE_COUNT)
     if asked.mode == "accuracy" and count is not None and results.scores is not None:
         found = read_sample_count(results.scores)
         if found != count:
-            yield FieldDifference("accuracy_sample_count", str(count), _shown(found), ACCURACY_RESULTS)
+            yield FieldDifference(keys.ACCURACY_SAMPLE_COUNT, str(count), _shown(found), ACCURACY_RESULTS)
     if results.summary is not None and asked.mode == "performance":
         yield from _ended(results.summary)
 
@@ -136,9 +136,9 @@ def _mode(results: Results, mode: str) -> Iterator[FieldDifference]:
 def _settings(config: ResultDocument, asked: AskedResults) -> Iterator[FieldDifference]:
     """Rates, durations and counts are those of a performance run; the seeds are the round's in both."""
     wanted: list[tuple[str, Any, tuple[str, ...]]] = [
-        ("target_qps", asked.settings.get("target_qps"), ("settings", "load_pattern", "target_qps")),
+        (keys.TARGET_QPS, asked.settings.get(keys.TARGET_QPS), ("settings", "load_pattern", keys.TARGET_QPS)),
         *((n, asked.settings.get(n), ("settings", "runtime", own)) for n, own in _DURATIONS.items()),
-        ("min_query_count", asked.settings.get("min_query_count"), ("settings", "runtime", "n_samples_to_issue")),
+        (keys.MIN_QUERY_COUNT, asked.settings.get(keys.MIN_QUERY_COUNT), ("settings", "runtime", "n_samples_to_issue")),
         *((n, seed, ("settings", "runtime", SEEDS[n])) for n, seed in asked.seeds.items() if n in SEEDS),
     ]
     for name, value, path in wanted:
@@ -207,16 +207,16 @@ def compute_rate(summary: ResultDocument, name: str) -> Decimal | None:
 def read_measured(summary: ResultDocument, key: str) -> Decimal | None:
     """The value behind a metric's key, as the checker maps LoadGen's keys to the harness's fields; None when the file
     does not say. Rates and means are those of the counts where these are there."""
-    if key == "result_samples_per_second":
+    if key == keys.RESULT_SAMPLES_PER_SECOND:
         issued, took = parse_number(summary.get("n_samples_issued")), parse_number(summary.get("duration_ns"))
         return None if issued is None or not took else issued * _SECOND / took
-    if key == "result_completed_samples_per_sec":
+    if key == keys.RESULT_COMPLETED_SAMPLES_PER_SEC:
         stated = parse_number(summary.get("qps"))
         return compute_rate(summary, "qps") if stated is None else stated
-    if key == "result_completed_tokens_per_second":
+    if key == keys.RESULT_COMPLETED_TOKENS_PER_SECOND:
         stated = parse_number(summary.get("tps"))
         return compute_rate(summary, "tps") if stated is None else stated
-    if key == "result_mean_latency_ns":
+    if key == keys.RESULT_MEAN_LATENCY_NS:
         return parse_number(summary.within("latency", "avg"))
     if key.startswith("result_") and key.endswith("_percentile_latency_ns"):
         percent = Decimal(key.removeprefix("result_").removesuffix("_percentile_latency_ns"))
@@ -244,11 +244,11 @@ def collect_result_settings(config: ResultDocument) -> dict[str, Any]:
     """What a spec must ask for to have had this configuration, under its names: durations in ms, a whole rate as an
     integer."""
     found: dict[str, Any] = {}
-    rate_asked = parse_number(config.within("settings", "load_pattern", "target_qps"))
+    rate_asked = parse_number(config.within("settings", "load_pattern", keys.TARGET_QPS))
     if rate_asked is not None:
-        found["target_qps"] = int(rate_asked) if rate_asked == int(rate_asked) else rate_asked
-    found["min_duration"] = 0
-    runtime = {**_DURATIONS, "min_query_count": "n_samples_to_issue"}
+        found[keys.TARGET_QPS] = int(rate_asked) if rate_asked == int(rate_asked) else rate_asked
+    found[keys.MIN_DURATION] = 0
+    runtime = {**_DURATIONS, keys.MIN_QUERY_COUNT: "n_samples_to_issue"}
     for name, own in runtime.items():
         value = parse_number(config.within("settings", "runtime", own))
         if value and value == int(value):

@@ -28,6 +28,7 @@ from reconciler.endpoints.rules.judge import (
 from reconciler.endpoints.rules.point import OFFLINE_PATTERN, MeasuredPoint
 from reconciler.endpoints.rules.regions import Regions, compute_regions
 from reconciler.endpoints.rules.results import UnreadablePointError, parse_point, parse_scores
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.quantities import parse_number
@@ -121,7 +122,7 @@ def _parse(files: Mapping[str, bytes], inputs: Mapping[str, object]) -> Measured
 
 def _find_logged(logged: LoggedRun, point: MeasuredPoint, run: RunFiles) -> Iterator[PointFinding]:
     """Of what only the events show."""
-    rules, size = load_endpoints_rules(), int(str(run.inputs.get("performance_sample_count") or 0))
+    rules, size = load_endpoints_rules(), int(str(run.inputs.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0))
     least = int(str(run.inputs.get("point.least_duration") or 0)) // _MILLISECONDS
     yield from judge_logged(logged, point, rules, dataset_size=size, least_seconds=least)
 
@@ -140,7 +141,7 @@ def find_other_point(
     if ACCURACY_RESULTS not in files:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
     counted = _count_scored(files[ACCURACY_RESULTS])
-    asked, least = (inputs.get(name) for name in ("accuracy_sample_count", "point.least_accuracy_samples"))
+    asked, least = (inputs.get(name) for name in (keys.ACCURACY_SAMPLE_COUNT, "point.least_accuracy_samples"))
     shown = "nothing" if counted is None else counted
     if asked is not None and counted != int(str(asked)):
         yield f"accuracy_sample_count: expected {asked}, {ACCURACY_RESULTS} says {shown}"
@@ -166,7 +167,7 @@ def _collect_asked(inputs: Mapping[str, object]) -> AskedPoint:
         concurrency=int(str(inputs["point.concurrency"])),
         load_pattern=OFFLINE_PATTERN if inputs.get(DEDICATED_OFFLINE) else "concurrency",
         model=str(inputs.get("harness.model_name") or ""),
-        min_duration_ms=int(str(inputs.get("min_duration") or 0)),
+        min_duration_ms=int(str(inputs.get(keys.MIN_DURATION) or 0)),
     )
 
 
@@ -216,7 +217,7 @@ def _find_shortcomings(
     rules = load_endpoints_rules()
     least = int(str(inputs.get("point.least_duration") or 0)) // _MILLISECONDS
     timed = replace(rules.shorten(least), rehearsal=rehearsal)
-    size = int(str(inputs.get("performance_sample_count") or 0))
+    size = int(str(inputs.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0))
     yield from judge_point(point, timed, _regions_around(point.concurrency, rules), dataset_size=size)
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from reconciler.endpoints.rules.cohorts import Cohort, list_adoption_window
 from reconciler.errors import ReconcilerError, suggest_nearest
+from reconciler.loadgen import keys
 from reconciler.storage.documents import parse_yaml_mapping
 
 V1_0 = "v1.0"
@@ -54,7 +55,7 @@ class SeedSet(Struct, frozen=True):
         """Under the names of point.yaml."""
         return {
             "scheduler_rng_seed": self.scheduler_rng_seed,
-            "sample_index_rng_seed": self.sample_index_rng_seed,
+            keys.SAMPLE_INDEX_RNG_SEED: self.sample_index_rng_seed,
             "model_seed": self.model_seed,
         }
 
@@ -206,7 +207,7 @@ def _seed_set(entry: Mapping[str, Any]) -> SeedSet:
         id=entry["id"],
         published=published,
         scheduler_rng_seed=entry["scheduler_rng_seed"],
-        sample_index_rng_seed=entry["sample_index_rng_seed"],
+        sample_index_rng_seed=entry[keys.SAMPLE_INDEX_RNG_SEED],
         model_seed=entry["model_seed"],
     )
 

@@ -23,6 +23,7 @@ from reconciler.endpoints.rules.point import (
     Warmup,
 )
 from reconciler.errors import ReconcilerError
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.quantities import parse_decimal, parse_number
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
@@ -37,7 +38,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
 # The client's names of what point.yaml calls otherwise.
 SEEDS: Mapping[str, tuple[str, ...]] = {
     "scheduler_rng_seed": ("settings", "runtime", "scheduler_random_seed"),
-    "sample_index_rng_seed": ("settings", "runtime", "dataloader_random_seed"),
+    keys.SAMPLE_INDEX_RNG_SEED: ("settings", "runtime", "dataloader_random_seed"),
     "model_seed": ("model_params", "seed"),
 }
 _STATES = {"steady": "Plateau", "up": "Drifting Up", "down": "Drifting Down"}

@@ -10,6 +10,7 @@ from reconciler.desired.compliance import ASKED, is_asked_for
 from reconciler.endpoints.rules.curve_rules import CurveRules
 from reconciler.endpoints.spec.curves import is_elsewhere
 from reconciler.errors import Problem
+from reconciler.loadgen import keys
 from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
 from reconciler.resource.settings import CLIENT_CODE, DISCLOSING, group_node_types
@@ -21,7 +22,15 @@ from reconciler.spec.layers import Block
 SettingProblem = tuple[str, str, str]
 # What a point may set for itself; whatever else there is belongs to the one stack of the curve, or to its client.
 _OF_A_POINT = (
-    *("target_qps", "min_duration", "max_duration", "min_query_count", "attempts", "policy.", "harness.timeout"),
+    *(
+        keys.TARGET_QPS,
+        keys.MIN_DURATION,
+        keys.MAX_DURATION,
+        keys.MIN_QUERY_COUNT,
+        "attempts",
+        "policy.",
+        "harness.timeout",
+    ),
     *("client.warmup", "client.workers"),
     *(f"{group}." for group in DISCLOSING),
 )
@@ -78,10 +87,10 @@ def find_point_problems(settings: Block, rules: CurveRules, *, rehearsal: bool) 
         yield "endpoint.url", "nothing says which stack answers at this address", fix
     if rehearsal:
         return
-    duration, least = settings.get("min_duration"), settings["point.least_duration"][0].value.value
+    duration, least = settings.get(keys.MIN_DURATION), settings["point.least_duration"][0].value.value
     if duration is not None and int(duration[0].value.value) < int(least):
         message = f"min_duration is {int(duration[0].value.value) // 1000} s; the rules ask {int(least) // 1000} s"
-        yield "min_duration", message, "remove min_duration, or set `rehearsal: true` (never packaged)"
+        yield keys.MIN_DURATION, message, "remove min_duration, or set `rehearsal: true` (never packaged)"
 
 
 def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator[SettingProblem]:

@@ -22,6 +22,7 @@ from reconciler.endpoints.rules.regions import (
 )
 from reconciler.endpoints.spec.models import AUTO, OFFLINE
 from reconciler.errors import ReconcilerError
+from reconciler.loadgen import keys
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import name_point
 from reconciler.resource.settings import ACCURACY_FROM, CLIENT_CODE, COMMAND, DEDICATED_OFFLINE, MAXIMUM
@@ -43,7 +44,7 @@ _KEPT = tuple(
     f"{{run_dir}}/{REPORT}/{name}"
     for name in ("events.jsonl", "sample_idx_map.json", "report.txt", "metrics", "steady_state.json", "run_meta.json")
 )
-SIZE = "performance_sample_count"
+SIZE = keys.PERFORMANCE_SAMPLE_COUNT
 
 
 class CurveProblem(Struct, frozen=True):
@@ -196,8 +197,8 @@ def complete_point(
     seeds = rules.find_seed_set(_text(settings, SEED_SET) or sorted(rules.seed_sets)[-1])
     by_rules: dict[str, object] = {
         SEED_SET: seeds.id,
-        "schedule_rng_seed": seeds.scheduler_rng_seed,
-        "sample_index_rng_seed": seeds.sample_index_rng_seed,
+        keys.SCHEDULE_RNG_SEED: seeds.scheduler_rng_seed,
+        keys.SAMPLE_INDEX_RNG_SEED: seeds.sample_index_rng_seed,
         "point.concurrency": concurrency,
         "point.region": region,
         "point.least_duration": seconds * _MILLISECONDS,
@@ -212,11 +213,11 @@ def complete_point(
     result = dict(settings)
     result |= {name: (LayeredSetting(Value(value, where.value.origin), where.path),) for name, value in implied.items()}
     result |= {name: (LayeredSetting(Value(value, ruled), where.path),) for name, value in by_rules.items()}
-    if rehearsal and "min_duration" in result:
-        result["point.least_duration"] = result["min_duration"]
-    if "min_duration" not in result:
+    if rehearsal and keys.MIN_DURATION in result:
+        result["point.least_duration"] = result[keys.MIN_DURATION]
+    if keys.MIN_DURATION not in result:
         spare = LayeredSetting(Value(seconds * _MILLISECONDS * _SPARE // 100, ruled), where.path)
-        result["min_duration"] = (spare,)
+        result[keys.MIN_DURATION] = (spare,)
     if "client.model_name" in result:
         result["harness.model_name"] = result.pop("client.model_name")
     if CLIENT_CODE in result and "client.python" not in result:

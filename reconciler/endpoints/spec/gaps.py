@@ -9,6 +9,7 @@ from reconciler.endpoints.rules.cohorts import Cohort
 from reconciler.endpoints.rules.curve_rules import CurveRules, SeedSet, load_endpoints_rules
 from reconciler.endpoints.rules.ruleset import ROUND_PREFIX
 from reconciler.errors import Problem, ReconcilerError
+from reconciler.loadgen import keys
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.settings import COMMAND, group_node_types
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
@@ -66,10 +67,10 @@ def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
         yield _at(told.origin, f"{path}.client.parameters.seed", message, "take seed out, or write the set's")
     if COMMAND not in settings:
         return  # measured elsewhere, as it was
-    if "performance_sample_count" not in settings:
+    if keys.PERFORMANCE_SAMPLE_COUNT not in settings:
         message = "nothing says how many samples the dataset has, so that nobody can tell whether passes are whole"
         yield _at(_place(cell), path, message, "write 'performance_sample_count: …'")
-    if not {"target_qps", "min_query_count"} & set(settings):
+    if not {keys.TARGET_QPS, keys.MIN_QUERY_COUNT} & set(settings):
         message = f"neither target_qps nor min_query_count of {cell.cell.scenario}: the client takes 10 queries/s"
         fix = "write the rate that the point is expected to reach, so that its passes fill min_duration"
         yield _at(cell.origin.origin, f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)

@@ -94,7 +94,7 @@ def find_score_key(log: DetailLog) -> str:
 
 
 def find_summary_keys(log: DetailLog) -> Mapping[str, re.Pattern[str]] | None:
-    """The names of scores in the summary beside a detail log, where the summary alone would not show them."""
+    """The names of scores in the summary next to a detail log, where the summary alone would not show them."""
     return _PERCENTILE_SUMMARY_KEYS if _compares_percentiles(log) else None
 
 

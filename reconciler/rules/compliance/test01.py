@@ -61,7 +61,7 @@ def judge_test01(accuracy: Part, performance: Part, fallback: Part | None = None
 def compare_answers(accuracy: Iterable[Entry], audit: Iterable[Entry], dtype: str = USUAL) -> Part:
     """The first element of each logged answer must equal that of the accuracy run (first answer to the sample).
 
-    ``dtype`` ANY: nobody says how the answers are to be read, so that they must be equal whichever way it is.
+    ``dtype`` ANY: it is not stated how the answers are to be read, so that they must be equal whichever way it is.
     Samples that only the audit run has are counted, not held against it; one sample at least must be in both. Unlike
     the official script, answers of the audit run are never compared with each other.
     """

@@ -55,7 +55,7 @@ class RunFiles(Struct, frozen=True):
 
 class Kept(Struct, frozen=True):
     """A recorded run or score to be judged: its identity ``inputs``, its ``seconds`` with those by which the clock was
-    set meanwhile, and those of its ``files`` that are here, by their names as artifacts; of a score those of its
+    set during it, and those of its ``files`` that are here, by their names as artifacts; of a score those of its
     accuracy run, too. ``started``: when the attempt began, ISO. ``metrics``: of the bars of a score; None of a run."""
 
     inputs: Mapping[str, object]

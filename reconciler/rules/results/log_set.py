@@ -1,5 +1,5 @@
-"""Whether the files beside a detail log are whole and belong to its run: LoadGen leaves one set, and a submission shows
-all of it."""
+"""Whether the files next to a detail log are whole and belong to its run: LoadGen leaves one set, and a submission
+shows all of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def find_broken_files(folder: Path, log: DetailLog, *, answers: bool) -> Iterato
     """Each file of one whole run that is not in ``folder``, or ends early. ``answers``: with a log of answers."""
     path = folder / SUMMARY
     if not path.is_file():
-        yield f"summary: expected that of the run, but there is no {SUMMARY} beside {DETAIL}"
+        yield f"summary: expected that of the run, but there is no {SUMMARY} next to {DETAIL}"
     else:
         summary = parse_summary(path.read_bytes())
         if summary.errors is None or (log.validity and not summary.validity):

@@ -108,7 +108,8 @@ def test_rescore_names_a_score_that_was_made_up(recorded: Path, tmp_path: Path, 
     honest = record_of(recorded, "Score")[1].values["metric"]["value"]
     forged(recorded, tmp_path)
     code, found = claims(reconcile)
-    assert (code, found[CELL, "accuracy"][0]) == (0, "attested")
+    assert (code, found[CELL, "accuracy"][0]) == (2, "attested")
+    assert found[CELL, "Score: as it was recorded"][0] == "contradicted"  # by the commit before
     code, found = claims(reconcile, "--rescore")
     proof, detail = found[CELL, "accuracy"]
     assert (code, proof) == (2, "contradicted")

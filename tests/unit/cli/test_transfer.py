@@ -183,7 +183,7 @@ def test_a_transfer_takes_turns_with_timed_runs_and_other_transfers(stored: Path
         assert (code, "a timed run, or another transfer, is under way" in error) == (1, True)
         assert "--wait SECONDS" in error
     with Lock(RepositoryPaths(stored).transfer_lock, purpose="transfer of objects").acquire():
-        assert "transfer of objects: held by" in reconcile("pull")[2]
+        assert "transfer of objects (held by" in reconcile("pull")[2]
     assert reconcile("push")[0] == 0
 
 

@@ -34,8 +34,8 @@ class Held:
     ("times", "asked", "waited", "said"),
     [
         (0, [0.0], 0.0, []),
-        (1, [0.0, 0.5], 0.5, ["waiting: a pass of ann holds it"]),
-        (3, [0.0, 0.5, 0.5, 0.5], 1.5, ["waiting: a pass of ann holds it"]),
+        (1, [0.0, 0.5], 0.5, ["waiting for a pass of ann holds it"]),
+        (3, [0.0, 0.5, 0.5, 0.5], 1.5, ["waiting for a pass of ann holds it"]),
     ],
 )
 def test_who_waits_for_a_machine_says_so_once_and_looks_whether_it_is_wanted_still(

@@ -81,9 +81,10 @@ def write_dated(folder: Path, began: datetime) -> None:
 
 def test_logs_with_the_date_of_the_run_in_their_names_are_brought_under_the_usual_ones(tmp_path: Path) -> None:
     runs = SINCE - timedelta(days=1), SINCE + timedelta(seconds=1)
-    for began in runs:
-        write_dated(tmp_path / "logs", began)
-    assert take(tmp_path, list_stamps(tmp_path / "logs")) == Collected(tmp_path / "logs")
+    write_dated(tmp_path / "logs", runs[0])
+    before = list_stamps(tmp_path / "logs")
+    write_dated(tmp_path / "logs", runs[1])
+    assert take(tmp_path, before) == Collected(tmp_path / "logs")
     brought = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "output").iterdir()}
     assert set(brought) == {"mlperf_log_detail.txt", "mlperf_log_summary.txt", "mlperf_log_accuracy.json"}
     assert brought["mlperf_log_summary.txt"] == str(runs[1])
@@ -101,3 +102,11 @@ def test_two_dated_runs_of_one_attempt_are_two_sets(tmp_path: Path) -> None:
 def test_a_name_that_nothing_of_loadgens_explains_is_no_set(tmp_path: Path) -> None:
     write_log(tmp_path / "logs", SINCE, name="mlperf_log_detail_second.txt")
     assert take(tmp_path, {}).problem.startswith("log sets: ")
+
+
+def test_a_log_of_an_earlier_run_by_a_clock_that_ran_ahead_is_not_this_run_s(tmp_path: Path) -> None:
+    write_log(tmp_path / "logs/old", SINCE + timedelta(days=1))
+    before = list_stamps(tmp_path / "logs")
+    assert take(tmp_path, before).problem.startswith("start: ")
+    write_log(tmp_path / "logs/new", SINCE + timedelta(seconds=3))
+    assert take(tmp_path, before) == Collected(tmp_path / "logs/new")

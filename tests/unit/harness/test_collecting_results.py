@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from harness.verbs.collecting_results import collect_results
+from harness.contract import CommandRequest
+from harness.verbs.collecting_results import collect_results, collect_run
 
 SINCE = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CLOCK = 10**12  # ns since this machine started
@@ -65,3 +67,23 @@ def test_two_sets_are_kept_apart(tmp_path: Path) -> None:
     found = collect_results(tmp_path / "run", SINCE, CLOCK, tmp_path / "run", tmp_path / "output")
     assert found.problem == "result sets: expected one, the command left 2: a, b"
     assert {path.parent.name for path in (tmp_path / "output").glob("set-*/result_summary.json")} == {"set-1", "set-2"}
+
+
+@pytest.mark.parametrize("states", [False, True])
+def test_a_set_that_was_made_after_the_clock_was_set_back_is_new(tmp_path: Path, states: bool) -> None:
+    """The command began at a time that is yet to come by the clock that dates its results."""
+    now = datetime.now(UTC)
+    result(tmp_path / "run/a", int(now.timestamp() * 1e9) if states else 0, now)
+    ahead = (now + timedelta(days=365)).isoformat()
+    request = CommandRequest(
+        purpose="run",
+        command=("true",),
+        cwd=".",
+        run_dir=str(tmp_path / "run"),
+        output=str(tmp_path / "output"),
+        counter="counter",
+        logs=str(tmp_path / "run"),
+        since=ahead,
+        results="endpoints",
+    )
+    assert collect_run(request, time.monotonic_ns() - 10**9, {}).folder == tmp_path / "run/a"

@@ -99,6 +99,21 @@ def test_a_failure_shows_fix_and_log() -> None:
     assert lines[0].endswith("Run perf: failed: out of memory\n      fix: lower batch_size\n      log: /r/child.log")
 
 
+def test_a_message_is_wrapped_to_eighty_columns_and_a_path_stays_whole() -> None:
+    lines: list[str] = []
+    path = f"/srv/{'long/' * 20}run"
+    Lines(lines.append).report(Message(f"waiting for {'another pass, ' * 12}of {path}"))
+    (text,) = lines
+    assert " ".join(text.split()) == " ".join(f"waiting for {'another pass, ' * 12}of {path}".split())
+    assert all(len(line) <= 80 or path in line for line in text.splitlines())
+
+
+def test_a_step_past_its_expected_end_has_no_time_left() -> None:
+    said = render_progress_text(StepProgress(STEP, running(0, 70.0, 0), 60.0))
+    assert "expected" in said
+    assert " left" not in said
+
+
 def test_of_a_quiet_pass_only_what_failed_is_told() -> None:
     lines: list[str] = []
     view = Failures(lines.append)

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Action, Drift, Finding, Reason, Work
 from reconciler.render.colour import show_coloured
-from reconciler.render.plan import collect_shown_origins, render_plan_text
+from reconciler.render.plan import collect_shown_origins, render_plan_text, show_least_time
 from reconciler.resource.kinds import PERFORMANCE as TIMED
 from reconciler.resource.kinds import Address, Cell, Kind, RunAddress
 from reconciler.storage.escaping import escape_output
@@ -70,6 +70,13 @@ def test_everything_that_can_stand_in_a_plan() -> None:
         "At least 1 min on h200x8 (1 step without a prediction). 1 finding. Nothing is pruned. "
         "2 steps left out by the selection."
     )
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.0, False), (0.4, False), (1.0, True), (90.0, True)])
+def test_a_predicted_time_below_a_second_is_left_out_among_steps_without_one(seconds: float, shown: bool) -> None:
+    text = show_least_time(seconds, 17, " on box")
+    assert "17 steps" in text
+    assert ("on box" in text) is shown
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.loadgen.margins import compute_margins, show_seconds
+from reconciler.loadgen.margins import compute_margins, show_measured, show_seconds
 from tests.unit.mlperf.loadgen.test_contradictions import make_log
 
 ENDED = {"power_end": "02-22-2023 08:54:58.600"}  # after 10.5 s
@@ -42,3 +42,11 @@ def test_a_run_lasts_to_the_millisecond() -> None:
     assert show_seconds(make_log(power_end="02-22-2023 08:54:58.6006")) == Decimal("10.501")
     assert show_seconds(make_log()) is show_seconds(make_log(power_begin=None, **ENDED)) is None
     assert show_seconds(make_log(result_max_latency_ns=1_500_000_000)) == Decimal("1.5")
+
+
+@pytest.mark.parametrize(
+    ("number", "digits", "text"),
+    [("123456.7", 5, "123460"), ("1.234567", 5, "1.2346"), ("123.4567", 2, "120"), ("-Infinity", 5, "0")],
+)
+def test_a_number_is_shown_in_as_many_digits_as_are_asked(number: str, digits: int, text: str) -> None:
+    assert show_measured(Decimal(number), digits) == text

@@ -104,10 +104,10 @@ def test_a_pass_has_no_mismatches(tmp_path: Path, text: str, said: str) -> None:
     assert found == ([f"./TEST01/{ANSWERS}:{said}"] if said else [])
 
 
-def answered(scenario: str = "Offline", count: object = 100, group: object = 8, loaded: object = 40) -> dict[str, str]:
+def answered(scenario: str = "Offline", count: object = 100, group: object = 8, sets: int = 1) -> dict[str, str]:
     """The count is on the second line."""
     lines: list[Line] = [("effective_scenario", scenario), (COUNT, count), (LIBRARY, 7)]
-    lines += [("effective_samples_per_query", group), ("effective_performance_sample_count", loaded)]
+    lines += [("effective_samples_per_query", group), *([("loaded_qsl_set", [])] * sets)]
     return {f"accuracy/{DETAIL}": log(*((key, value) for key, value in lines if value is not None))}
 
 
@@ -115,12 +115,12 @@ def answered(scenario: str = "Offline", count: object = 100, group: object = 8, 
     ("logs", "fewest", "most"),
     [
         pytest.param(answered(), 100, 100, id="offline"),
-        pytest.param(answered("MultiStream"), 100, 100 + 3 * 7, id="two sets and a part"),
-        pytest.param(answered("MultiStream", loaded=None), 100, 107, id="an unknown library"),
-        pytest.param(answered("MultiStream", loaded=0), 100, 107, id="a library of nothing"),
-        pytest.param(answered("MultiStream", group=None), 100, 100, id="queries of an unknown length"),
-        pytest.param(answered("MultiStream", group=0), 100, 100, id="queries of nothing"),
-        pytest.param(answered("MultiStream", group=-8), 100, 100, id="queries of less than nothing"),
+        pytest.param(answered("MultiStream", sets=3), 100, 100 + 3 * 7, id="three sets"),
+        pytest.param(answered("MultiStream", sets=0), 100, 107, id="an unknown number of sets"),
+        *(
+            pytest.param(answered("MultiStream", group=group), 100, 107, id=f"queries of {group}")
+            for group in (None, 0, -8)
+        ),
         pytest.param(answered("MultiStream", group=1), 100, 100, id="queries of one"),
         pytest.param(answered(count=None), 7, 7, id="an early LoadGen"),
     ],

@@ -18,7 +18,7 @@ from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Fact
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
-from harness.machine.numa import staying_beside
+from harness.machine.numa import pinned_near
 from harness.run.qsl import Rows, count_rows
 
 ENGINE_FILE = "model.onnx"
@@ -82,9 +82,9 @@ def build(plan: BuildPlan) -> BackendEngine:
 
 def _stores_weights(model: Path) -> bool:
     """Whether the graph names a file that is beside it."""
-    beside = [path.name.encode() for path in model.parent.iterdir() if path != model]
-    text = model.read_bytes() if beside else b""
-    return any(name in text for name in beside)
+    others = [path.name.encode() for path in model.parent.iterdir() if path != model]
+    text = model.read_bytes() if others else b""
+    return any(name in text for name in others)
 
 
 def load(plan: LoadPlan) -> OnnxRuntimeSession:
@@ -104,7 +104,7 @@ class OnnxRuntimeSession(StreamSession):
             session = shared.get(place.node)
             if session is None:
                 # Its threads stay where they are made, and its weights where they are first written.
-                with staying_beside(place.node, place.processors):
+                with pinned_near(place.node, place.processors):
                     session = _open(path, self._session_options(place.threads))
                 if place.threads == 1:
                     shared[place.node] = session

@@ -13,7 +13,7 @@ import numpy as np
 from harness.backends import BackendEngine, LoadPlan, Outputs, Token, match_samples
 from harness.backends.collating import CollatedBatches
 from harness.backends.staging import Staging
-from harness.machine.numa import stay_beside
+from harness.machine.numa import pin_thread_near
 from harness.machine.placement import place_workers
 from harness.run.pool import BatchRoom
 from harness.run.qsl import Arrays, Rows, count_rows, split_rows
@@ -76,7 +76,7 @@ class StreamSession(ABC):
 
     def begin_stream(self, stream: int) -> None:
         place = self._places[stream]
-        stay_beside(place.node, place.processors)
+        pin_thread_near(place.node, place.processors)
         self._begin(stream)
 
     def submit(self, rows: Rows, token: Token) -> None:

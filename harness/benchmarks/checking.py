@@ -81,15 +81,15 @@ def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str 
         problems[_EXTRA] = sorted(extra)
         fix = f"{fix}; remove what belongs to nothing"
     if problems:
-        raise HarnessError(f"{folder}: {_tell(problems, len(rules))}", "input", fix)
+        raise HarnessError(f"{folder}: {_describe(problems, len(rules))}", "input", fix)
 
 
-def tell_state(state: str, names: Sequence[str], total: int) -> str:
+def describe_problems(state: str, names: Sequence[str], total: int) -> str:
     """Such as "of 2 files 1 is cut off: a.npy"."""
-    return _tell({_be(state): names}, total)
+    return _describe({_be(state): names}, total)
 
 
-def _tell(problems: Mapping[FileProblem, Sequence[str]], total: int) -> str:
+def _describe(problems: Mapping[FileProblem, Sequence[str]], total: int) -> str:
     files = "1 file" if total == 1 else f"{total} files"
     return f"of {files} " + "; ".join(
         f"{len(names)} {problem.one if len(names) == 1 else problem.several}: "

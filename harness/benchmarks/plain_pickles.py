@@ -170,12 +170,12 @@ def refuse_repeated(value: Any, size: int) -> None:
         if here in counts:
             waiting.pop()
             continue
-        held, count = [], 0
+        collected, count = [], 0
         for item in _list_inside(current):
             count += 1
             if isinstance(item, _HOLDING):
-                held.append(item)
-        left = [item for item in held if id(item) not in counts]
+                collected.append(item)
+        left = [item for item in collected if id(item) not in counts]
         if any(id(item) in opened for item in left):
             raise ValueError("it holds itself")
         if left:
@@ -183,7 +183,7 @@ def refuse_repeated(value: Any, size: int) -> None:
             waiting += left
             continue
         opened.discard(here)
-        counts[here] = count + sum(counts[id(item)] for item in held)
+        counts[here] = count + sum(counts[id(item)] for item in collected)
         if counts[here] > most:
             raise ValueError("it holds more values than it has bytes")
         waiting.pop()

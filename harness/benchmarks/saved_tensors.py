@@ -44,5 +44,5 @@ def _explain(path: Path, error: Exception) -> str:
         return "is cut off"
     if begins != _ZIPPED and not begins.startswith(_PICKLED):
         return "is not a file that PyTorch saved"
-    told = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return f"holds what is not loaded as weights: {told}"
+    message = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return f"holds what is not loaded as weights: {message}"

@@ -34,7 +34,7 @@ def is_launched() -> bool:
     return bool(os.environ.get(LAUNCHED))
 
 
-def is_spare(verb: str) -> bool:
+def is_read_elsewhere(verb: str) -> bool:
     """Whether a process that a launcher started beside the first has nothing to do: every one tells what it sees, one
     alone runs."""
     return is_launched() and verb != "probe" and rank()["all"] != 0
@@ -45,21 +45,21 @@ def follow_input() -> None:
     of both: then there are no secrets, and the launcher itself must end this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.pop("RECONCILE_PARENT", None)
-    heard = threading.Event()
-    threading.Thread(target=_follow, args=(heard,), daemon=True).start()
-    heard.wait(_PATIENCE)
+    received = threading.Event()
+    threading.Thread(target=_follow, args=(received,), daemon=True).start()
+    received.wait(_PATIENCE)
 
 
-def _follow(heard: threading.Event) -> None:
+def _follow(received: threading.Event) -> None:
     line = b""
     while not line.endswith(b"\n"):
         read = os.read(0, 1)
         if not read:
-            heard.set()
+            received.set()
             return
         line += read
     os.environ.update(json.loads(line))
-    heard.set()
+    received.set()
     while os.read(0, 4096):
         pass
     if callable(signal.getsignal(signal.SIGTERM)):

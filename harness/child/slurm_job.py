@@ -54,10 +54,10 @@ def ask_left() -> float:
         return int(end) - time.time()
     question = ("squeue", "--noheader", f"--jobs={job}", "--format=%L")
     try:
-        told = subprocess.run(question, capture_output=True, text=True, timeout=_ASK, check=True).stdout
+        answer = subprocess.run(question, capture_output=True, text=True, timeout=_ASK, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return 0.0
-    return read_left(told.strip())
+    return read_left(answer.strip())
 
 
 def read_left(text: str) -> float:
@@ -103,7 +103,7 @@ def run_forked(arguments: list[str], log: Path | None) -> tuple[int, bool]:
     goes there; None for where this process prints."""
     sys.stdout.flush()
     sys.stderr.flush()
-    told, telling = os.pipe()
+    answer, telling = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
@@ -113,23 +113,23 @@ def run_forked(arguments: list[str], log: Path | None) -> tuple[int, bool]:
                 os.dup2(out, 1)
                 os.dup2(out, 2)
                 os.close(out)
-            carry_out(arguments, lambda result: _tell(telling, result))
+            carry_out(arguments, lambda result: _report_end(telling, result))
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(1)
     os.close(telling)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    os.set_blocking(told, False)  # what it left running may hold the other end
+    os.set_blocking(answer, False)  # what it left running may hold the other end
     try:
-        return status, os.read(told, 1) == _DONE
+        return status, os.read(answer, 1) == _DONE
     except BlockingIOError:
         return status, False
     finally:
-        os.close(told)
+        os.close(answer)
 
 
-def _tell(telling: int, result: Result) -> None:
+def _report_end(telling: int, result: Result) -> None:
     os.write(telling, _DONE if result.done else b"")
 
 

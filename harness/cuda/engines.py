@@ -40,10 +40,10 @@ class LoadedEngine(Protocol):
     @property
     def notes(self) -> Mapping[str, Any]: ...
 
-    def outputs(self, inputs: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
+    def list_outputs(self, inputs: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
         """The outputs, shaped for samples of these shapes."""
 
-    def wanted(self, inputs: Sequence[tuple[int, ...]]) -> int:
+    def estimate_memory(self, inputs: Sequence[tuple[int, ...]]) -> int:
         """Bytes that computing takes on the device for each stream, beside the buffers of the lanes."""
 
     def open(

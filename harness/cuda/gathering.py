@@ -55,4 +55,4 @@ def shape(units: int, count: int, blocks: int) -> tuple[int, tuple[int, int]]:
 
 def kernel(device: Device, width: int) -> Any:
     """The kernel that moves words of ``width`` bytes."""
-    return device.kernel(_image(), f"gather{width}")
+    return device.load_kernel(_image(), f"gather{width}")

@@ -34,7 +34,7 @@ _THROTTLES = {
 _FLAGGED = ("hardware", "thermal_software", "thermal_hardware", "power_brake")
 
 
-def device_evidence() -> dict[str, Fact]:
+def collect_device_evidence() -> dict[str, Fact]:
     """Which devices and which driver: what must be equal in all runs of a cell."""
     devices = list_accelerators()
     values = {

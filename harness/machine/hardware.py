@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.machine.numa import node_of, read_memory, read_processors
+from harness.machine.numa import find_node, read_memory, read_processors
 
 _LIMIT = 10.0  # seconds that a program may take to describe the machine
 _NOT_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd")
@@ -87,7 +87,7 @@ def _nodes(root: Path) -> dict[str, Any]:
             {"node": number, "processors": len(processors), "memory_bytes": read_memory(number, system)}
             for number, processors in read_processors(system)
         ],
-        "numa.gpus": [node_of(bus, system) for bus in buses],
+        "numa.gpus": [find_node(bus, system) for bus in buses],
         "cpu.offline": read(system / "devices/system/cpu/offline"),
     }
 

@@ -62,7 +62,7 @@ def read_memory(number: int, system: Path = _SYSTEM) -> int:
     return 0
 
 
-def node_of(bus: str, system: Path = _SYSTEM) -> int:
+def find_node(bus: str, system: Path = _SYSTEM) -> int:
     """NUMA node of the device at this PCI address; -1 where the machine does not say, as most with one node."""
     try:
         return int((system / "bus/pci/devices" / bus / "numa_node").read_text(encoding="ascii"))
@@ -70,7 +70,7 @@ def node_of(bus: str, system: Path = _SYSTEM) -> int:
         return -1
 
 
-def processors_of(node: int, system: Path = _SYSTEM) -> set[int]:
+def list_processors(node: int, system: Path = _SYSTEM) -> set[int]:
     """Those of the node that this process may use; all that it may use where the node is not known."""
     usable = list_usable()
     try:
@@ -100,35 +100,35 @@ def find_ranges(processors: Iterable[int]) -> list[tuple[int, int]]:
     return found
 
 
-def stay_on(processors: set[int] | frozenset[int]) -> None:
+def pin_thread(processors: set[int] | frozenset[int]) -> None:
     """Keep the calling thread there, where the system lets it: a sandbox may not, and it works anywhere."""
     with suppress(OSError):
         os.sched_setaffinity(0, processors)
 
 
-def stay_beside(node: int, processors: set[int] | frozenset[int]) -> None:
+def pin_thread_near(node: int, processors: set[int] | frozenset[int]) -> None:
     """The same, and the memory that the thread touches first is on the node while there is some; -1: anywhere."""
     if node >= 0:
-        stay_on(processors)
+        pin_thread(processors)
         prefer_memory(node)
 
 
 @contextmanager
-def staying_beside(node: int, processors: set[int] | frozenset[int]) -> Iterator[None]:
+def pinned_near(node: int, processors: set[int] | frozenset[int]) -> Iterator[None]:
     """The same while this is entered, for the calling thread and those that are started meanwhile."""
     before = list_usable()
-    stay_beside(node, processors)
+    pin_thread_near(node, processors)
     try:
         yield
     finally:
         if node >= 0:
-            stay_on(before)
+            pin_thread(before)
             prefer_memory(-1)
 
 
-def done_on(processors: set[int], work: Callable[[], Made]) -> Made:
+def run_on(processors: set[int], work: Callable[[], Made]) -> Made:
     """What ``work`` gives on a thread that stays there: memory that it touches first is on that node."""
-    with ThreadPoolExecutor(1, initializer=stay_on, initargs=(processors,)) as pool:
+    with ThreadPoolExecutor(1, initializer=pin_thread, initargs=(processors,)) as pool:
         return pool.submit(work).result()
 
 

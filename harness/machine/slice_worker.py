@@ -33,7 +33,7 @@ class SliceServer:
         session = self._answer(lambda: self._load(self._pipe.recv()))
         if session is None:
             return
-        self._tell("answer", _describe(*session))
+        self._send("answer", _describe(*session))
         loaded = session[0]
         does: Mapping[str, Callable[..., Any]] = {
             "place": lambda layout: self._place(loaded, layout),
@@ -62,7 +62,7 @@ class SliceServer:
             os.close(descriptor)
 
     def _reply(self, work: Callable[..., Any], *said: Any) -> None:
-        self._tell("answer", work(*said))
+        self._send("answer", work(*said))
 
     def _submit(self, session: Session, rows: Any, token: Token) -> None:
         try:
@@ -71,10 +71,10 @@ class SliceServer:
             self._failed(token, error)
 
     def _completed(self, token: Token, outputs: Outputs) -> None:
-        self._tell("completed", token[0], _keep(outputs))
+        self._send("completed", token[0], _keep(outputs))
 
     def _failed(self, token: Token, error: BaseException) -> None:
-        self._tell("failed", token[0], *_explain(error))
+        self._send("failed", token[0], *_explain(error))
 
     def _answer(self, work: Callable[[], Any]) -> Any:
         """What it gives; None where it fails, which is told."""
@@ -83,10 +83,10 @@ class SliceServer:
         except (EOFError, BrokenPipeError):
             raise
         except Exception as error:
-            self._tell("problem", *_explain(error))
+            self._send("problem", *_explain(error))
             return None
 
-    def _tell(self, *message: Any) -> None:
+    def _send(self, *message: Any) -> None:
         with self._lock:
             self._pipe.send(message)
 

@@ -38,13 +38,13 @@ def load(model: Path, *, weights: bool = True) -> Any:
 
 def save(model: Any, path: Path) -> None:
     """One file where it can be one, else the weights beside it under a name that does not change."""
-    beside = path.with_name(f"{path.name}.data")
-    beside.unlink(missing_ok=True)
+    weights_file = path.with_name(f"{path.name}.data")
+    weights_file.unlink(missing_ok=True)
     large = model.ByteSize() >= _MOST_IN_ONE_FILE
-    onnx.save(model, str(path), save_as_external_data=large, location=beside.name if large else None)
+    onnx.save(model, str(path), save_as_external_data=large, location=weights_file.name if large else None)
 
 
-def files_of(model: Path) -> list[Path]:
+def list_files(model: Path) -> list[Path]:
     """The model's file, then those of its weights."""
     loaded = load(model, weights=False)
     return [model, *sorted({model.parent / _place(tensor)["location"] for tensor in _elsewhere(loaded)})]
@@ -52,17 +52,17 @@ def files_of(model: Path) -> list[Path]:
 
 def gather(model: Path) -> None:
     """Write a model whose weights are anywhere beside it as ``save`` does, and remove their files."""
-    _, *beside = files_of(model)
-    if beside:
+    _, *weights_file = list_files(model)
+    if weights_file:
         loaded = load(model)
-        for path in beside:
+        for path in weights_file:
             path.unlink()
         save(loaded, model)
 
 
 def copy(model: Path, folder: Path) -> Path:
     """A copy of a model that ``save`` wrote, its weights included."""
-    for path in files_of(model):
+    for path in list_files(model):
         shutil.copyfile(path, folder / path.name)
     return folder / model.name
 

@@ -19,8 +19,8 @@ from harness.backends.pytorch.packed_lowering import (
 )
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.quantization.calibrating import document, samples_digest
-from harness.quantization.comparing import ratio
+from harness.quantization.calibrating import digest_samples, document
+from harness.quantization.comparing import compute_ratio
 from harness.quantization.settings import count_of
 from harness.run.packing import BOUNDS, PackedSamples, Packing, make_memory
 from harness.run.qsl import Arrays, Rows, count_rows
@@ -89,7 +89,7 @@ def describe_ranges(samples: Arrays, tensors: int) -> dict[str, Any]:
         "precision": PRECISION,
         "method": METHOD,
         "samples": len(next(iter(samples.values()))),
-        "samples_sha256": samples_digest(samples),
+        "samples_sha256": digest_samples(samples),
         "tensors": tensors,
         "residual_sums": 0,
         "input_scales": {},
@@ -135,4 +135,4 @@ def _compare(exact: Sequence[Sequence[np.ndarray]], found: Sequence[Sequence[np.
         tuple(np.concatenate([batch[number] for batch in answers]) for answers in (exact, found))
         for number in range(len(exact[0]))
     ]
-    return {"signal_to_noise_db": [round(ratio(*pair), 2) for pair in pairs]}
+    return {"signal_to_noise_db": [round(compute_ratio(*pair), 2) for pair in pairs]}

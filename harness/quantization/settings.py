@@ -22,7 +22,7 @@ def count_of(settings: Mapping[str, Any], name: str, default: int = 0) -> int:
     return count
 
 
-def flag_of(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
+def parse_flag(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
     """Text in quotes is refused: "false" would be true."""
     value = settings.get(name, default)
     if not isinstance(value, bool):

@@ -60,12 +60,12 @@ def read_changes(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def change_weights(model: Any, settings: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The model with the weights that ``settings`` ask for, and what the record tells of each change."""
-    changes, told = read_changes(settings), {}
+    changes, results = read_changes(settings), {}
     if SPARSITY in changes:
-        told[SPARSITY] = prune(model)
+        results[SPARSITY] = prune(model)
     if BITS in changes:
-        model, told[BITS] = store_in_four_bits(model, count_of(settings, "weight_block"))
-    return model, told
+        model, results[BITS] = store_in_four_bits(model, count_of(settings, "weight_block"))
+    return model, results
 
 
 def list_weights(model: Any) -> Iterator[Weight]:

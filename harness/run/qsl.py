@@ -63,8 +63,8 @@ def take_rows(samples: Any, rows: NDArray[np.intp]) -> Any:
     """Samples in memory, in this order. One that is named twice is held once where they are of different sizes."""
     if not isinstance(samples, Ragged):
         return np.ascontiguousarray(samples[rows])
-    held = {row: np.array(samples[row]) for row in set(rows.tolist())}
-    return Ragged([held[row] for row in rows.tolist()])
+    copies = {row: np.array(samples[row]) for row in set(rows.tolist())}
+    return Ragged([copies[row] for row in rows.tolist()])
 
 
 class SampleLibrary:

@@ -65,7 +65,7 @@ class Sut(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Driven:
+class LoadedSut:
     """What a run hands to LoadGen, loaded and warmed up, whatever computes: batches of tensors, or streams of tokens.
     ``evidence``: what was found while loading and must be the same in all runs of a cell.
     ``values``: what the result tells of it afterwards; ``samples``: completed so far; ``close`` ends threads and frees

@@ -6,7 +6,7 @@ import socket
 import urllib.error
 import urllib.request
 
-from harness.child.output import StandingOutput
+from harness.child.output import RotatedOutput
 from harness.contract import Ready
 
 _LONGEST = 10.0  # seconds in which one probe must be answered
@@ -16,7 +16,7 @@ _OVERLAP = 8192  # bytes; a line that comes in pieces is looked for across them
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-class WatchedOutput(StandingOutput):
+class WatchedOutput(RotatedOutput):
     """A server's output in which a line is waited for. ``seen``: it came."""
 
     line = b""

@@ -122,14 +122,14 @@ def check_equal_issue(run: RunView) -> Complaints:
 
 
 def _is_only_set(run: RunView, name: str) -> bool:
-    ruled = run.cell.rules.ruled(name, run.scenario) if run.cell.rules is not None else None
+    ruled = run.cell.rules.find_ruled_value(name, run.scenario) if run.cell.rules is not None else None
     return getattr(ruled, "sources", ()) == ("mlperf.conf",)
 
 
 def _configured(run: RunView, name: str) -> bool:
     files, model = run.cell.files, str(read_setting(run, "model_key") or run.cell.official)
     confs = [read.value for read in (files.mlperf_conf, files.user_conf) if read.value is not None]
-    lines = [conf.effective(model, run.log.scenario, name) for conf in confs]
+    lines = [conf.get_effective(model, run.log.scenario, name) for conf in confs]
     return any(line is not None and line.integer == 1 for line in lines)
 
 

@@ -14,7 +14,7 @@ from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.mig.cutting import Cutter, list_privileges, look_here, run_tool
+from reconciler.mig.cutting import SliceCutter, list_privileges, look_here, run_tool
 from reconciler.mig.journal import find_slice_journal, read_slice_journal
 from reconciler.mig.steps import list_cuts, list_joins, write_cut, write_switch
 from reconciler.reconcile.desired_cache import list_spec_paths
@@ -133,6 +133,6 @@ def _show(as_json: bool) -> int:
     return IN_SYNC
 
 
-def _make_cutter(as_json: bool) -> Cutter:
+def _make_cutter(as_json: bool) -> SliceCutter:
     """Beside a report as JSON, what it does is told on standard error."""
-    return Cutter(find_slice_journal(), look_here, run_tool, partial(say, err=as_json))
+    return SliceCutter(find_slice_journal(), look_here, run_tool, partial(say, err=as_json))

@@ -109,13 +109,13 @@ def _export(page: RepositoryPage, folder: Path, base: str, compared: tuple[str, 
             _refuse_embargoed(page, address, "wait for that day, or name the address if it is private")
     with show_progress(quiet=False) as report:
         count = len(page.read_matrix()["cells"])
-        told = itertools.count(1)
+        counter = itertools.count(1)
         made = export_site(
             Site(page, files=True),
             folder.absolute(),
             base=base,
             compared=compared,
-            told=lambda cell: report(next(told), count, cell) if report else None,
+            on_cell=lambda cell: report(next(counter), count, cell) if report else None,
         )
     say(f"Wrote {show_count(made.cells, 'cell')} in {show_count(made.files, 'file')}: {folder / 'index.html'}")
     if made.undrawn:

@@ -35,7 +35,7 @@ from reconciler.resource.resources import Resource
 from reconciler.resource.settings import COMMAND
 from reconciler.spec.declared import Declared
 from reconciler.spec.loading import load
-from reconciler.storage.code_names import explain_names, list_code_names
+from reconciler.storage.code_files import explain_names, list_code_names
 from reconciler.storage.files import RepositoryPaths
 
 _CODE = click.Option(

@@ -33,7 +33,7 @@ from reconciler.resource.settings import (
 )
 from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.rules.compliance.judging import TESTS
-from reconciler.rules.inference import explain_refusal, explain_variant_refusal
+from reconciler.rules.inferred_results import explain_refusal, explain_variant_refusal
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_declared_format
 from reconciler.rules.ruled_value import choose_strict_side, is_field
@@ -122,7 +122,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         choice = f"set `as:` in benchmarks.{cell.cell.benchmark} to the official one it is entered as"
         fix = f"{suggest_nearest(name, known)}{choice}: {', '.join(known)}"
         return [make_cell_problem(cell, official, message, fix)]
-    problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell) + _pruned(cell, ruleset)
+    problems = _forbidden(declared, cell, rules, ruleset) + _find_inexpressible(cell) + _pruned(cell, ruleset)
     problems += _unreachable(declared, cell) + _in_two_queues(declared, cell) + _unmeasurable(declared, cell)
     program = find_program_of_results(find_declared_format(cell.settings).NAME)
     problems += _half_a_state(declared, cell) + _undeclared_store(declared, cell)
@@ -147,11 +147,11 @@ def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ru
     if not ruleset.binds(cell.cell.division, "scenarios"):
         return []
     category = declared.systems[cell.cell.system].settings.get("system.category")
-    if category is None or rules.presence(str(category.value), cell.cell.scenario) is not Presence.FORBIDDEN:
+    if category is None or rules.find_presence(str(category.value), cell.cell.scenario) is not Presence.FORBIDDEN:
         return []
     allowed = [
         s for s in ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
-        if rules.presence(str(category.value), s) is not Presence.FORBIDDEN
+        if rules.find_presence(str(category.value), s) is not Presence.FORBIDDEN
     ]  # fmt: skip
     message = (
         f"round {ruleset.round} does not allow {cell.cell.scenario} for {rules.name} "
@@ -246,7 +246,7 @@ def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
     for test in is_asked_for(cell):
         own = next((v for n, v in cell.settings.items() if n.startswith(f"{ASKED}{test}.dataset.")), None)
         if own is not None and has_test(rules, test, cell.cell.scenario):
-            compared = " and ".join(rules.test(test, cell.cell.scenario).compared_with)
+            compared = " and ".join(rules.find_test(test, cell.cell.scenario).compared_with)
             if compared:
                 message = f"{test} is compared with the {compared} run, and must read the same samples"
                 problems.append(make_cell_problem(cell, own, message, f"take the dataset of {test} out"))
@@ -263,7 +263,7 @@ def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
     return problems
 
 
-def _unsayable(cell: DeclaredCell) -> list[Problem]:
+def _find_inexpressible(cell: DeclaredCell) -> list[Problem]:
     """Settings that LoadGen's user.conf cannot express, such as half a millisecond for a Server latency."""
     with contextlib.suppress(ReconcilerError):
         select_settings(cell.cell.scenario, {name: value.value for name, value in cell.settings.items()})
@@ -361,7 +361,7 @@ def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
     elsewhere their logs say how many queries there were."""
     scenario, problems = cell.cell.scenario, []
     for demand in _DEMANDS:
-        value, ruled = cell.settings.get(demand.setting), rules.value(demand.rule, scenario)
+        value, ruled = cell.settings.get(demand.setting), rules.get_value(demand.rule, scenario)
         read = not demand.scenarios or scenario in demand.scenarios
         if value is None or ruled is None or not read or not demand.applies(ruleset, cell.cell.division):
             continue
@@ -374,7 +374,7 @@ def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
             f"{show_decimal(Decimal(int(found)) / demand.size)} {demand.unit}" for found in (value.value, ruled)
         )
         message = f"{demand.setting} is {said}; round {ruleset.round} requires {_BOUNDS[side]} {asked}"
-        own = rules.value(demand.setting, scenario) if is_field(demand.setting) else None
+        own = rules.get_value(demand.setting, scenario) if is_field(demand.setting) else None
         enough = own is None or _fulfils(side, int(own), int(ruled))
         way = f"remove {demand.setting}" if enough else f"write {demand.setting}: {ruled}"
         fix = f"{way}, or set `rehearsal: true` (its results are marked and never packaged)"
@@ -404,7 +404,9 @@ def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) 
     for name in ("min_new_tokens", "max_new_tokens"):
         value = cell.settings.get(f"run.options.{name}")
         ruled = {
-            str(found.value) for at, found in rules.generation(cell.cell.scenario).items() if at.endswith(f".{name}")
+            str(found.value)
+            for at, found in rules.list_generation_rules(cell.cell.scenario).items()
+            if at.endswith(f".{name}")
         }
         if value is None or not ruled or not int(value.value) or {str(value.value)} == ruled:
             continue

@@ -41,7 +41,7 @@ def select_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Rule
         return ()
     ruled = _list_required(cell, rules, ruleset)
     names = dict.fromkeys([*ruled, *(name for name in is_asked_for(cell) if has_test(rules, name, cell.cell.scenario))])
-    return tuple(rules.test(name, cell.cell.scenario) for name in names)
+    return tuple(rules.find_test(name, cell.cell.scenario) for name in names)
 
 
 def list_brought_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Ruleset) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ def is_asked_for(cell: DeclaredCell) -> list[str]:
 
 def has_test(rules: BenchmarkRules, test: str, scenario: str) -> bool:
     try:
-        rules.test(test, scenario)
+        rules.find_test(test, scenario)
     except KeyError:
         return False
     return True
@@ -85,7 +85,7 @@ def use_test_settings(reader: Reader, test: str) -> Reader:
     own = {name: value for name in _OWN if (value := reader.settings.get(f"{ASKED}{test}.{name}")) is not None}
     if has_own_dataset(reader, test):
         own[keys.PERFORMANCE_SAMPLE_COUNT] = Value(0)
-    return reader.of({**reader.settings, **own}, reader.noted)
+    return reader.use_settings({**reader.settings, **own}, reader.noted)
 
 
 def count_attempts(reader: Reader, address: Address) -> int:
@@ -102,8 +102,8 @@ def use_own_dataset(reader: Reader, test: str) -> Reader:
     prefix = f"{ASKED}{test}."
     own = {n.removeprefix(prefix): v for n, v in reader.settings.items() if n.startswith(f"{prefix}{_DATASET}")}
     kept = {n: v for n, v in reader.settings.items() if n not in (f"{_DATASET}path", f"{_DATASET}sha256")}
-    named = {f"{_DATASET}name": Value(f"{reader.text('cell')}/{test}")}
-    return reader.of({**kept, **named, **own}, None if reader.noted is None else set())
+    named = {f"{_DATASET}name": Value(f"{reader.get_text('cell')}/{test}")}
+    return reader.use_settings({**kept, **named, **own}, None if reader.noted is None else set())
 
 
 def collect_test_inputs(

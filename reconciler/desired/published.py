@@ -38,7 +38,7 @@ def collect_submission_settings(declared: Declared) -> SubmissionSettings:
         values=own.values,
         round=str(declared.round.value),
         submitter=str(declared.submitter.value),
-        tree=own.text("tree"),
+        tree=own.get_text("tree"),
         systems=collect_systems(declared),
         code=_collect(declared, "benchmark.source"),
         own_code=_collect(declared, "benchmark.path"),
@@ -79,4 +79,4 @@ def list_published_pins(declared: Declared) -> dict[str, Pin]:
 
 def collect_published_inputs(declared: Declared, pins: Pins) -> list[Input]:
     """Their digests; where they are is not identity."""
-    return pins.inputs(list_published_pins(declared))
+    return pins.list_inputs(list_published_pins(declared))

@@ -24,20 +24,20 @@ _SETTINGS = {
 def collect_service_inputs(reader: Reader, scenario: str, made_from: Input, dataset: Input) -> list[Input]:
     """``made_from``: the engine or the model, which a server holds whatever its words say. Of what else may differ
     between cells only what it is told counts: so a server is shared by the cells that need the same."""
-    told = _told(reader, SERVICE, scenario, dataset)
-    machine = [item for item in (*reader.take("system.name"), *reader.under("hardware")) if item not in told]
-    return [made_from, *told, *_said(reader, SERVICE), *machine, *collect_launcher_inputs(reader)]
+    asked = _collect_asked(reader, SERVICE, scenario, dataset)
+    machine = [item for item in (*reader.take("system.name"), *reader.take_below("hardware")) if item not in asked]
+    return [made_from, *asked, *_said(reader, SERVICE), *machine, *collect_launcher_inputs(reader)]
 
 
 def collect_built_inputs(reader: Reader, scenario: str, model: Input, dataset: Input) -> list[Input]:
     """Of an engine that a command of the user's builds: as of any engine, with what the command is told."""
     own = collect_engine_inputs(reader, model)
     known = {item.name for item in own}
-    told = [item for item in _told(reader, BUILD, scenario, dataset) if item.name not in known]
-    return [*own, *told, *_said(reader, BUILD)]
+    asked = [item for item in _collect_asked(reader, BUILD, scenario, dataset) if item.name not in known]
+    return [*own, *asked, *_said(reader, BUILD)]
 
 
-def _told(reader: Reader, part: str, scenario: str, dataset: Input) -> list[Input]:
+def _collect_asked(reader: Reader, part: str, scenario: str, dataset: Input) -> list[Input]:
     """What its words ask for beyond what it is made from."""
     said = " ".join(_texts(reader, part))
     found = [Input("scenario", scenario)] if "{scenario}" in said else []
@@ -49,9 +49,9 @@ def _told(reader: Reader, part: str, scenario: str, dataset: Input) -> list[Inpu
 
 def list_part_pins(reader: Reader, part: str) -> dict[str, Pin]:
     """Name of the input → pin, of the code and the configuration files of a service or a build command."""
-    if not reader.text(f"{part}.command"):
+    if not reader.get_text(f"{part}.command"):
         return {}
-    cell = reader.text("cell")
+    cell = reader.get_text("cell")
     code, configs = _own(reader, part, "code"), _own(reader, part, "configs")
     paths = {f"{part}.code.sha256": str(code.value)} if code is not None else {}
     for number, path in enumerate(configs.value if configs is not None else ()):
@@ -63,9 +63,9 @@ def _said(reader: Reader, part: str) -> list[Input]:
     image = _own(reader, part, "image")
     return [
         *reader.take(f"{part}.command"),
-        *reader.under(f"{part}.env"),
+        *reader.take_below(f"{part}.env"),
         *([Input(f"{part}.image", image.value, image.origin)] if image is not None else []),
-        *reader.pins.inputs(list_part_pins(reader, part)),
+        *reader.pins.list_inputs(list_part_pins(reader, part)),
     ]
 
 
@@ -78,4 +78,4 @@ def _texts(reader: Reader, part: str) -> list[str]:
     command, settings = reader.get(f"{part}.command"), reader.settings
     cwd = settings.get(f"{part}.cwd") or settings.get("harness.cwd")
     found = [*(command.value if command else ()), cwd.value if cwd else ""]
-    return [str(text) for text in (*found, *(item.value for item in reader.under(f"{part}.env")))]
+    return [str(text) for text in (*found, *(item.value for item in reader.take_below(f"{part}.env")))]

@@ -46,7 +46,7 @@ class Pins(Struct, frozen=True):
     values: Mapping[Pin, str | None] = field(default_factory=dict)
     origins: Mapping[Pin, str] = field(default_factory=dict)
 
-    def inputs(self, pins: Mapping[str, Pin]) -> list[Input]:
+    def list_inputs(self, pins: Mapping[str, Pin]) -> list[Input]:
         """By the names of inputs, those whose values are known."""
         known = ((name, pin, self.values.get(pin)) for name, pin in pins.items())
         return [

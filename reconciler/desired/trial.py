@@ -50,5 +50,5 @@ def _count(cell: DeclaredCell, ruleset: Ruleset) -> int:
 def _percentile(settings: Mapping[str, Value], cell: DeclaredCell, ruleset: Ruleset) -> Decimal:
     official = settings.get("benchmark.official")
     rules = ruleset.find_rules(cell.cell.division, str(official.value)) if official else None
-    ruled = rules.value(keys.TARGET_LATENCY_PERCENTILE, cell.cell.scenario) if rules else None
+    ruled = rules.get_value(keys.TARGET_LATENCY_PERCENTILE, cell.cell.scenario) if rules else None
     return Decimal(str(ruled)) if ruled is not None else _COMMON

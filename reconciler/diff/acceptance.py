@@ -72,11 +72,11 @@ def judge_acceptance(acceptance: Acceptance, desired: Desired, recorded: Recorde
     """Whole or not at all: one further change, and everything it accepted is stale again."""
     if today >= acceptance.until:
         return AcceptanceStatus.EXPIRED
-    held = {item.address: item.key for item in acceptance.accepted}
-    now = {address: desired.by_address[address].key for address in held if address in desired.by_address}
-    if any(now.get(address) not in (key.before, key.after) for address, key in held.items()):
+    in_force = {item.address: item.key for item in acceptance.accepted}
+    now = {address: desired.by_address[address].key for address in in_force if address in desired.by_address}
+    if any(now.get(address) not in (key.before, key.after) for address, key in in_force.items()):
         return AcceptanceStatus.CHANGED
-    measured = {address: key for address, key in held.items() if address.kind not in BUILT}
+    measured = {address: key for address, key in in_force.items() if address.kind not in BUILT}
     if all(recorded.done(now[address]) for address in measured):
         return AcceptanceStatus.MEASURED  # also where the change was taken back
     if not all(recorded.done(key.after) or recorded.done(key.before) for key in measured.values()):
@@ -93,8 +93,8 @@ def judge_acceptances(
 
 
 def list_accepted_keys(found: Iterable[tuple[str, Acceptance, AcceptanceStatus]]) -> dict[Address, AcceptedKey]:
-    held = sorted((a for _, a, stand in found if stand is AcceptanceStatus.IN_FORCE), key=lambda item: item.made)
-    return {key.address: key for acceptance in held for key in acceptance.accepted}
+    in_force = sorted((a for _, a, status in found if status is AcceptanceStatus.IN_FORCE), key=lambda item: item.made)
+    return {key.address: key for acceptance in in_force for key in acceptance.accepted}
 
 
 def spread(freezes: tuple[Freeze, ...], resources: Iterable[Resource]) -> tuple[Freeze, ...]:

@@ -20,7 +20,7 @@ from reconciler.resource.decisions import AcceptedInput, Amendment
 from reconciler.resource.kinds import Address, Cell, Kind
 
 
-class Standing(Struct, frozen=True):
+class SubmissionState(Struct, frozen=True):
     """A submission as a commit or the work tree has it."""
 
     desired: Desired
@@ -78,7 +78,11 @@ def list_repeated(before: Chosen, after: Chosen) -> tuple[str, ...]:
 
 
 def judge_amendment(
-    cell: Cell, before: Standing, after: Standing, inputs: Mapping[str, AcceptedInput], repeated: tuple[str, ...]
+    cell: Cell,
+    before: SubmissionState,
+    after: SubmissionState,
+    inputs: Mapping[str, AcceptedInput],
+    repeated: tuple[str, ...],
 ) -> tuple[Refused, ...]:
     """What speaks against calling the present result a correction of the submitted one."""
     if not before.find_result(cell):
@@ -99,7 +103,9 @@ def judge_amendment(
     return ()
 
 
-def find_unamended(before: Standing, after: Standing, amendments: Mapping[str, Amendment]) -> dict[Cell, str]:
+def find_unamended(
+    before: SubmissionState, after: SubmissionState, amendments: Mapping[str, Amendment]
+) -> dict[Cell, str]:
     """Cells that differ from what was submitted, and that no amendment of exactly this difference explains, each with
     what is wrong."""
     submitted, now = before.results, after.results

@@ -166,4 +166,4 @@ class Difference(Struct, frozen=True):
     @property
     def accepted(self) -> dict[Cell, Acceptance]:
         """Cells whose results count although their inputs differ."""
-        return {item.cell: item for _, item, stand in self.acceptances if stand is AcceptanceStatus.IN_FORCE}
+        return {item.cell: item for _, item, status in self.acceptances if status is AcceptanceStatus.IN_FORCE}

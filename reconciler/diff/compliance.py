@@ -34,17 +34,19 @@ class ComparisonState(Protocol):
     findings: list[Finding]
     used: dict[Address, Summary]
 
-    def done(self, resource: Resource) -> tuple[Summary, ...]: ...
+    def list_done(self, resource: Resource) -> tuple[Summary, ...]: ...
 
-    def trust(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]: ...
+    def select_trusted(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]: ...
 
-    def contradict(self, address: Address, summary: Summary | None) -> bool: ...
+    def find_contradictions(self, address: Address, summary: Summary | None) -> bool: ...
 
-    def change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None: ...
+    def plan_change(
+        self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object
+    ) -> None: ...
 
-    def absent(self, resource: Resource) -> None: ...
+    def plan_creation(self, resource: Resource) -> None: ...
 
-    def run(self, resource: Resource, summary: Summary | None) -> None: ...
+    def compare_run(self, resource: Resource, summary: Summary | None) -> None: ...
 
 
 class CellTest(Struct, frozen=True):
@@ -54,7 +56,7 @@ class CellTest(Struct, frozen=True):
     verdict: Resource
     own_dataset: bool = False
 
-    def allowed(self, allowed: frozenset[str], summaries: Iterable[Summary]) -> frozenset[str]:
+    def list_allowed_differences(self, allowed: frozenset[str], summaries: Iterable[Summary]) -> frozenset[str]:
         """What may differ from the performance run: more than ``allowed`` where the test has samples of its own."""
         if not self.own_dataset:
             return allowed
@@ -90,19 +92,19 @@ def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None, 
     remade = _made(walk, _performance_of(audit))
     if published is None and not remade:
         return False  # an INVALID run has nothing to prove; its own finding says so
-    done = walk.trust(walk.done(audit.test))
-    allowed = audit.allowed(allowed, (*done, *((published,) if published else ())))
+    done = walk.select_trusted(walk.list_done(audit.test))
+    allowed = audit.list_allowed_differences(allowed, (*done, *((published,) if published else ())))
     alike = [t for t in done if remade or published is None or not find_differing_evidence(published, t, allowed)]
     if audit.test.address not in walk.forced:
         if not done:
-            walk.absent(audit.test)
+            walk.plan_creation(audit.test)
         elif not alike and published is not None:
             _unlike(walk, audit, published, done[-1], allowed)
     if _made(walk, audit.test.address) or not alike:
         _judge_again(walk, audit.verdict)
         return False
     verdict = _judged(walk, audit, alike)
-    if walk.contradict(audit.test.address, walk.used.get(audit.test.address)):
+    if walk.find_contradictions(audit.test.address, walk.used.get(audit.test.address)):
         return False
     if verdict is None or not verdict.problem:
         return verdict is not None
@@ -120,11 +122,11 @@ def _unlike(walk: ComparisonState, audit: CellTest, published: Summary, test: Su
     names = ", ".join(name for name, _, _ in find_differing_evidence(published, test, allowed))
     if test.started < published.started:
         note = f"{names} is not that of the performance run"
-        walk.change(audit.test, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
+        walk.plan_change(audit.test, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
     else:
         performance = walk.desired.by_address[_performance_of(audit)]
         note = f"{names} is not that of {audit.test.address.label}"
-        walk.change(performance, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
+        walk.plan_change(performance, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
 
 
 def find_missing_answers(
@@ -178,40 +180,40 @@ def _judged(walk: ComparisonState, audit: CellTest, alike: Sequence[Summary]) ->
     pairs = [(test, _verdict_of(walk, audit, test, compared)) for test in alike]
     passing = [pair for pair in pairs if pair[1] is not None and not pair[1].problem]
     test, verdict = (passing if passing and pairs[-1][1] is not None else pairs)[-1]
-    walk.run(audit.test, test)
+    walk.compare_run(audit.test, test)
     if audit.verdict.address in walk.forced:
         return None
     if verdict is None or any(_made(walk, address) for address in runs.values()):
         _judge_again(walk, audit.verdict)
         return None
-    walk.run(audit.verdict, verdict)
+    walk.compare_run(audit.verdict, verdict)
     return verdict
 
 
 def _verdict_of(walk: ComparisonState, audit: CellTest, test: Summary, compared: Mapping[str, str]) -> Summary | None:
     wanted = {(AUDIT, test.id), *compared.items()}
-    found = [v for v in walk.done(audit.verdict) if wanted <= set(v.upstream)]
+    found = [v for v in walk.list_done(audit.verdict) if wanted <= set(v.upstream)]
     return found[-1] if found else None
 
 
 def _judge_again(walk: ComparisonState, verdict: Resource) -> None:
-    if walk.done(verdict):
-        walk.change(verdict, Action.REPLACE, Reason.UPSTREAM_REPLACED)
+    if walk.list_done(verdict):
+        walk.plan_change(verdict, Action.REPLACE, Reason.UPSTREAM_REPLACED)
     else:
-        walk.absent(verdict)
+        walk.plan_creation(verdict)
 
 
 def _failed(walk: ComparisonState, audit: CellTest, tried: int, verdict: Summary) -> None:
     name, most = audit.test.address.label, audit.test.attempts
     performance = walk.desired.by_address[_performance_of(audit)]
-    measured = len(walk.done(performance))
+    measured = len(walk.list_done(performance))
     if verdict.by_speed and measured < performance.attempts and (measured < tried or tried >= most):
         note = f"{name} was not as fast, attempt {measured + 1} of {performance.attempts}"
-        walk.change(performance, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
+        walk.plan_change(performance, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
         _judge_again(walk, audit.verdict)
     elif tried < most:
         note = f"its verdict was a failure, attempt {tried + 1} of {most}"
-        walk.change(audit.test, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
+        walk.plan_change(audit.test, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
         _judge_again(walk, audit.verdict)
     else:
         fix = f"correct the system, raise compliance.{name}.attempts, or repeat with --rerun kind={name}"

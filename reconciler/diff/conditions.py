@@ -83,7 +83,7 @@ def summarise_cells(
         )
         marks = tuple(_marks(cell, _cells(cell, lineage), difference, inferred=_timed(cell, lineage) != cell))
         notes = tuple(collect_notes(resources, difference, observed)) if observed.judgements else ()
-        found.append(_standing(cell, facts, difference, summaries, marks, notes))
+        found.append(_make_status(cell, facts, difference, summaries, marks, notes))
     return tuple(found)
 
 
@@ -160,7 +160,7 @@ def is_about(where: str, cell: Cell) -> bool:
     return text == str(cell) or text.startswith(f"{cell}/")
 
 
-def _standing(
+def _make_status(
     cell: Cell,
     facts: _Facts,
     difference: Difference,

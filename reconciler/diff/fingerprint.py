@@ -30,6 +30,6 @@ def compute_submission_fingerprint(desired: Desired, cells: set[str], chosen: Ma
     return f"{own_part}{_CODE}{digest(code)}" if code else own_part
 
 
-def same_but_for_code(one: str, other: str) -> bool:
+def differ_only_in_code(one: str, other: str) -> bool:
     """Of two fingerprints of the submission."""
     return one.partition(_CODE)[0] == other.partition(_CODE)[0]

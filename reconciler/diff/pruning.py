@@ -55,7 +55,7 @@ def list_prunable(
     every = {s.id: s for group in recorded.by_key.values() for s in group}
     resources = [resource for desired in declared for resource in desired.resources]
     keys = {resource.key for resource in resources}
-    keys |= {item.key.before for held in decisions.acceptances.values() for item in held.accepted}
+    keys |= {item.key.before for acceptance in decisions.acceptances.values() for item in acceptance.accepted}
     wanted = {s.id for s in every.values() if s.key in keys or _wanted(s, declared, decisions)}
     used = {a.sha256 for identity in _with_upstream(wanted, every) for a in every[identity].artifacts}
     files = {

@@ -93,8 +93,8 @@ def select_runs(
         published = choose_by_policy(together or performance, policy, lower_is_better=lower)
     if published is None:
         return None, accuracy[-1] if accuracy else None
-    beside = [a for a in accuracy if not find_differing_evidence(published, a, allowed)]
-    candidates = beside or accuracy
+    matching = [a for a in accuracy if not find_differing_evidence(published, a, allowed)]
+    candidates = matching or accuracy
     return published, candidates[-1] if candidates else None
 
 
@@ -103,9 +103,9 @@ class RecordedRuns(Protocol):
 
     desired: Desired
 
-    def done(self, resource: Resource) -> tuple[Summary, ...]: ...
+    def list_done(self, resource: Resource) -> tuple[Summary, ...]: ...
 
-    def trust(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]: ...
+    def select_trusted(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]: ...
 
 
 def select_published(
@@ -116,8 +116,8 @@ def select_published(
     tests: Sequence[tuple[Sequence[Summary], frozenset[str]]] = (),
 ) -> tuple[Summary | None, Summary | None]:
     """``select_runs`` of the valid runs of a cell, by the policy that is declared of it."""
-    done, cell = walk.done(performance), performance.cell
-    valid = walk.trust(select_valid(done))
+    done, cell = walk.list_done(performance), performance.cell
+    valid = walk.select_trusted(select_valid(done))
     assert cell is not None
     inputs = walk.desired.detail(Address(Kind.RESULT, str(cell))).inputs if len(done) > 1 else ()
     policy = next((str(item.value) for item in inputs if item.name == "policy.publish"), "latest")

@@ -33,7 +33,7 @@ from reconciler.resource.settings import BACKGROUND
 from reconciler.rules.results.format import KeptFile, RecordValues, RunFiles, Verdict
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import hash_file
-from reconciler.storage.foreign import is_hole
+from reconciler.storage.untrusted_files import is_hole
 
 OUTPUTS = "outputs"  # folder of what a harness command left beside its logs
 

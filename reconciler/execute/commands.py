@@ -50,35 +50,35 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
     values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir)}
     cwd = Path(find_location(settings, "harness.cwd", values, paths.root) or _folder(settings, paths.root, attempt))
     audit = attempt.audit_settings.exists()
-    placed = settings.text("harness.audit_config") == "placed"
-    written = settings.text("harness.user_conf", "written") == "written"
+    placed = settings.get_text("harness.audit_config") == "placed"
+    written = settings.get_text("harness.user_conf", "written") == "written"
     results = find_format(settings)
     env, secrets = collect_environment(settings, values)
-    if (key := settings.text("endpoint.api_key_env")) and results.TIES_ACCURACY:
+    if (key := settings.get_text("endpoint.api_key_env")) and results.TIES_ACCURACY:
         secrets[key] = key
     if results.TIES_ACCURACY:
         write_client_config(attempt, paths.root, values, results.NAME)
     return CommandRequest(
         purpose="run",
         results=results.NAME,  # type: ignore[arg-type]
-        command=fill_words(settings.words(COMMAND), values),
+        command=fill_words(settings.get_words(COMMAND), values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
         env=env,
         secrets=secrets,
-        timeout=settings.seconds("harness.timeout"),
+        timeout=settings.get_seconds("harness.timeout"),
         logs=find_location(settings, "harness.logs", values, cwd) or str(attempt.run_dir),
         since=attempt.intent.clock,
         user_conf=str(attempt.user_conf),
         user_conf_sha256=hash_file(attempt.user_conf) if written and results.READS_CONF else "",
         user_conf_at="" if written else find_location(settings, "harness.user_conf_at", values, cwd),
-        outputs=fill_words(settings.words("harness.outputs"), values),
+        outputs=fill_words(settings.get_words("harness.outputs"), values),
         place_audit=str(attempt.audit_settings) if placed and audit else "",
         lock=str(make_machine_lock(f"folder-{hash_bytes(str(cwd).encode())[:16]}").path) if placed else "",
         code=find_location(settings, "harness.code" if "harness.code" in settings else CLIENT_CODE, values, paths.root),
-        code_location=settings.text("harness.code"),
+        code_location=settings.get_text("harness.code"),
         service_log=attempt.intent.server.log if attempt.intent.server else "",
         slices=select_slices(settings) if attempt.intent.server is None else (),  # the server has them
     )
@@ -110,40 +110,40 @@ def make_command_score(
     shown = attempt.intent.rules.shown if attempt.intent.rules else None
     return CommandRequest(
         purpose="score",
-        command=fill_words(settings.words(SCORE_COMMAND), values),
+        command=fill_words(settings.get_words(SCORE_COMMAND), values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
         env=env,
         secrets=secrets,
-        timeout=settings.seconds("harness.timeout"),
+        timeout=settings.get_seconds("harness.timeout"),
         outputs=(shown.folder,) if shown else (),
         code=find_location(settings, "harness.code", values, paths.root),
-        code_location=settings.text("harness.code"),
+        code_location=settings.get_text("harness.code"),
     )
 
 
 def make_command_build(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str]) -> CommandRequest:
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
-    image = settings.part_text(BUILD, "image")
+    image = settings.get_part_text(BUILD, "image")
     values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir), "image": image}
     env, secrets = collect_environment(settings, values, BUILD)
     return CommandRequest(
         purpose="build",
-        command=fill_words(settings.words(BUILD_COMMAND), values),
+        command=fill_words(settings.get_words(BUILD_COMMAND), values),
         cwd=find_folder(settings, BUILD, values, paths.root) or str(attempt.run_dir),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
         env=env,
         secrets=secrets,
-        timeout=settings.seconds(f"{BUILD}.timeout"),
+        timeout=settings.get_seconds(f"{BUILD}.timeout"),
         since=attempt.intent.clock,
-        outputs=fill_words(settings.words(f"{BUILD}.outputs"), values),
+        outputs=fill_words(settings.get_words(f"{BUILD}.outputs"), values),
         code=find_part_location(settings, BUILD, "code", values, paths.root),
-        code_location=settings.text(f"{BUILD}.code") or settings.text("harness.code"),
+        code_location=settings.get_text(f"{BUILD}.code") or settings.get_text("harness.code"),
         slices=select_slices(settings)[-1:],
     )
 
@@ -155,7 +155,7 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
     cell = attempt.intent.address.cell
     scenario, mode = cell.scenario if cell else "", str(asked.get("mode", "accuracy"))
     if not find_format(settings).READS_CONF:
-        asked = {**_standing(attempt), **asked}
+        asked = {**_list_fixed_settings(attempt), **asked}
     texts = select_settings(
         scenario, {n: asked[n] for n in (keys.TARGET_QPS, keys.TARGET_LATENCY) if asked.get(n) is not None}
     )
@@ -174,20 +174,20 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "model": _made(attempt, paths, inputs, "model"),
         "dataset": _made(attempt, paths, inputs, "dataset"),
         "device": _devices(settings.hardware),
-        "benchmark": settings.text("benchmark.official"),
-        "system": settings.text("system.name"),
-        "image": settings.text("harness.image"),
-        "precision": settings.text("engine.precision"),
-        "batch_size": settings.text("engine.batch_size"),
+        "benchmark": settings.get_text("benchmark.official"),
+        "system": settings.get_text("system.name"),
+        "image": settings.get_text("harness.image"),
+        "precision": settings.get_text("engine.precision"),
+        "batch_size": settings.get_text("engine.batch_size"),
         **_words_of_endpoints(settings, asked, mode, scenario),
         "client_config": str(attempt.user_conf),
-        "client_python": str(paths.root / settings.text("client.python")),  # a link says which environment it is
+        "client_python": str(paths.root / settings.get_text("client.python")),  # a link says which environment it is
         "port": str(server.port) if server else "",
         "service_url": server.url if server else "",
     }
 
 
-def _standing(attempt: Attempt) -> dict[str, Any]:
+def _list_fixed_settings(attempt: Attempt) -> dict[str, Any]:
     """What the endpoints harness reads of its configuration in an accuracy run too, though nothing hangs on it."""
     settings, rules = attempt.intent.settings, attempt.intent.rules
     names = (keys.TARGET_QPS, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)
@@ -206,7 +206,7 @@ def _words_of_endpoints(
     names |= {name: name for name in (keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)}
     return {
         **{name: _said(asked.get(own)) for name, own in names.items()},
-        "model_name": settings.text("harness.model_name"),
+        "model_name": settings.get_text("harness.model_name"),
         "endpoints_mode": "perf" if mode != ACCURACY else "both" if find_format(settings).TIES_ACCURACY else "acc",
         "endpoints_type": "offline" if scenario == "Offline" else "online",
     }
@@ -236,20 +236,20 @@ def collect_environment(
     settings: CellSettings, values: Mapping[str, str], part: str = HARNESS
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Variables by text, and those whose value only the child reads: name → variable that holds it."""
-    declared = list(settings.part_environment(part))
+    declared = list(settings.list_part_environment(part))
     env = {name: fill_placeholders(text, values) for name, text, is_reference in declared if not is_reference}
     return env, {name: variable for name, variable, is_reference in declared if is_reference}
 
 
 def find_location(settings: CellSettings, name: str, values: Mapping[str, str], base: Path) -> str:
     """ "" where none is declared, or a condition leaves nothing of it."""
-    filled = fill_placeholders(settings.text(name), values)
+    filled = fill_placeholders(settings.get_text(name), values)
     return str((base / filled).resolve()) if filled else ""
 
 
 def _folder(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
     """Where a command starts that names no folder: beside its code."""
-    code = settings.text("harness.code") or settings.text(CLIENT_CODE)
+    code = settings.get_text("harness.code") or settings.get_text(CLIENT_CODE)
     if not code:
         return attempt.run_dir
     path = (root / code).resolve()

@@ -84,7 +84,7 @@ def _judge(
         unread = RunLogs(question.audit.detail, question.audit.summary)
         question = structs.replace(question, audit=unread, known_answers=answers)
     elif test.scored:
-        question.audit.entries("audit")  # it must be at hand
+        question.audit.read_entries("audit")  # it must be at hand
         reports = {COMPLIANCE: _scored(attempt, paths, watch, executors, COMPLIANCE, _log(attempt, "audit"))}
     verdict = test.judge(structs.replace(question, reports=reports))
     for name, text in reports.items() if test.compare_answers is not None else ():

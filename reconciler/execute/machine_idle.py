@@ -34,4 +34,4 @@ def find_busy(settings: CellSettings, paths: RepositoryPaths, *, look: float = L
 
 def list_gpus(settings: CellSettings) -> int:
     """How many GPUs a run takes, from the first on."""
-    return settings.number("run.options.devices") or settings.hardware.count
+    return settings.get_number("run.options.devices") or settings.hardware.count

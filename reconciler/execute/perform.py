@@ -21,7 +21,7 @@ from reconciler.execute.executors.executor import PATIENCE, read_handle
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.judging import judge_attempt
 from reconciler.execute.outcome import Outcome, Status
-from reconciler.execute.prepared import find_prepared, offer_prepared, take_prepared
+from reconciler.execute.prepared_datasets import find_prepared, offer_prepared, take_prepared
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.requests import make_request
 from reconciler.execute.run_code import pack_run_code
@@ -119,7 +119,7 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
         address=change.address,
         key=change.key,
         revision=REVISIONS[change.address.kind],
-        started=context.order.started(
+        started=context.order.choose_start(
             (change.address, *step.shared), now, [made.started for made in upstream.values()]
         ),
         clock=now.isoformat(),
@@ -244,7 +244,7 @@ def _stall(attempt: Attempt, detail: Detail, context: AttemptContext) -> float:
     if has_command(attempt):
         return 0.0  # a command that says nothing may be at work; harness.timeout bounds it
     if attempt.intent.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
-        return detail.settings.seconds("run.stall_timeout", context.stall)
+        return detail.settings.get_seconds("run.stall_timeout", context.stall)
     return PATIENCE
 
 

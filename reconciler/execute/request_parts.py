@@ -26,7 +26,7 @@ def list_secrets(request: FileMessage) -> Mapping[str, str]:
 
 def select_slices(settings: Settings) -> tuple[str, ...]:
     """Profiles of the slices of GPUs that a child takes; none where its backend computes on processors."""
-    facts = BACKENDS.get(settings.text("engine.backend"))
+    facts = BACKENDS.get(settings.get_text("engine.backend"))
     return () if facts is not None and facts.drives == "cpu" else settings.hardware.slices
 
 

@@ -24,9 +24,9 @@ from reconciler.fetch.scratch import hash_with
 from reconciler.fetch.sources import AddressError, NothingLeftError, Opened, TransientError, open_source
 from reconciler.rules.benchmark_files import GIT, FileDigest
 from reconciler.storage.files import Lock, flush_folder, remove, replace
-from reconciler.storage.foreign import StrangeFileError
 from reconciler.storage.json_files import read_json
 from reconciler.storage.storage_errors import convert_storage_errors
+from reconciler.storage.untrusted_files import SpecialFileError
 
 _READ = 1 << 20
 _START = 512  # bytes that tell a page of the web
@@ -121,10 +121,10 @@ def hold(path: Path, name: str) -> Iterator[None]:
     """So that two processes never write one part. Raises StoreError naming who else fetches it."""
     lock = Lock(path, purpose=f"fetching {name}", shared_folder=True)
     try:
-        held = lock.acquire()
+        acquired = lock.acquire()
     except LockedError as error:
         raise StoreError(f"{name}: {error.message}", fix=error.fix) from error
-    with held:
+    with acquired:
         yield
 
 
@@ -153,8 +153,10 @@ def _from_any(run: _RunningDownload) -> Downloaded:
         raise StoreError(f"{run.item.target.name} has no address", fix="bring it by hand")
     if len(failures) == 1:
         raise failures[0]
-    told = "; ".join(error.message for error in failures)
-    raise StoreError(f"none of {len(failures)} addresses gives {run.item.target.name}: {told}", fix=failures[-1].fix)
+    messages = "; ".join(error.message for error in failures)
+    raise StoreError(
+        f"none of {len(failures)} addresses gives {run.item.target.name}: {messages}", fix=failures[-1].fix
+    )
 
 
 def _from_one(run: _RunningDownload, address: str) -> Downloaded:
@@ -235,7 +237,7 @@ def _open_part(path: Path) -> BinaryIO:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
-        raise StrangeFileError(path, "it is no file of its own: remove it, and it is fetched from its beginning")
+        raise SpecialFileError(path, "it is no file of its own: remove it, and it is fetched from its beginning")
     return os.fdopen(descriptor, "a+b")
 
 

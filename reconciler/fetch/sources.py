@@ -27,7 +27,7 @@ from msgspec import Struct
 from reconciler import __version__
 from reconciler.errors import StoreError
 from reconciler.fetch.connections import Patience, make_opener
-from reconciler.storage.foreign import open_regular
+from reconciler.storage.untrusted_files import open_regular
 
 CHUNK = 1 << 20
 REDIRECTS = 10

@@ -14,16 +14,16 @@ from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.history.commit_records import RECORDS
-from reconciler.history.copies import find_copies
 from reconciler.history.dates import find_wrong_commits, find_wrong_dates, verify_start
-from reconciler.history.described import verify_described
+from reconciler.history.duplicate_runs import find_copies
 from reconciler.history.logs import FOLDER, Logs, open_logs
-from reconciler.history.missing_runs import find_missing_runs, find_rewritten_records, tell_shallow
+from reconciler.history.missing_runs import find_missing_runs, find_rewritten_records, note_shallow
 from reconciler.history.records import RecordChecks
 from reconciler.history.rendered import verify_tree_files
 from reconciler.history.rewritten_decisions import find_rewritten_decisions
 from reconciler.history.runs import verify_candidates, verify_release, verify_runs
 from reconciler.history.snapshot import Snapshot
+from reconciler.history.system_descriptions import verify_described
 from reconciler.history.verdicts import verify_imported, verify_verdict
 from reconciler.record.decisions import FOLDERS
 from reconciler.resource.inputs import digest_inputs
@@ -64,7 +64,7 @@ def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from find_rewritten_decisions(root, at, appeared)
     yield from find_wrong_dates(root, at, appeared)
     yield from find_wrong_commits(root, at.commit, appeared)
-    yield from tell_shallow(root)
+    yield from note_shallow(root)
     yield from verify_tree_files(root, at, logs)
 
 
@@ -133,7 +133,7 @@ def _inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
     what = f"{name}: inputs"
     if digest_inputs(record.address.kind, inputs) != record.key:
         return Claim(str(cell), what, Proof.CONTRADICTED, "the key is not that of the inputs it lists")
-    wanted = at.declared(record)
+    wanted = at.list_declared(record)
     if wanted is None or record.key != wanted.key:
         if accepted := _accepted(record, at):
             return Claim(str(cell), what, Proof.ACCEPTED, accepted)
@@ -194,7 +194,7 @@ def _made_from(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[
 
 def _marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
     """A record without a mark that its spec gives it was edited: the pass that makes it knows the spec."""
-    declared = at.declared(record)
+    declared = at.list_declared(record)
     given = at.desired.detail(declared.address).marks if declared and IMPORTED not in record.marks else ()
     if lost := [mark for mark in given if mark not in record.marks]:
         detail = f"the spec makes it {' and '.join(lost)}, and the record does not say so"

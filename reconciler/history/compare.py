@@ -77,7 +77,7 @@ def read_sides(at: Snapshot) -> dict[Cell, Side]:
         if record is not None and metric is not None:
             system = systems.get(cell.system, SystemSettings())
             count = system.hardware.count * (system.hardware.nodes or 1)
-            accelerator = system.text("hardware.accelerator")
+            accelerator = system.get_text("hardware.accelerator")
             validity = str(record.values.get("validity", ""))
             side = Side(cell, *metric, validity, count, accelerator, _headroom(record))
             figures = record.values.get("point")
@@ -90,7 +90,7 @@ def _place(side: Side, figures: Mapping[str, object], at: Snapshot, program: Pro
     """On its curve, under the name of the official benchmark."""
     result = Address(Kind.RESULT, str(side.cell))
     settings = at.desired.detail(result).settings if result in at.desired.by_address else CellSettings()
-    offline, entered = DEDICATED_OFFLINE in settings, settings.text("benchmark.official")
+    offline, entered = DEDICATED_OFFLINE in settings, settings.get_text("benchmark.official")
     point = None if offline else program.read_point(read_point(side.cell), figures, side.value)
     return replace(side, entered=entered, point=point, offline=offline)
 

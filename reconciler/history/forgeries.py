@@ -79,7 +79,7 @@ def _find_denied(
 ) -> Iterator[Remark]:
     """``new``: records that the pull request brings, whether a cell rests on them or not."""
     from reconciler.history.audit import audit_cell
-    from reconciler.history.copies import find_copies
+    from reconciler.history.duplicate_runs import find_copies
     from reconciler.history.records import RecordChecks
 
     published, checks = list_published_cells(at.difference.chosen), RecordChecks(at, logs)

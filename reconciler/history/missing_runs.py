@@ -126,7 +126,7 @@ def _decode(data: bytes | None, path: str) -> Record | None:
         return None
 
 
-def tell_shallow(root: Path) -> Iterator[Claim]:
+def note_shallow(root: Path) -> Iterator[Claim]:
     """Whoever cuts the history off also cuts off what was removed from it."""
     if git.is_shallow(root):
         detail = (

@@ -47,7 +47,7 @@ class RecordHistory(Struct, frozen=True, dict=True):
                     found.setdefault(address.cell, []).append(identity)
         return found
 
-    def measured(self, cell: Cell) -> tuple[MeasuredValue, ...]:
+    def list_measured(self, cell: Cell) -> tuple[MeasuredValue, ...]:
         return tuple(self._measured(identity) for identity in self.cells.get(cell, ()))
 
     def _measured(self, identity: str) -> MeasuredValue:
@@ -62,7 +62,7 @@ class RecordHistory(Struct, frozen=True, dict=True):
         """From each result of a cell to the next of its kind, with what changed between them."""
         last: dict[str, MeasuredValue] = {}
         steps = []
-        for result in self.measured(cell):
+        for result in self.list_measured(cell):
             before = last.get(result.what)
             if before is not None:
                 steps.append(TimelineStep(before, result, self._causes(before.record, result.record, frozenset())))

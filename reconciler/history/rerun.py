@@ -112,7 +112,7 @@ def _repeat(
 ) -> tuple[Claim, Path | None]:
     identity = at.difference.chosen[cell].performance
     record = at.records[identity]
-    declared = at.declared(record)
+    declared = at.list_declared(record)
     address = declared.address if declared else record.address
     own = address.cell or cell  # another's, where the result is inferred
     choice = (f"cell={own}", "mode=performance")
@@ -185,7 +185,7 @@ def _judged(
         return _not_comparable(cell, f"{join_listing(unequal)} differ"), {}
     if again.validity != "VALID" or not again.metric or not published.metric:
         return Claim(str(cell), WHAT, Proof.CONTRADICTED, f"the repeat is {again.validity}: {again.problem}"), {}
-    declared = at.declared(record)
+    declared = at.list_declared(record)
     lower = at.desired.detail(declared.address if declared else record.address).ruling.metric.lower_is_better
     recorded = [float(s.metric[0]) for s in _alike(at, published) if s.metric]
     try:
@@ -216,7 +216,7 @@ def _find_slack(cell: Cell, at: Snapshot) -> Slack:
     """What the commit's round lets two runs of a system be apart."""
     settings = at.desired.detail(_result(cell)).settings
     ruleset = load_ruleset(at.desired.submission.round)
-    rules = ruleset.find_rules(cell.division, settings.text("benchmark.official", cell.benchmark))
+    rules = ruleset.find_rules(cell.division, settings.get_text("benchmark.official", cell.benchmark))
     return find_slack(rules, cell.scenario)
 
 

@@ -74,7 +74,7 @@ def verify_release(cell: Cell, name: str, record: Record, logs: Good) -> Iterato
 
 def _detail(record: Record, at: Snapshot) -> Detail:
     """Of the resource it is chosen for; of an inferred cell's records that is another cell's."""
-    declared = at.declared(record)
+    declared = at.list_declared(record)
     return at.desired.detail(declared.address) if declared else Detail(())
 
 

@@ -103,7 +103,10 @@ def _blobs(root: Path, at: Snapshot) -> dict[str, str]:
 def _claim(where: str, record: Record, found: Sequence[Checked], *, known: bool) -> Claim:
     """One bad signature spoils the good ones: somebody put it there."""
     what = f"{record.address.label}: signature"
-    by = {standing: [c for c in found if c.standing is standing] for standing in SignatureStatus}
+    by = {
+        signature_status: [c for c in found if c.signature_status is signature_status]
+        for signature_status in SignatureStatus
+    }
     if by[SignatureStatus.BAD]:
         return Claim(where, what, Proof.CONTRADICTED, f"invalid: {by[SignatureStatus.BAD][0].why}")
     if by[SignatureStatus.GOOD]:

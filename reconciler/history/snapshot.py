@@ -33,8 +33,8 @@ from reconciler.spec.files import LARGEST_FILE, Source, decode, refuse_link
 from reconciler.storage import git
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import hash_bytes, hash_listing
-from reconciler.storage.foreign import LARGEST_RECORD
 from reconciler.storage.git_history import find_day, list_links_at
+from reconciler.storage.untrusted_files import LARGEST_RECORD
 
 if TYPE_CHECKING:
     from reconciler.spec.declared import Declared
@@ -61,7 +61,7 @@ class Snapshot(Struct, frozen=True, dict=True):
         """Path of a record file → what is wrong."""
         return self.committed.damaged
 
-    def declared(self, record: Record) -> Resource | None:
+    def list_declared(self, record: Record) -> Resource | None:
         """What the spec asks a record for: by its key, under the names it was made for or, where a benchmark has
         another name since, under any; else by name alone, as for a difference that was accepted."""
         known = self.desired.by_address

@@ -24,9 +24,9 @@ def read_tree_sides(path: Path) -> dict[Cell, Side]:
         refuse_unknown_round(tree)
         for submitter in tree.root.submitters:
             files = SubmitterFiles(submitter)
-            for place in submitter.cells():
-                system = files.system(place.cell.system)
-                view = tree.view(submitter, place, system, tree.official(files, place.cell.benchmark))
+            for place in submitter.list_cells():
+                system = files.read_system(place.cell.system)
+                view = tree.make_view(submitter, place, system, tree.find_official_name(files, place.cell.benchmark))
                 value, unit = choose_cell_format(view).read_metric(view)
                 if value is not None:
                     validity = view.performance.log.validity if view.performance else ""
@@ -37,4 +37,4 @@ def read_tree_sides(path: Path) -> dict[Cell, Side]:
 
 
 def _count(system: SystemFile) -> int:
-    return (system.whole("number_of_nodes") or 1) * (system.whole("accelerators_per_node") or 0)
+    return (system.get_count("number_of_nodes") or 1) * (system.get_count("accelerators_per_node") or 0)

@@ -41,7 +41,7 @@ class Taken(Protocol):
         """Where the submitter's folders are, by where a rendering has them."""
 
     @property
-    def strange(self) -> Mapping[Path, str]:
+    def unreadable(self) -> Mapping[Path, str]:
         """What of it is not read, and what that is."""
 
 

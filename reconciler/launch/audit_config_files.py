@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reconciler.storage.foreign import read_regular
 from reconciler.storage.json_files import read_json
+from reconciler.storage.untrusted_files import read_regular
 
 _LARGEST = 1 << 20  # bytes
 

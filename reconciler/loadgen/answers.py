@@ -71,15 +71,15 @@ def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = 
 
 def _gather(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Short lines as one part, whose ends no answer crosses: each part takes as long as thousands of its bytes."""
-    held, size = list[bytes](), 0
+    pending, size = list[bytes](), 0
     for part in parts:
-        if held and size + len(part) > _LARGEST_READ:
-            yield b"\n".join(held)
-            held, size = [], 0
-        held.append(part)
+        if pending and size + len(part) > _LARGEST_READ:
+            yield b"\n".join(pending)
+            pending, size = [], 0
+        pending.append(part)
         size += len(part) + 1
-    if held:
-        yield b"\n".join(held)
+    if pending:
+        yield b"\n".join(pending)
 
 
 class _Seen:

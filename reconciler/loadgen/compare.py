@@ -114,10 +114,10 @@ def find_unasked(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
     bounded = asked.audited.get(keys.ISSUE_UNIQUE)  # LoadGen then ends after one pass
     for name in (keys.MAX_DURATION, keys.MAX_QUERY_COUNT) if performance else ():
         setting = find_setting(name, asked.scenario)
-        logged = log.line(setting.key) if setting is not None else None
+        logged = log.find_line(setting.key) if setting is not None else None
         if logged is not None and logged.value != 0 and asked.settings.get(name) is None and not bounded:
             yield Contradiction(name, "no bound", str(logged.value), logged.line)
-    used, total = log.line(keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT), log.get(keys.QSL_REPORTED_TOTAL_COUNT)
+    used, total = log.find_line(keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT), log.get(keys.QSL_REPORTED_TOTAL_COUNT)
     whole = asked.mode == ACCURACY and asked.settings.get(keys.ACCURACY_SAMPLE_COUNT) is None
     if whole and used is not None and total is not None and used.value != total:
         yield Contradiction(keys.ACCURACY_SAMPLE_COUNT, f"all {total} samples", str(used.value), used.line)
@@ -127,7 +127,7 @@ def find_unasked_issue(log: DetailLog, audited: Mapping[str, Any]) -> Iterator[C
     """Where LoadGen issued other samples, or logged more answers, than it does by itself or an audit.config says."""
     for name, usual in _UNASKED.items():
         value = audited.get(name, usual)
-        logged = log.line(f"effective_{name}")
+        logged = log.find_line(f"effective_{name}")
         if logged is not None and not _is_same(Unit.RATE, int(value), logged.value):
             yield Contradiction(name, show_decimal(Decimal(int(value))), str(logged.value), logged.line)
 
@@ -135,20 +135,20 @@ def find_unasked_issue(log: DetailLog, audited: Mapping[str, Any]) -> Iterator[C
 def _unequal(log: DetailLog, name: str, key: str, asked: str) -> Iterator[Contradiction]:
     logged = log.get(key, _NOTHING)
     if str(logged) != asked:
-        yield Contradiction(name, asked, str(logged), log.number(key))
+        yield Contradiction(name, asked, str(logged), log.find_line_number(key))
 
 
 def _compare(log: DetailLog, setting: Setting, value: Any) -> Iterator[Contradiction]:
     if setting.unit is Unit.OVERRIDE and value == 0:
         return
-    key = setting.key if log.number(setting.key) else _SUBSTITUTE.get(setting.key, setting.key)
+    key = setting.key if log.find_line_number(setting.key) else _SUBSTITUTE.get(setting.key, setting.key)
     logged = log.get(key)
     if logged is None:
         if not (key in _ABSENT_MEANS_OFF and not value) and not is_unlogged(log, key):
             yield Contradiction(setting.name, str(value), _NOTHING, 0)
         return
     if not _is_same(setting.unit, value, logged):
-        yield Contradiction(setting.name, str(value), _shown(setting.unit, logged), log.number(key))
+        yield Contradiction(setting.name, str(value), _shown(setting.unit, logged), log.find_line_number(key))
 
 
 def is_unlogged(log: DetailLog, key: str) -> bool:

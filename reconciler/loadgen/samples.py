@@ -34,7 +34,7 @@ def summarize_loaded(log: DetailLog) -> LoadedSamples:
     """Of all lines of ``LOADED``."""
     lists = log.index.find_lists(LOADED)
     if not lists:
-        return _summarize(log.all_of(LOADED))
+        return _summarize(log.list_entries(LOADED))
     if (known := _KNOWN.find(lists)) is None:
         texts = tuple([raw[begin:end] for raw, begin, end in lists])
         # Of the texts alone, whatever else stands in the lines: another log with the same ones gets the same answer.
@@ -53,7 +53,7 @@ def count_padding(log: DetailLog) -> int:
         return 0
     stated = (read_integer(log, f"{prefix}_samples_per_query") for prefix in ("generated", "effective"))
     group = next((number for number in stated if number is not None and number > 0), _GROUP)
-    sets = max(len(log.all_of(LOADED)), len(log.all_of(keys.GENERATED_QUERY_COUNT)), 1)
+    sets = max(len(log.list_entries(LOADED)), len(log.list_entries(keys.GENERATED_QUERY_COUNT)), 1)
     return sets * (group - 1)
 
 
@@ -73,7 +73,7 @@ class _Known(Struct):
     """Summaries by the texts of the lists, the least lately made first. Lists are compared where they stand in their
     lines: to copy and hash them takes several times as long. ``alike``: those of the same lengths and beginnings."""
 
-    held: int = 0
+    cached_bytes: int = 0
     found: dict[_Texts, LoadedSamples] = field(default_factory=dict)
     alike: dict[_Kind, list[_Texts]] = field(default_factory=dict)
 
@@ -87,10 +87,10 @@ class _Known(Struct):
     def keep(self, texts: _Texts, loaded: LoadedSamples) -> None:
         self.found[texts] = loaded
         self.alike.setdefault(_find_kind(texts), []).append(texts)
-        self.held += _count_bytes(texts)
-        while self.held > _HELD:
+        self.cached_bytes += _count_bytes(texts)
+        while self.cached_bytes > _HELD:
             oldest = next(iter(self.found))
-            self.held -= _count_bytes(oldest)
+            self.cached_bytes -= _count_bytes(oldest)
             del self.found[oldest]
             alike = self.alike[kind := _find_kind(oldest)]
             alike.remove(oldest)

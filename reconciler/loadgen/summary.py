@@ -225,7 +225,7 @@ def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, s
 
 
 def _value(log: DetailLog, key: str) -> Any:
-    entry = log.line(key)
+    entry = log.find_line(key)
     return None if entry is None or entry.raw else entry.value
 
 

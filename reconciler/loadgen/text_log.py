@@ -55,8 +55,8 @@ class _TextIndex(LogIndex):
         super().__init__(rows, flagged=flagged)
         self._length = length
 
-    def number(self, key: str) -> int:
-        line = super().number(key)
+    def find_line_number(self, key: str) -> int:
+        line = super().find_line_number(key)
         return line if line <= self._length else 0
 
 

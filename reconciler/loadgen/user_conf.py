@@ -143,7 +143,7 @@ class UserConf(Struct, frozen=True):
         """Whether LoadGen refuses the file: FromConfig returns -22, and no setting of it applies."""
         return any(problem.fatal for problem in self.problems)
 
-    def effective(self, model: str, scenario: str, key: str) -> ConfValue | None:
+    def get_effective(self, model: str, scenario: str, key: str) -> ConfValue | None:
         """The value that decides a key, None when the file does not set it. Interactive is looked up as Server."""
         name = name_loadgen_scenario(scenario)
         for candidate in (f"{model}.{name}.{key}", f"*.{name}.{key}", f"{model}.*.{key}", f"*.*.{key}"):
@@ -151,7 +151,7 @@ class UserConf(Struct, frozen=True):
                 return self.values[candidate]
         return None
 
-    def keys(self) -> frozenset[str]:
+    def list_keys(self) -> frozenset[str]:
         """Every key that some line sets, without model and scenario."""
         return frozenset(name.rpartition(".")[2] for name in self.values)
 
@@ -228,7 +228,7 @@ def read_conf_settings(conf: UserConf, model_key: str, scenario: str) -> dict[st
     """The settings that a user.conf gives a run, under the names and units of a spec."""
     found = {}
     for setting in find_settings(scenario):
-        line = conf.effective(model_key, scenario, setting.conf_key)
+        line = conf.get_effective(model_key, scenario, setting.conf_key)
         if line is not None:
             found[setting.name] = read_conf_value(setting, line)
     return found

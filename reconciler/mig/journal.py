@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from reconciler.errors import ReconcilerError
 from reconciler.resource.codec import CodecError, decode_json, encode_json
 from reconciler.storage.files import replace as replace_file
-from reconciler.storage.leftovers import sweep_beside
+from reconciler.storage.leftovers import sweep_siblings
 from reconciler.storage.machine_locks import lock_folder
 
 _FILE = "mig.json"
 
 
-class MadeSlice(Struct, frozen=True):
+class CreatedSlice(Struct, frozen=True):
     """``gpu``: UUID of its GPU; ``before``: the slices that were there; ``uuid``: "" until it is known to be made;
     ``instance``: NVIDIA's number of it on its GPU, -1 until then. ``ending``: it is being taken away."""
 
@@ -37,14 +37,14 @@ class MadeSlice(Struct, frozen=True):
 class SliceJournal(Struct, frozen=True):
     """``enabled``: UUIDs of the GPUs whose MIG mode was switched on."""
 
-    made: tuple[MadeSlice, ...] = ()
+    made: tuple[CreatedSlice, ...] = ()
     enabled: tuple[str, ...] = ()
 
-    def put(self, entry: MadeSlice, instead: MadeSlice | None = None) -> SliceJournal:
+    def put(self, entry: CreatedSlice, instead: CreatedSlice | None = None) -> SliceJournal:
         kept = tuple(each for each in self.made if each != instead)
         return replace(self, made=(*kept, entry))
 
-    def drop(self, entry: MadeSlice) -> SliceJournal:
+    def drop(self, entry: CreatedSlice) -> SliceJournal:
         return replace(self, made=tuple(each for each in self.made if each != entry))
 
 
@@ -108,5 +108,5 @@ def read_slice_journal(path: Path) -> SliceJournal:
 def write_slice_journal(path: Path, journal: SliceJournal) -> None:
     """What a killed command left of an earlier one goes."""
     with contextlib.suppress(OSError):  # of another user, say
-        sweep_beside(path)
+        sweep_siblings(path)
     replace_file(path, encode_json(journal))

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from harness.catalog import write_slices
 from reconciler.errors import ReconcilerError
-from reconciler.mig.journal import GpuHere, MadeSlice, SliceHere, SliceJournal
+from reconciler.mig.journal import CreatedSlice, GpuHere, SliceHere, SliceJournal
 from reconciler.resource.quantities import join_counted
 from reconciler.resource.settings import Hardware
 
@@ -96,7 +96,7 @@ def write_joins(gpu: GpuHere, instance: int) -> list[list[str]]:
     return [[*of, "-dci"], [*of, "-dgi"]]
 
 
-def find_made(entry: MadeSlice, gpu: GpuHere, others: Collection[str]) -> SliceHere | None:
+def find_made(entry: CreatedSlice, gpu: GpuHere, others: Collection[str]) -> SliceHere | None:
     """The slice of an entry, if it is there. ``others``: UUIDs of other entries. Raises ReconcilerError where several
     could be it: somebody else made slices while a command was killed."""
     if entry.uuid:

@@ -47,11 +47,11 @@ def observe_artifacts(
     }
     disk = seal("", itertools.chain(*stated.values()))
     sealed = hash_bytes(f"{of} {disk}".encode())
-    if stamps.well("artifacts", sealed):
+    if stamps.was_intact("artifacts", sealed):
         return {}
     folders = {place: {file[0].rpartition("/")[2]: file for file in files} for place, files in stated.items()}
     found: dict[tuple[str, str], ArtifactPresence] = {}
-    sound = stamps.sound(disk)
+    sound = stamps.load_intact(disk)
     for artifact in artifacts:
         for place in _PLACES[artifact.place]:
             if (place, artifact.sha256) in sound or (place, artifact.sha256) in found:
@@ -61,7 +61,7 @@ def observe_artifacts(
                 sound.add((place, artifact.sha256))
             else:
                 found[place, artifact.sha256] = presence
-    stamps.looked("artifacts", sealed, well=not found)
+    stamps.note_check("artifacts", sealed, well=not found)
     return found
 
 
@@ -69,6 +69,6 @@ def _presence(artifact: Artifact, entry: Stated | None, stamps: DigestCache) -> 
     if entry is None:
         return ArtifactPresence.MISSING
     path, size, mtime_ns = entry
-    if size != artifact.size or stamps.digest(path, size, mtime_ns) != artifact.sha256:
+    if size != artifact.size or stamps.get_digest(path, size, mtime_ns) != artifact.sha256:
         return ArtifactPresence.CORRUPT
     return None

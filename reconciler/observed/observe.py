@@ -13,7 +13,7 @@ from reconciler.loadgen.settings import RESULTS
 from reconciler.loadgen.user_conf import UserConf
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.observed.installed import find_backend_version, find_missing_libraries
+from reconciler.observed.installed_backends import find_backend_version, find_missing_libraries
 from reconciler.observed.loadgen_library import (
     IMPORT_ONLY,
     explain_install,
@@ -163,11 +163,11 @@ def find_obstacle(
                 return _explain_scratch(address, kind, places, locations)
             return Obstacle(f"{path} is not on this machine", "copy the file here, or correct the path in the spec")
     loads = address.kind in _LOADS_BENCHMARK and (ours or not runs) and "benchmark.path" not in locations
-    lacking = find_missing_libraries(code, distributions) if loads and code and distributions is not None else []
-    if code is not None and lacking:
+    absent = find_missing_libraries(code, distributions) if loads and code and distributions is not None else []
+    if code is not None and absent:
         name = locations["benchmark.code"]
         return Obstacle(
-            f"{', '.join(lacking)} of benchmark {name} {'is' if len(lacking) == 1 else 'are'} not installed here",
+            f"{', '.join(absent)} of benchmark {name} {'is' if len(absent) == 1 else 'are'} not installed here",
             installing(code.extra or code.module),
         )
     return None
@@ -202,7 +202,7 @@ def find_wrong_loadgen(
 
 def _drives_loadgen(address: Address, detail: Detail) -> bool:
     runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
-    return runs and detail.settings.text(RESULTS, "loadgen") == "loadgen"
+    return runs and detail.settings.get_text(RESULTS, "loadgen") == "loadgen"
 
 
 def find_wrong_source(

@@ -12,7 +12,7 @@ from reconciler.desired.state import Pins
 from reconciler.launch.audit_config_files import find_placed_below
 from reconciler.observed.code import hash_code
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.observed.installed import find_backend_version
+from reconciler.observed.installed_backends import find_backend_version
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.pins import MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.records import Ended, Recorded, Summary
@@ -47,7 +47,7 @@ def observe_pins(
     for pin in needed:
         if pin.kind is PinKind.SOURCE:
             own = pin.name.startswith(_HARNESS)
-            digest = functools.partial(code, location=pin.location) if own else stamps.source
+            digest = functools.partial(code, location=pin.location) if own else stamps.hash_source
             values[pin], origins[pin] = _source(pin, recorded, paths.root, digest)
         else:
             there = None if pin.owner in elsewhere else distributions.get(pin.owner)

@@ -85,7 +85,7 @@ def observe_tree(tree: Path, rendered: Rendered, stamps: DigestCache) -> dict[st
     stated: list[Stated] = []
     _walk(str(tree), stated)
     sealed = seal(rendered.digest, stated)
-    if stamps.well("tree", sealed):
+    if stamps.was_intact("tree", sealed):
         return {}
     present = {file[0].removeprefix(f"{tree}/"): file for file in stated}
     found: dict[str, list[tuple[str, str]]] = {}
@@ -96,10 +96,10 @@ def observe_tree(tree: Path, rendered: Rendered, stamps: DigestCache) -> dict[st
             entry = present.get(path)
             if entry is None:
                 found.setdefault(cell, []).append((path, "missing"))
-            elif stamps.digest(*entry) != sha256:
+            elif stamps.get_digest(*entry) != sha256:
                 found.setdefault(cell, []).append((path, "edited"))
     unknown = sorted(set(present) - known)
     if unknown:
         found[""] = [(path, "unknown") for path in unknown]
-    stamps.looked("tree", sealed, well=not found)
+    stamps.note_check("tree", sealed, well=not found)
     return {cell: tuple(items) for cell, items in found.items()}

@@ -39,7 +39,7 @@ class Expectation:
 
     def predict(self, address: Address) -> tuple[float | None, str]:
         """Seconds, and by what: "history", "formula" or "alike"; (None, "") where nothing can tell."""
-        known = [s for s in self._recorded.by_address.get(address, ()) if _tells(s)]
+        known = [s for s in self._recorded.by_address.get(address, ()) if _holds(s)]
         key = self._desired.by_address[address].key
         if same := [summary for summary in known if summary.key == key]:
             return same[-1].seconds, "history"
@@ -58,7 +58,7 @@ class Expectation:
         """Asked of the first step that has no other prediction: it goes through all records."""
         found: dict[_Likeness, float] = {}
         for address, summaries in self._recorded.by_address.items():
-            if _has_alike(address) and (last := next((s for s in reversed(summaries) if _tells(s)), None)):
+            if _has_alike(address) and (last := next((s for s in reversed(summaries) if _holds(s)), None)):
                 found[_describe(address)] = last.seconds
         return found
 
@@ -75,7 +75,7 @@ def predict_first(detail: Detail, formula: Formula) -> float | None:
     return seconds + START if seconds is not None and seconds < _LONG else seconds
 
 
-def _tells(summary: Summary) -> bool:
+def _holds(summary: Summary) -> bool:
     return summary.ended is Ended.DONE and summary.seconds > 0
 
 

@@ -13,9 +13,9 @@ from reconciler.resource.codec import make_document, read_document
 from reconciler.resource.decisions import FORMAT
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import find_upstream
-from reconciler.storage.foreign import LARGEST
 from reconciler.storage.json_files import read_json
 from reconciler.storage.leftovers import write_output
+from reconciler.storage.untrusted_files import LARGEST
 
 VERSION = 2
 # Told as lists, in the order of their fields.

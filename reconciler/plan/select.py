@@ -30,7 +30,7 @@ class Selector(Struct, frozen=True):
     def matches(self, address: Address) -> bool:
         return all(any(_matches(address, field, glob) for glob in globs) for field, globs in self.terms)
 
-    def of_cells(self) -> Selector:
+    def drop_resource_terms(self) -> Selector:
         """Without the terms that choose among the resources of a cell."""
         return Selector(tuple(term for term in self.terms if term[0] not in _OF_RESOURCES))
 
@@ -47,9 +47,9 @@ class Selection(Struct, frozen=True):
     def matches(self, address: Address) -> bool:
         return any(selector.matches(address) for selector in self.selectors)
 
-    def of_cells(self) -> Selection:
+    def drop_resource_terms(self) -> Selection:
         """The selectors that choose whole cells."""
-        return Selection(tuple(found for found in self.selectors if found.of_cells() == found))
+        return Selection(tuple(found for found in self.selectors if found.drop_resource_terms() == found))
 
 
 def parse_repeated(options: Sequence[str]) -> Selection:

@@ -21,7 +21,7 @@ from reconciler.diff.difference import compare
 from reconciler.diff.explain import list_input_changes
 from reconciler.errors import ReconcilerError, RecordError, StorageError
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.observed.installed import list_installed
+from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.loadgen_library import read_conf_here
 from reconciler.observed.observe import (
     can_build_anywhere,
@@ -33,8 +33,8 @@ from reconciler.observed.observe import (
 )
 from reconciler.observed.probed_nodes import read_probed_nodes
 from reconciler.observed.state import Observed
+from reconciler.plan.builder import PlanContext, Policy, make_plan
 from reconciler.plan.expectation import Expectation
-from reconciler.plan.make import PlanContext, Policy, make_plan
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
 from reconciler.reconcile.desired_cache import DesiredCache, load_desired
@@ -124,7 +124,7 @@ class PlanCache(Struct):
     def of(cls, paths: RepositoryPaths) -> PlanCache:
         return cls(paths, DigestCache(paths))
 
-    def desired(self, options: Options) -> Desired:
+    def load_desired(self, options: Options) -> Desired:
         """The desired state alone. Raises SpecError."""
         self.stamps.refresh()
         recorded = load(self.paths, index=self.index).recorded
@@ -159,7 +159,9 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
     state = load_desired(paths, options.specs, loaded.recorded, stamps, memory.compilations, options.trial)
     tree = find_tree(paths, state.desired)
     decisions = read(paths, datetime.now(UTC).date())
-    accepted = frozenset(item.key.before for held in decisions.acceptances.values() for item in held.accepted)
+    accepted = frozenset(
+        item.key.before for acceptance in decisions.acceptances.values() for item in acceptance.accepted
+    )
     observed = observe(state.desired, loaded.recorded, paths, tree, stamps, accepted)
     observed = replace(observed, judgements=_judge(paths, state.desired, loaded.recorded, accepted))
     forced = _forced(state.desired, options)
@@ -167,7 +169,7 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
     difference = _with_damaged(difference, loaded.damaged)
     # A decision changes plans as a record does.
     known = replace(loaded.recorded, digest=" ".join(filter(None, [loaded.recorded.digest, decisions.digest])))
-    plan = make_plan_of(paths, options, state.desired, known, observed, difference, stamps.source)
+    plan = make_plan_of(paths, options, state.desired, known, observed, difference, stamps.hash_source)
     stamps.save()
     sources = tuple(dict.fromkeys(pin.location for pin in state.pins.values if pin.kind is PinKind.SOURCE))
     return PlanResult(
@@ -283,7 +285,7 @@ def make_plan_of(
 
     def explain(change: Change) -> tuple[InputChange, ...]:
         found = explain_change(paths, desired, change)
-        at = desired.detail(change.address).settings.text("harness.code") if found else ""
+        at = desired.detail(change.address).settings.get_text("harness.code") if found else ""
         return tuple(
             replace(item, files=name_files(change.address.cell, at, item.before))
             if item.name == CODE and isinstance(item.before, str) and at

@@ -140,7 +140,7 @@ class SignatureStatus(StrEnum):
 class Checked(Struct, frozen=True):
     """``who``: the signer as the allowed signers, or the keyring, call them; the key where they do not."""
 
-    standing: SignatureStatus
+    signature_status: SignatureStatus
     who: str = ""
     why: str = ""
 

@@ -56,12 +56,12 @@ class Transfer(Struct):
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def moved(self, count: int) -> None:
-        self.beat(count)
+        self.note_bytes(count)
         with self.lock:
             self.passed += count
             self.report(self.passed)
 
-    def beat(self, count: int) -> None:
+    def note_bytes(self, count: int) -> None:
         """Bytes came from the store, whatever they are for."""
         if self.stopped.is_set():
             raise TransferStoppedError
@@ -92,7 +92,7 @@ def list_push_due(
     transfer: Transfer, items: Iterable[ObjectRef], *, deep: bool = False, parallel: int = 1
 ) -> tuple[list[ObjectRef], list[TransferResult], dict[str, int]]:
     """(to be pushed, what need not or cannot be, everything there by file name). ``deep`` reads back what is there."""
-    (there,) = _all(transfer, [transfer.remote], Remote.listing, parallel)
+    (there,) = _all(transfer, [transfer.remote], Remote.list_files, parallel)
     items = tuple(items)
     alike = {item.sha256 for item in items if there.get(item.sha256) == item.size}
     if deep:
@@ -120,7 +120,7 @@ def _read_back(transfer: Transfer, sha256: str) -> str:
     total = hashlib.sha256()
     with suppress(FileNotFoundError):
         for chunk in transfer.remote.read(sha256):
-            transfer.beat(len(chunk))
+            transfer.note_bytes(len(chunk))
             total.update(chunk)
     return sha256 if total.hexdigest() == sha256 else ""
 
@@ -178,7 +178,7 @@ def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int)
     """What a pull would find there, without reading an object."""
 
     def one(item: ObjectRef) -> TransferResult:
-        size = transfer.remote.size(item.sha256)
+        size = transfer.remote.get_size(item.sha256)
         if size is None:
             return TransferResult(item, TransferStatus.ABSENT, NOT_PUSHED)
         if size not in (item.size, -1):

@@ -111,8 +111,8 @@ def render_benchmark_page(
 
 
 def _show_backends(facts: BenchmarkFacts) -> str:
-    told = [f"{facts.backends[kind]} on {name}" for kind, name in _DEVICES.items() if kind in facts.backends]
-    return f"{', '.join(told)}; else as the spec says"
+    supported = [f"{facts.backends[kind]} on {name}" for kind, name in _DEVICES.items() if kind in facts.backends]
+    return f"{', '.join(supported)}; else as the spec says"
 
 
 def _render_support(facts: BenchmarkFacts, paint: Paint) -> list[str]:

@@ -111,8 +111,8 @@ def render_outcome_text(outcome: Outcome, paint: Paint = show_plain) -> str:
         return " ".join([head, *took]) + (f", {outcome.message}" if outcome.message else "")
     lines = [f"{head}: {outcome.message}"]
     lines += [f"      fix: {outcome.fix}"] if outcome.fix else []
-    told = (outcome.message, f"fix: {outcome.fix}")
-    log = "\n".join(line for line in outcome.log.splitlines() if line.strip() not in told)
+    shown = (outcome.message, f"fix: {outcome.fix}")
+    log = "\n".join(line for line in outcome.log.splitlines() if line.strip() not in shown)
     lines += [f"      log: {log}"] if log else []
     return "\n".join(lines)
 

@@ -42,9 +42,11 @@ def make_document(value: Any) -> Any:
     if isinstance(value, _TEXTS):
         return str(value)
     if isinstance(value, Struct):
-        held = {name: getattr(value, name) for name in value.__struct_fields__}
+        values = {name: getattr(value, name) for name in value.__struct_fields__}
         later = _find_later_defaults(type(value))
-        return {name: make_document(inner) for name, inner in held.items() if name not in later or inner != later[name]}
+        return {
+            name: make_document(inner) for name, inner in values.items() if name not in later or inner != later[name]
+        }
     if isinstance(value, Mapping):
         return {name: make_document(item) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
@@ -107,7 +109,7 @@ def _field_types(of: Hashable) -> Mapping[str, Any]:
 
 @cache
 def _find_address_fields(of: Hashable) -> tuple[str, ...]:
-    return tuple(name for name, held in _field_types(of).items() if _holds_addresses(held))
+    return tuple(name for name, values in _field_types(of).items() if _holds_addresses(values))
 
 
 @cache

@@ -129,9 +129,9 @@ class Decisions(Struct, frozen=True):
     @property
     def digest(self) -> str:
         """Of what can change a plan; "" where nobody decided anything."""
-        held = [p for p, a in self.acceptances.items() if self.today < a.until]
-        held += [p for p, f in self.freezes.items() if f in self.frozen]
-        return digest(sorted(held)) if held else ""
+        active = [p for p, a in self.acceptances.items() if self.today < a.until]
+        active += [p for p, f in self.freezes.items() if f in self.frozen]
+        return digest(sorted(active)) if active else ""
 
 
 NONE = Decisions({}, {}, {}, date.min)

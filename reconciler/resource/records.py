@@ -22,10 +22,10 @@ SESSION = "session/"  # before the names of what the power kit left of a measure
 POWER_CHECK = "power-check.txt"  # what the kit's own check says of that
 CHILD_LOG, SERVICE_LOG = "child.log", "service.log"  # what a child prints, and the server that its run asked
 TELEMETRY_LOG = "telemetry.jsonl"  # what was read of the machine during a run, once a second
-SPARE_LOGS = frozenset({CHILD_LOG, SERVICE_LOG, TELEMETRY_LOG})  # kept when they can be, missed by nobody
+REDUNDANT_LOGS = frozenset({CHILD_LOG, SERVICE_LOG, TELEMETRY_LOG})  # kept when they can be, missed by nobody
 CODE_ARCHIVE = "code.tar.gz"  # the code of a performance run, which the tree publishes
 REQUIREMENTS = "requirements.txt"  # what was installed where a performance run's code ran
-NOT_HANDED_ON = SPARE_LOGS | {CODE_ARCHIVE, REQUIREMENTS}  # of a run to what is made from it
+NOT_HANDED_ON = REDUNDANT_LOGS | {CODE_ARCHIVE, REQUIREMENTS}  # of a run to what is made from it
 
 
 class Ended(StrEnum):

@@ -124,7 +124,7 @@ class EndpointsRules(Struct, frozen=True):
     single: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
 
-    def metric(self, benchmark: str, scenario: str, own: Metric) -> Metric:
+    def make_metric(self, benchmark: str, scenario: str, own: Metric) -> Metric:
         """``own``: the benchmark's metric by LoadGen, whose unit and divisor hold where nothing else is said."""
         table, special = self.metrics.get(scenario, {}), self.benchmark_metrics.get(benchmark, {}).get(scenario)
         key = special or table.get("key") or own.key

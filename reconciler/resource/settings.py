@@ -88,32 +88,32 @@ class Settings(Struct, frozen=True):
     def get(self, name: str) -> object:
         return self.values.get(name)
 
-    def text(self, name: str, default: str = "") -> str:
+    def get_text(self, name: str, default: str = "") -> str:
         found = self.values.get(name)
         return default if found is None else str(found)
 
-    def number(self, name: str, default: int = 0) -> int:
+    def get_number(self, name: str, default: int = 0) -> int:
         found = self.values.get(name)
         return default if found is None else int(str(found))
 
-    def seconds(self, name: str, default: float = 0.0) -> float:
+    def get_seconds(self, name: str, default: float = 0.0) -> float:
         """Durations are declared in any unit, and kept in ms."""
         found = self.values.get(name)
         return default if found is None else float(str(found)) / _MILLISECONDS
 
-    def words(self, name: str) -> tuple[str, ...]:
+    def get_words(self, name: str) -> tuple[str, ...]:
         """Of a list, such as a command."""
         found = self.values.get(name)
         return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
 
-    def below(self, prefix: str) -> dict[str, object]:
+    def get_below(self, prefix: str) -> dict[str, object]:
         """What begins with the prefix, without it."""
         return {name.removeprefix(prefix): value for name, value in self.values.items() if name.startswith(prefix)}
 
     @property
     def launcher(self) -> Launcher:
         """What the system puts before each of its commands; no words where it has none."""
-        return Launcher(self.words(LAUNCHER), self.text(PYTHON))
+        return Launcher(self.get_words(LAUNCHER), self.get_text(PYTHON))
 
     @property
     def runs_here(self) -> bool:
@@ -133,27 +133,27 @@ class Settings(Struct, frozen=True):
 
     @property
     def hardware(self) -> Hardware:
-        accelerator, cpu = (self.text(f"hardware.{name}") for name in ("accelerator", "cpu"))
+        accelerator, cpu = (self.get_text(f"hardware.{name}") for name in ("accelerator", "cpu"))
         return Hardware(
             accelerator="" if accelerator.lower() in NO_HARDWARE else accelerator,
             cpu="" if cpu.lower() in NO_HARDWARE else cpu,
-            count=self.number("hardware.count"),
-            nodes=self.number("hardware.nodes"),
-            power_limit=self.number("hardware.power_limit"),
-            slices=read_slices(self.text(SLICES)),
+            count=self.get_number("hardware.count"),
+            nodes=self.get_number("hardware.nodes"),
+            power_limit=self.get_number("hardware.power_limit"),
+            slices=read_slices(self.get_text(SLICES)),
         )
 
 
 class CellSettings(Settings, frozen=True):
     """Of one cell, with those of its system; of a run, also the values that the round adds."""
 
-    def part_text(self, part: str, name: str) -> str:
+    def get_part_text(self, part: str, name: str) -> str:
         """Of a part of the harness; what it does not say of itself, it has from the harness."""
-        return self.text(f"{part}.{name}") or self.text(f"{HARNESS}.{name}")
+        return self.get_text(f"{part}.{name}") or self.get_text(f"{HARNESS}.{name}")
 
-    def part_environment(self, part: str) -> Iterator[tuple[str, str, bool]]:
+    def list_part_environment(self, part: str) -> Iterator[tuple[str, str, bool]]:
         """Name, text and whether the text names a variable of the environment, in which the value stands."""
-        for name, value in self.below(f"{part}.env.").items():
+        for name, value in self.get_below(f"{part}.env.").items():
             yield (name, value, False) if isinstance(value, str) else (name, str(_second(value)), True)
 
 

@@ -11,8 +11,8 @@ from functools import lru_cache
 from msgspec import Struct
 
 from reconciler.resource.ruled_values import Bar
-from reconciler.rules.accuracy_beside import agree, find_denied, last_digit
 from reconciler.rules.accuracy_lines import count_ends, find_lines, split_lines
+from reconciler.rules.related_metrics import agree, compute_last_digit, find_denied
 
 _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
@@ -105,7 +105,7 @@ class AccuracyReport(Struct, frozen=True):
     hash: str = ""
     hash_line: int = 0
 
-    def value(self, metric: str) -> Decimal | None:
+    def find_value(self, metric: str) -> Decimal | None:
         """The first value stated for a metric."""
         found = self.metrics.get(metric)
         return found[0].value if found else None
@@ -228,7 +228,7 @@ def _find_miscounted(found: re.Match[str], samples: int) -> Iterator[str]:
     shown = Decimal(found["value"].rstrip(".") or 0) if found["value"].count(".") <= 1 else Decimal(-1)
     if total <= 0 or good > total:
         yield f"{good} of {total} cannot be"
-    elif abs(shown - Decimal(100) * good / total) > last_digit(shown):
+    elif abs(shown - Decimal(100) * good / total) > compute_last_digit(shown):
         yield f"{good} of {total} are {Decimal(100) * good / total:.3f}%"
     if samples and total != samples:
         yield f"it counts {total} samples, and the run answered {samples}"

@@ -100,7 +100,7 @@ class BenchmarkFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     until: str = ""
     computed: Literal["network", "program", "pipeline", "tokens"] = "network"
 
-    def official(self, name: str) -> str:
+    def find_official_name(self, name: str) -> str:
         """What rounds call it where a spec calls it ``name``; by another name it is the first of them."""
         return self.names.get(name, next(iter(self.names.values())))
 

@@ -206,7 +206,7 @@ def _check_tests(rules: BenchmarkRules, own: Collection[str]) -> None:
     field = "compliance_tests"
     where = f"benchmarks.{rules.name}.general.{field}" if field in own else f"general.{field}"
     for test in rules.compliance_tests:
-        if missing := [part for part in TEST_PARTS if f"tests.{test}.{part}" not in rules.names()]:
+        if missing := [part for part in TEST_PARTS if f"tests.{test}.{part}" not in rules.list_names()]:
             fix = f"state {', '.join(missing)} below general.tests.{test}, or do not ask for it"
             raise RoundFileError(where, f"{test} has no definition in this round", fix=fix)
         if test not in TESTS:

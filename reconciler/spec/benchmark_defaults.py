@@ -16,7 +16,7 @@ _WEIGHTS, _SPARSITY = "model.settings.weights", "model.settings.sparsity"
 def add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
     """What comes with a benchmark of MLPerf, where the spec says nothing else."""
     known = {
-        "benchmark.official": facts.official(name),
+        "benchmark.official": facts.find_official_name(name),
         "measurements.starting_weights_filename": facts.model.weights,
         "measurements.retraining": "No",
     }

@@ -108,8 +108,8 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
         return
     if misspelt:
         return  # what they were meant to hand over is not missing
-    told = " ".join(text for setting in texts.values() for text in _strings(setting))
-    yield from _unheard(settings, told, scored=scorer_refused)
+    given = " ".join(text for setting in texts.values() for text in _strings(setting))
+    yield from _find_unused_files(settings, given, scored=scorer_refused)
 
 
 def _results(settings: Block) -> ResultFormat:
@@ -163,8 +163,8 @@ def _build(settings: Block) -> Iterator[Problem]:
         return
     for setting in own.values():
         yield from _unknown(setting, BUILD_PLACEHOLDERS, " of a build")
-    told = any("{run_dir}" in text for setting in own.values() for text in _strings(setting))
-    if f"{BUILD}.outputs" not in own and not told:
+    given = any("{run_dir}" in text for setting in own.values() for text in _strings(setting))
+    if f"{BUILD}.outputs" not in own and not given:
         fix = "hand it {run_dir}, an empty folder whose files are the engine; or name what it leaves as outputs"
         yield make_problem(command, "nothing says where the build leaves the engine", fix)
 
@@ -185,13 +185,13 @@ def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Prob
     if not probes and not listens:
         fix = "hand it {port}, or say when it is ready: 'ready: {url: \"http://127.0.0.1:8000/health\"}'"
         yield make_problem(command, "nothing says when the service is ready", fix)
-    told = [text for setting in asking for text in _strings(setting)]
-    if COMMAND in settings and listens and not any(f"{{{name}}}" in text for name in _TELLING for text in told):
+    given = [text for setting in asking for text in _strings(setting)]
+    if COMMAND in settings and listens and not any(f"{{{name}}}" in text for name in _TELLING for text in given):
         fix = "hand the harness's command {service_url} or {port}"
         yield make_problem(command, "nothing tells the command where its service listens", fix)
 
 
-def _unheard(settings: Block, texts: str, *, scored: bool) -> Iterator[Problem]:
+def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator[Problem]:
     """A command that is told nothing of what is written for it would run with something else."""
     command = settings[COMMAND][0]
     code = settings.get("benchmark.code")

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from reconciler.errors import Problem
 from reconciler.spec.names import find_nearest
-from reconciler.storage.foreign import StrangeFileError, read_regular, walk_files
+from reconciler.storage.untrusted_files import SpecialFileError, read_regular, walk_files
 
 LARGEST_FILE = 8 * 2**20
 _SPEC_LINE = re.compile(r"""^[\s{]*["']?(apiVersion|kind|metadata|spec)["']?\s*:""", re.MULTILINE | re.IGNORECASE)
@@ -154,7 +154,7 @@ def _read(path: Path, root: Path) -> Source | Problem:
     name = make_relative_name(path, root)
     try:
         data = read_regular(path, LARGEST_FILE)
-    except StrangeFileError as error:
+    except SpecialFileError as error:
         return Problem(name, 1, 1, "", str(error.strerror), "name a spec, not data")
     except OSError as error:
         return Problem(

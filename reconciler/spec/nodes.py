@@ -24,7 +24,7 @@ from ruamel.yaml.events import (
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
-from reconciler.spec.lookalikes import explain_lookalike, explain_space, find_odd_space, find_typographic_quote
+from reconciler.spec.confusables import explain_lookalike, explain_space, find_odd_space, find_typographic_quote
 from reconciler.spec.syntax import make_syntax_problem, parse_events
 
 DEEPEST = 40

@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
 from reconciler.spec import executor_models, harness_models, models, settings_models
+from reconciler.spec.confusables import plain_form
 from reconciler.spec.foreign_names import explain_foreign
 from reconciler.spec.groups import Group
 from reconciler.spec.locations import Variables
-from reconciler.spec.lookalikes import plain_form
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.nodes import MapNode, Node, ScalarNode, convert_plain
 from reconciler.spec.quantities import show_quantity
@@ -65,8 +65,8 @@ def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[mo
         except ValidationError as error:
             for finding in error.errors(include_url=False):
                 where = tuple(str(part) for part in finding["loc"] if part != "[key]")
-                told = complete or finding["type"] != "missing"
-                if attempt == 0 and told and where[0] not in _HEADER and not _is_misspelt(finding, where, root):
+                is_reported = complete or finding["type"] != "missing"
+                if attempt == 0 and is_reported and where[0] not in _HEADER and not _is_misspelt(finding, where, root):
                     problems.append(_problem(finding, where, root))
                 _repair(document, where, missing=finding["type"] == "missing")
     return None, problems
@@ -200,11 +200,11 @@ def _unknown(where: Location) -> tuple[str, str]:
             above = _group_at(where[:depth])
             if above is not None and depth and name in _names(above):
                 return message, f"indent it less: it is a setting of {where[depth - 1]}"
-        beside = _group_at(where[:-2]) if len(where) > 1 else None
+        parent = _group_at(where[:-2]) if len(where) > 1 else None
         for home, inner in _HOMES.items():
             if name in _names(inner) and home in valid:
                 return message, f"write it inside {home}, as '{home}: {{{name}: …}}'"
-            if name in _names(inner) and beside is not None and home in _names(beside):
+            if name in _names(inner) and parent is not None and home in _names(parent):
                 return message, f"write it beside {where[-2]}, as '{home}: {{{name}: …}}'"
     return message, give_advice(name, valid)
 

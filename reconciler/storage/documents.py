@@ -42,7 +42,7 @@ class ResultDocument(Struct, frozen=True, dict=True):
     def get(self, name: str) -> Any:
         return self.values.get(name)
 
-    def within(self, *names: str) -> Any:
+    def get_nested(self, *names: str) -> Any:
         """A nested value, None where any step is missing."""
         found: Any = self.values
         for name in names:

@@ -24,13 +24,13 @@ from typing import Self
 from msgspec import Struct
 
 from reconciler.errors import LockedError, StorageError
-from reconciler.storage.foreign import hash_regular, is_strange, open_regular
 from reconciler.storage.storage_errors import (
     PARTIAL,
     convert_storage_errors,
     explain_storage_error,
     refuse_storage_error,
 )
+from reconciler.storage.untrusted_files import hash_regular, is_special, open_regular
 
 WORK = ".reconcile"
 _CHUNK = 1 << 20
@@ -141,12 +141,12 @@ def flush_folder(folder: Path) -> None:
 
 def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Put ``data`` at ``path`` atomically. ``durable`` False skips the flush: for caches that may be lost."""
-    with written_aside(path, durable=durable) as stream:
+    with open_replacing(path, durable=durable) as stream:
         stream.write(data)
 
 
 @contextlib.contextmanager
-def written_aside(path: Path, *, durable: bool = True) -> Iterator[BufferedWriter]:
+def open_replacing(path: Path, *, durable: bool = True) -> Iterator[BufferedWriter]:
     """What is written gets the name ``path`` at the end, all of it or nothing. Under a flock meanwhile, which tells it
     from what a killed process left."""
     import tempfile
@@ -186,7 +186,7 @@ def read_checked(path: Path) -> bytes | None:
     try:
         # Whoever copied a repository to somebody chose what is under this name. A cache may have megabytes: no copy.
         with os.fdopen(os.open(path, _CACHE_FLAGS), "rb", buffering=0) as stream:
-            if is_strange(os.fstat(stream.fileno())):
+            if is_special(os.fstat(stream.fileno())):
                 return None
             head, data = stream.read(_CHECKSUM_LENGTH), stream.read()
     except OSError as error:
@@ -215,7 +215,7 @@ def stamp_sources(paths: Iterable[Path]) -> tuple[tuple[int, int], ...]:
 
 def copy(source: Path, path: Path) -> None:
     """Copy a file of any size atomically."""
-    with written_aside(path) as target, open_regular(source) as origin:
+    with open_replacing(path) as target, open_regular(source) as origin:
         while piece := origin.read(_CHUNK):
             target.write(piece)
 
@@ -342,7 +342,7 @@ class Lock:
                 grace = _ENDING_GRACE if alive else _ORPHAN_GRACE
                 if time.monotonic() >= give_up + grace:
                     os.close(descriptor)
-                    raise self._held(owner, taken_for, alive=alive) from None
+                    raise self._make_locked_error(owner, taken_for, alive=alive) from None
                 time.sleep(0.05)
         try:
             self._write(descriptor, note)
@@ -358,7 +358,7 @@ class Lock:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()}, {self.purpose}\n{note}\n".encode(errors="replace"), 0)
 
-    def _held(self, owner: str, note: str, *, alive: bool) -> LockedError:
+    def _make_locked_error(self, owner: str, note: str, *, alive: bool) -> LockedError:
         fix = "wait for it to end, or stop it; the lock ends with it"
         if alive:
             holder = owner.removesuffix(f", {self.purpose}")

@@ -297,7 +297,7 @@ class BlobReader(Struct, frozen=True):
 
     def read(self, blobs: Iterable[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
-        lacking = []
+        uncached = []
         for some in _split(sorted(set(blobs))):
             with contextlib.suppress(BrokenPipeError):  # then it answers none of them
                 self.ask.write("".join(f"{blob}\n" for blob in some).encode())
@@ -305,12 +305,12 @@ class BlobReader(Struct, frozen=True):
             for blob in some:
                 words = self.answer.readline().split()
                 if len(words) != 3:
-                    lacking.append(blob)
+                    uncached.append(blob)
                     continue
                 found[blob] = self.answer.read(int(words[2]))
                 self.answer.read(1)
         # A partial clone may fetch what it left out, which this reader does not.
-        return {**found, **read_blobs(self.root, lacking)} if lacking else found
+        return {**found, **read_blobs(self.root, uncached)} if uncached else found
 
 
 @contextlib.contextmanager

@@ -96,8 +96,8 @@ class PrivateIndex(Struct, frozen=True):
     def share(self, paths: bytes, wait: float) -> None:
         """Bring the shared index to HEAD for these NUL-separated paths. Where another git holds it for longer than
         ``wait`` seconds, it stays as it is until the next commit: what is committed does not depend on it."""
-        with self._hold(wait) as held:
-            if not held:
+        with self._hold(wait) as locked:
+            if not locked:
                 log.warning("the index of git is locked by another process and was not brought up to date")
                 return
             self.refresh()
@@ -110,13 +110,13 @@ class PrivateIndex(Struct, frozen=True):
     @contextlib.contextmanager
     def _hold(self, wait: float) -> Iterator[bool]:
         lock, give_up = self._lock, time.monotonic() + wait
-        while not (held := self._take(lock)) and time.monotonic() < give_up:
+        while not (locked := self._take(lock)) and time.monotonic() < give_up:
             if not _remove_dead(lock):
                 time.sleep(_PAUSE)
         try:
-            yield held
+            yield locked
         finally:
-            if held:
+            if locked:
                 lock.unlink()
 
     def _take(self, lock: Path) -> bool:
@@ -176,7 +176,7 @@ def _sweep(root: Path, git_folder: Path, shared: Path) -> None:
             if not Path(str(note).removesuffix(_FOLDER)).exists():
                 shutil.rmtree(note, ignore_errors=True)
             continue
-        with contextlib.suppress(OSError), _unheld(note) as dead:
+        with contextlib.suppress(OSError), _is_released(note) as dead:
             if dead and end_turn(root, Path(f"{note}{_FOLDER}")):
                 shutil.rmtree(f"{note}{_FOLDER}", ignore_errors=True)
                 note.unlink()
@@ -185,7 +185,7 @@ def _sweep(root: Path, git_folder: Path, shared: Path) -> None:
 def _remove_dead(lock: Path) -> bool:
     """Remove a lock that is ours and whose maker has ended; whether it was one."""
     try:
-        with _unheld(lock) as dead:
+        with _is_released(lock) as dead:
             if dead:
                 lock.unlink()
             return dead
@@ -194,7 +194,7 @@ def _remove_dead(lock: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _unheld(note: Path) -> Iterator[bool]:
+def _is_released(note: Path) -> Iterator[bool]:
     """Whether this is a note of ours that nobody holds; held by us meanwhile, so that only one removes it. One that was
     never written to its end, as before a power failure, is known by its name or by how it begins. OSError where there
     is none."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from reconciler.storage.foreign import LARGEST_RECORD, read_regular
+from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 
 def parse_json(data: bytes | str) -> Any:

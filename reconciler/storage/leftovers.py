@@ -60,7 +60,7 @@ def sweep_repository(paths: RepositoryPaths) -> None:
     sweep_folders((paths.root, paths.work, paths.caches, paths.work / "locks"))
 
 
-def sweep_beside(path: Path) -> None:
+def sweep_siblings(path: Path) -> None:
     """Remove what killed writes left of a file, and of those whose names go on from its own: in a folder of the user's,
     where nothing else is ours."""
     for left in path.parent.glob(f".{glob.escape(path.name)}*{PARTIAL}"):
@@ -75,7 +75,7 @@ def write_output(path: Path, data: bytes) -> None:
             with convert_storage_errors(path), path.open("wb") as stream:
                 stream.write(data)
         else:
-            sweep_beside(path)
+            sweep_siblings(path)
             replace(path, data)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", fix="name another file") from error
@@ -89,9 +89,9 @@ def make_folder(path: Path) -> Iterator[Path]:
     for left in path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"):
         _remove_left(left)
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent))
-    held = os.open(aside, os.O_RDONLY | os.O_CLOEXEC)
+    opened = os.open(aside, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        try_flock(held)
+        try_flock(opened)
         aside.chmod(0o755)
         yield aside
         aside.replace(path)
@@ -99,7 +99,7 @@ def make_folder(path: Path) -> Iterator[Path]:
         remove(aside)
         raise
     finally:
-        os.close(held)
+        os.close(opened)
 
 
 @contextlib.contextmanager
@@ -110,13 +110,13 @@ def open_temporary(purpose: str, within: Path | None = None) -> Iterator[Path]:
     with convert_storage_errors(parent):
         sweep_temporary(parent)
         folder = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{purpose}-", dir=parent))
-        held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        try_flock(held)
+        try_flock(opened)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(held)
+        os.close(opened)
 
 
 def sweep_temporary(parent: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from traceback import walk_tb
 
 from reconciler.errors import StorageError
-from reconciler.storage.foreign import StrangeFileError
+from reconciler.storage.untrusted_files import SpecialFileError
 
 PARTIAL = ".partial"  # ends the name of a file that is being written; it begins with a dot
 _ROOM = "`reconcile gc` removes what no record names"
@@ -100,7 +100,7 @@ def find_refusal_behind(error: BaseException | None) -> OSError | None:
 def can_explain(error: OSError) -> bool:
     """Whether it is the doing of a machine, or of somebody who put something else there, and no bug."""
     named = error.errno in _FIXES_OF_PATHS and (error.errno != errno.ENOENT or error.filename is not None)
-    return error.errno in _FIXES or named or isinstance(error, StrangeFileError)
+    return error.errno in _FIXES or named or isinstance(error, SpecialFileError)
 
 
 def is_of_output(error: OSError, *modules: str) -> bool:
@@ -116,7 +116,7 @@ def explain_storage_error(error: OSError, path: Path | str = "", verb: str = "wr
     name, said = errno.errorcode.get(number, f"error {number}"), error.strerror or os.strerror(number)
     named = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
     where = str(path) if not named or named.endswith(PARTIAL) else named
-    if isinstance(error, StrangeFileError):
+    if isinstance(error, SpecialFileError):
         return StorageError(f"cannot read {where or 'a file'}: {said}", fix=_IN_THE_WAY)
     fix = _FIXES.get(number) or _FIXES_OF_PATHS.get(number, "see the error")
     tried = "write" if number in _OF_WRITING else verb if where == str(path) else "use"

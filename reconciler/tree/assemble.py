@@ -116,11 +116,11 @@ def _collect_kept_code(
         settings = desired.detail(Address(Kind.RESULT, str(cell))).settings
         yield CellCode(
             cell=cell,
-            official=settings.text("benchmark.official", benchmark),
+            official=settings.get_text("benchmark.official", benchmark),
             files=files,
             excluded=excluded,
-            commands={name: words for name, at in _COMMANDS.items() if (words := settings.words(at))},
-            image=settings.text("harness.image"),
+            commands={name: words for name, at in _COMMANDS.items() if (words := settings.get_words(at))},
+            image=settings.get_text("harness.image"),
             tool=timed.tool,
             settings=_shown(settings),
         )
@@ -146,11 +146,11 @@ def _shown(settings: CellSettings) -> dict[str, str]:
 
 
 def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, bytes]:
-    folder = submission.text("documents.folder")
+    folder = submission.get_text("documents.folder")
     found = sources.list_files([folder]) if folder else {}
-    if calibration := submission.text("documents.calibration"):
+    if calibration := submission.get_text("documents.calibration"):
         found[CALIBRATION] = sources.choose(calibration, "documents.calibration")
-    if bandwidth := submission.text("documents.bandwidth"):
+    if bandwidth := submission.get_text("documents.bandwidth"):
         name = f"documentation/bandwidth{PurePosixPath(bandwidth).suffix}"
         found[name] = sources.choose(bandwidth, "documents.bandwidth")
     return found
@@ -163,7 +163,7 @@ def _derive_calibration(
     a command or somebody else did with the weights is in no record."""
     submission = desired.submission
     bound = {cell: records for cell, records in chosen.items() if cell.division != "open" and records.performance}
-    if submission.text("documents.calibration") or not bound:
+    if submission.get_text("documents.calibration") or not bound:
         return {}
     found = []
     for cell, records in sorted(bound.items()):
@@ -176,8 +176,8 @@ def _derive_calibration(
         found.append(
             Calibration(
                 cells=(str(cell),),
-                benchmark=settings.text("benchmark.official", cell.benchmark),
-                precision=settings.text("engine.precision"),
+                benchmark=settings.get_text("benchmark.official", cell.benchmark),
+                precision=settings.get_text("engine.precision"),
                 settings={n.removeprefix(_MODEL): v for n, v in inputs.items() if n.startswith(_MODEL)},
                 made=model.values.get("quantization", {}) if model is not None else {},
                 source=str(inputs.get("source", "")),
@@ -195,9 +195,9 @@ def _find_model(timed: Record, load_record: Callable[[str], Record]) -> Record |
 
 
 def _system(name: str, division: str, system: SystemSettings, sources: Sources) -> SystemContent:
-    category, status, path = (system.text(n) for n in ("system.category", "system.status", ORIGINAL))
+    category, status, path = (system.get_text(n) for n in ("system.category", "system.status", ORIGINAL))
     original = sources.choose(path, f"original of {name}") if path else b""
-    supplies = system.text(NAMEPLATE)
+    supplies = system.get_text(NAMEPLATE)
     nameplate = sources.choose(supplies, f"nameplate of {name}") if supplies else b""
     nodes = group_node_types(dict(sorted(system.values.items())))  # whatever the order in which they were written
     return SystemContent(name, division, category, status, system.description, original, nameplate, nodes)
@@ -228,7 +228,7 @@ def _cell(
     run = _measured_with(run, accepted.get(source or cell))
     return CellContent(
         cell=cell,
-        official=settings.text("benchmark.official", cell.benchmark),
+        official=settings.get_text("benchmark.official", cell.benchmark),
         measurements=_measurements(settings),
         settings=_shown(run),
         user_conf=performance[shown.user_conf] if shown.user_conf else None,
@@ -264,7 +264,7 @@ def _power(settings: CellSettings, performance: Mapping[str, LogRef], sources: S
     measured = {name.removeprefix(SESSION): ref for name, ref in performance.items() if name.startswith(SESSION)}
     if measured:
         return measured
-    declared = settings.text("power.path")
+    declared = settings.get_text("power.path")
     return sources.list_files([declared]) if declared else {}
 
 
@@ -302,19 +302,19 @@ def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[s
 
 
 def _code(settings: CellSettings) -> str:
-    command = settings.words(COMMAND)
+    command = settings.get_words(COMMAND)
     if command:
-        return f"`{PurePosixPath(settings.text('harness.code') or command[0]).name}`, a command of the submitter's"
-    path, name = settings.text("benchmark.path"), settings.text("benchmark.code")
+        return f"`{PurePosixPath(settings.get_text('harness.code') or command[0]).name}`, a command of the submitter's"
+    path, name = settings.get_text("benchmark.path"), settings.get_text("benchmark.code")
     # A path outside the repository would be one machine's own; its file name is all that others can use.
     return f"`{PurePosixPath(path).name}`" if path else f"`harness/benchmarks/{name}.py` of mlperf-reconciler"
 
 
 def _measurements(settings: CellSettings) -> dict[str, Any]:
     """The declared fields, over what the settings themselves say."""
-    path = settings.text("model.path")
+    path = settings.get_text("model.path")
     own = {
         "weight_data_types": settings.get("engine.precision"),
         "starting_weights_filename": PurePosixPath(path).name if path else None,
     }
-    return {**{name: value for name, value in own.items() if value}, **settings.below("measurements.")}
+    return {**{name: value for name, value in own.items() if value}, **settings.get_below("measurements.")}

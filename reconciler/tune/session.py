@@ -24,7 +24,7 @@ from reconciler.resource.kinds import PERFORMANCE, Cell, RunAddress
 from reconciler.resource.settings import Trial
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.trial_paths import TrialPaths
-from reconciler.tune.choice import Ask, BestMetric, BestRate, decide_metrics, decide_rates
+from reconciler.tune.candidate_search import Ask, BestMetric, BestRate, decide_metrics, decide_rates
 from reconciler.tune.records import RATE, TrialRun, list_trials, read_rate_trial
 from reconciler.tune.search import CONFIRMATIONS, TOLERANCE, NotFound, conclude
 
@@ -48,7 +48,7 @@ class Goal(Struct, frozen=True):
     seconds: float = math.inf
 
 
-class AskedTrial(Struct, frozen=True):
+class RequestedTrial(Struct, frozen=True):
     """The next trial, as it is told: ``number`` counts those of this search."""
 
     number: int
@@ -77,7 +77,7 @@ class Search(Struct):
     options: Options
     goal: Goal
     make: Callable[[Trial], TrialRun]
-    tell: Callable[[AskedTrial | TrialRun], None]
+    report: Callable[[RequestedTrial | TrialRun], None]
     clock: Callable[[], float]
 
     def run(self, *, anew: bool = False) -> Tuned:
@@ -100,11 +100,11 @@ class Search(Struct):
             if why:
                 break
             made += 1
-            self.tell(AskedTrial(made, trial, decision.why))
+            self.report(RequestedTrial(made, trial, decision.why))
             run = self.make(trial)
             runs[decision.candidate].append(run)
             pace = (self.clock() - began - spent) / expected if expected else 1.0
-            self.tell(run)
+            self.report(run)
         best = self._conclude(runs, why) if isinstance(decision, Ask) else decision
         lasted = _find_shortest(runs[best.candidate], best.found.rate) if isinstance(best, BestRate) else None
         return Tuned(goal, best, propose_settings(goal, best), known, made, why, lasted)
@@ -141,7 +141,7 @@ class Search(Struct):
         """What a trial of these settings is made from. Raises SpecError where a setting is none."""
         there = TrialPaths(self.paths.root, self.paths.apart)
         options = replace(self.options, trial=Trial(self.goal.cell, settings, self.goal.quick))
-        detail = PlanCache.of(there).desired(options).detail(RunAddress(self.goal.cell, PERFORMANCE).address)
+        detail = PlanCache.of(there).load_desired(options).detail(RunAddress(self.goal.cell, PERFORMANCE).address)
         return {item.name: canonicalise(item.value) for item in detail.inputs if item.value is not None}
 
     def _find_known(self, wanted: Mapping[str, object]) -> list[TrialRun]:

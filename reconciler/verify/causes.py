@@ -89,7 +89,7 @@ def is_of_accuracy_set(view: CellView, name: str, value: object) -> bool:
     if view.rules is None or name not in _COUNTS:
         return False
     answered, whole = (
-        view.rules.value(each, view.cell.scenario) for each in ("exact_accuracy_sample_count", "dataset_size")
+        view.rules.get_value(each, view.cell.scenario) for each in ("exact_accuracy_sample_count", "dataset_size")
     )
     return answered is not None and answered != whole and parse_decimal(value) == answered
 
@@ -134,7 +134,7 @@ def _same_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bool]:
         key = _KEYS.get(name) or _STREAMS.get(run.log.scenario, "")
         found = number(run.log, key)
         if found is not None and _equal(found, wanted):
-            return f"the setting of {title} ({run.log.file}:{run.log.number(key)})", run is view.accuracy
+            return f"the setting of {title} ({run.log.file}:{run.log.find_line_number(key)})", run is view.accuracy
     return "", False
 
 
@@ -149,7 +149,7 @@ def _factor(name: str, wanted: Decimal, logged: Decimal | None) -> str:
 def _short_run(view: CellView, name: str, wanted: Decimal) -> str:
     if name == keys.MIN_DURATION:
         rules = view.rules
-        least = rules.value("least_min_duration", view.cell.scenario) if rules else None
+        least = rules.get_value("least_min_duration", view.cell.scenario) if rules else None
         if isinstance(least, int) and wanted < least:
             return "a quick test's duration"
     if name == keys.MIN_QUERY_COUNT and wanted <= 1:

@@ -59,7 +59,7 @@ def verify_counts(view: CellView) -> Complaints:
     answers that differ; where a number is stated twice, the file has two comparisons.
     """
     for test, folder in view.files.tests.items():
-        read = view.files.text(folder, VERIFY_ACCURACY)
+        read = view.files.read_text(folder, VERIFY_ACCURACY)
         found = {name: (line, value) for line, name, value in list_counts(read)}
         if found:
             lines = [text.strip() for text in (read.value or "").splitlines()]
@@ -164,7 +164,7 @@ def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
 def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder) -> Complaints:
     """Of a whole log all answers are there; of a truncated one no more than were logged."""
     line, logged = _first(found, _LOGGED)
-    data = view.files.content(folder, ACCURACY_LOG, LOG_LIMIT) if line else None
+    data = view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) if line else None
     if data is None:
         return
     lines, whole = split_answers(data)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from reconciler.loadgen.log_files import ACCURACY_TEXT
 from reconciler.rules.accuracy import is_digest, list_digests, parse_accuracy
 from reconciler.tree.findings import Complaint, Place, Severity
-from reconciler.tree.reading.recent import HeldAnswers
+from reconciler.tree.reading.log_cache import CachedAnswers
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About
 from reconciler.verify.contradiction import TreeRule
@@ -38,9 +38,9 @@ def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
     folders = {"accuracy": view.files.accuracy.folder}
     folders |= {test: folder / "accuracy" for test, folder in view.files.tests.items()}
     for run, folder in folders.items():
-        read = view.files.text(folder, ACCURACY_TEXT)
+        read = view.files.read_text(folder, ACCURACY_TEXT)
         report = parse_accuracy(read.value, (), read.file) if read.value else None
-        answers = view.files.answers(folder) if report and is_digest(report.hash) else None
+        answers = view.files.read_answers(folder) if report and is_digest(report.hash) else None
         if report is None or answers is None or not _is_named(answers, report.hash.lower()):
             continue
         text = read.value or ""
@@ -56,7 +56,7 @@ def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
         )
 
 
-def _is_named(answers: HeldAnswers, digest: str) -> bool:
+def _is_named(answers: CachedAnswers, digest: str) -> bool:
     """Whether the log may be the one that the hash is of: cut, or whole and hashed already."""
     if answers.truncated:
         return len(answers.data) >= 2 * _END

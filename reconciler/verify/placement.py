@@ -160,7 +160,7 @@ def verify_measurements(view: CellView) -> Complaints:
     inferred_from = run.log.scenario if run is not None and run.inferred else ""
     code = Folder(f"{view.files.submitter.path}/code/{view.cell.benchmark}", "code")
     implementation = name.removesuffix(".json").removeprefix(f"{view.cell.system}_")
-    if named and named not in (view.cell.scenario, inferred_from) and implementation not in code.folders():
+    if named and named not in (view.cell.scenario, inferred_from) and implementation not in code.list_folders():
         doubts = (
             ("" if run is not None else "no log says which scenario ran, from which the result may be inferred"),
             ("" if code.exists else "the code is not in this copy, whose name may end as that of a scenario does"),

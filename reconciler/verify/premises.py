@@ -32,7 +32,7 @@ def _doubt_release(complaint: Complaint, view: CellView) -> str:
     if complaint.aspect == _VERSION:
         return ""
     for log in _list_logs(complaint, view):
-        if log.release > _NEWEST_RELEASE and len(log.all_of(_VERSION)) == 1:
+        if log.release > _NEWEST_RELEASE and len(log.list_entries(_VERSION)) == 1:
             return f"LoadGen {log.version} is newer than release {_NEWEST_RELEASE}, the newest whose code is known here"
     return ""
 

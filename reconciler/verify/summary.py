@@ -59,9 +59,9 @@ def _differences(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
 
 
 def _errors(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
-    known = len(log.errors) + len(log.all_of(PASSED_OVER))
+    known = len(log.errors) + len(log.list_entries(PASSED_OVER))
     if summary.errors is not None and summary.errors != known:
-        line = log.errors[0].line if log.errors else log.number(keys.NUM_ERRORS)
+        line = log.errors[0].line if log.errors else log.find_line_number(keys.NUM_ERRORS)
         yield Complaint(
             Place(summary.file),
             f"{summary.errors} of LoadGen's errors counted",
@@ -78,7 +78,7 @@ def _complaint(summary: SummaryLog, log: DetailLog, name: str, key: str, said: s
         Place(summary.file, summary.number(name)),
         f"{name}: {show_value(said)}",
         f"{key} {show_value(read_value(log, key))} in the detail log",
-        other=Place(log.file, log.number(key)),
+        other=Place(log.file, log.find_line_number(key)),
     )
 
 

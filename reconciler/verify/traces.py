@@ -40,7 +40,7 @@ def verify_traces(view: CellView) -> Complaints:
     are not compared. All 103 published ones are empty.
     """
     for run in list_runs(view):
-        data = view.files.content(run.run.folder, TRACE, LOG_LIMIT)
+        data = view.files.read_content(run.run.folder, TRACE, LOG_LIMIT)
         if data and run.log.complete:
             yield from _compare(run, Place(f"{run.run.folder.shown}/{TRACE}"), data)
 

@@ -27,7 +27,7 @@ def select_due_steps(plan: Plan, desired: Desired, holds: Holds) -> tuple[Step, 
         addresses = (step.change.address, *step.shared)
         if (
             plan.withholds(step)
-            or _held(step, addresses, holds)
+            or _is_waiting(step, addresses, holds)
             or stuck.intersection(desired.by_address[step.change.address].upstream)
         ):
             stuck.update(addresses)
@@ -37,7 +37,7 @@ def select_due_steps(plan: Plan, desired: Desired, holds: Holds) -> tuple[Step, 
     return _wanted(chosen, desired) if holds.observed else tuple(chosen)
 
 
-def _held(step: Step, addresses: tuple[Address, ...], holds: Holds) -> bool:
+def _is_waiting(step: Step, addresses: tuple[Address, ...], holds: Holds) -> bool:
     if all(address.cell is not None and _matches(address, holds) for address in addresses):
         return True
     making = step.change.how in (Work.MAKE, Work.START)

@@ -74,7 +74,7 @@ class Loop(Struct):
 
     def turn(self) -> None:
         try:
-            self.source.follow(self.watch_paths.homes())
+            self.source.follow(self.watch_paths.list_homes())
             self.note_head()
             self.reconcile()
             self.reporter.report_recovery()
@@ -114,7 +114,7 @@ class Loop(Struct):
     def learn(self, result: PlanResult) -> None:
         """The specs may name other files now."""
         self.watch_paths.learn(result)
-        if self.source.follow(self.watch_paths.homes()):
+        if self.source.follow(self.watch_paths.list_homes()):
             self.queue.add(Topic.UNWATCHED)
         problem, self.unwatched = self.unwatched, self.source.problem
         if self.unwatched not in ("", problem):

@@ -26,7 +26,7 @@ class WatchPaths:
         # A link and what it leads to: either may be changed.
         self._sources = {path: Topic.SOURCES for name in named for path in (name, name.resolve())}
 
-    def homes(self) -> Homes:
+    def list_homes(self) -> Homes:
         """Where two are one, the later counts: records are no sources, though the code that is named be all here."""
         paths = self._paths
         self._git = self._git or git_remotes.list_control_folders(paths.root)

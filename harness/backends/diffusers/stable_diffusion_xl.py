@@ -26,7 +26,7 @@ from harness.backends.diffusers.loading import (
     require_shared,
 )
 from harness.backends.diffusers.lowering import lower_linears
-from harness.backends.diffusers.settings import NOT_COMPILED, PaintingSettings
+from harness.backends.diffusers.settings import NOT_COMPILED, ImageSettings
 from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "input_ids_2")  # of the two text encoders
@@ -86,10 +86,10 @@ def draw_networks(folder: Path, dtype: torch.dtype, device: torch.device) -> dic
         }
 
 
-class ImagePainter:
+class ImagePipeline:
     """A pipeline with a scheduler of its own, which counts steps."""
 
-    def __init__(self, networks: Networks, shared: Mapping[str, np.ndarray], settings: PaintingSettings) -> None:
+    def __init__(self, networks: Networks, shared: Mapping[str, np.ndarray], settings: ImageSettings) -> None:
         self._device, self._dtype, self._settings = networks.device, networks.dtype, settings
         shared_pipe = networks.pipe
         scheduler = type(shared_pipe.scheduler).from_config(shared_pipe.scheduler.config)
@@ -168,4 +168,4 @@ def lower_network(pipe: Any) -> None:
     lower_linears(pipe.unet)
 
 
-KIND = PipelineKind(read_pipe, draw_pipe, ImagePainter, lower_network)
+KIND = PipelineKind(read_pipe, draw_pipe, ImagePipeline, lower_network)

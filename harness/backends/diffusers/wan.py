@@ -24,7 +24,7 @@ from harness.backends.diffusers.loading import (
     read_config,
     require_shared,
 )
-from harness.backends.diffusers.settings import NOT_COMPILED, PaintingSettings
+from harness.backends.diffusers.settings import NOT_COMPILED, ImageSettings
 from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "attention_mask")
@@ -68,10 +68,10 @@ def keep_exact_parts(network: Any) -> Any:
     return network
 
 
-class VideoPainter:
+class VideoPipeline:
     """A pipeline with a scheduler of its own, which counts steps, and a decoder that keeps frames of its own."""
 
-    def __init__(self, networks: Networks, shared: Mapping[str, np.ndarray], settings: PaintingSettings) -> None:
+    def __init__(self, networks: Networks, shared: Mapping[str, np.ndarray], settings: ImageSettings) -> None:
         self._device, self._settings = networks.device, settings
         if settings.channels_last:
             raise HarnessError("channels_last is for pictures", "input", "leave it out of run.options")
@@ -136,4 +136,4 @@ def check_shapes(pipe: Any, shared: Mapping[str, np.ndarray]) -> None:
         raise HarnessError(problem, "input", "take the dataset and the checkpoint of one benchmark")
 
 
-KIND = PipelineKind(read_pipe, draw_pipe, VideoPainter)
+KIND = PipelineKind(read_pipe, draw_pipe, VideoPipeline)

@@ -295,7 +295,7 @@ class Client:
 
     async def _exchange(self, replica: _Replica, identity: int, body: bytes) -> Answer:
         if self._plan.streaming:
-            answer = await replica.wires.ask(body, partial(self._tell_first, identity))
+            answer = await replica.wires.ask(body, partial(self._report_first, identity))
         else:
             answer = Answer().add_all([decode_event(await self._post(replica.url, body))])
         if answer.model and answer.model != self._model:
@@ -316,7 +316,7 @@ class Client:
                 raise StatusError(response.status, await response.text())
             return await response.read()
 
-    def _tell_first(self, identity: int, answer: Answer) -> None:
+    def _report_first(self, identity: int, answer: Answer) -> None:
         self._plan.first(identity, answer.tokens[:1] or self._encode_first(answer))
 
     def _encode_first(self, answer: Answer) -> list[int]:

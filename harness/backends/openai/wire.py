@@ -59,7 +59,7 @@ class Stream(asyncio.Protocol):
         self._now = asyncio.get_running_loop().time
         self._transport: asyncio.Transport
         self._asked: asyncio.Future[Answer] | None = None
-        self._told: Callable[[Answer], None] | None = None
+        self._on_first: Callable[[Answer], None] | None = None
         self._answer = Answer()
         self._parts: list[bytes] = []
         self._body: Body | None = None
@@ -74,7 +74,7 @@ class Stream(asyncio.Protocol):
     def ask(self, request: bytes, first: Callable[[Answer], None]) -> asyncio.Future[Answer]:
         """``first`` is told of the answer as far as it is there, once, when it has its first tokens."""
         self._asked = asyncio.get_running_loop().create_future()
-        self._told, self._answer, self._body, self._said = first, Answer(), None, b""
+        self._on_first, self._answer, self._body, self._said = first, Answer(), None, b""
         self._parts.clear()
         self.began = self.moved = self._now()
         self._transport.write(request)
@@ -142,15 +142,15 @@ class Stream(asyncio.Protocol):
             self._said += self._body.read(data)
         else:
             self._answer.add_all(self._body.read_events(data))
-            self._tell_first(self._body)
+            self._report_first(self._body)
             self._refuse_excess()
         if self._body.whole:
             self._finish(self._body)
 
-    def _tell_first(self, body: Body) -> None:
-        if self._told is not None and self._answer.pieces:
-            told, self._told = self._told, None
-            told(self._answer)
+    def _report_first(self, body: Body) -> None:
+        if self._on_first is not None and self._answer.pieces:
+            on_first, self._on_first = self._on_first, None
+            on_first(self._answer)
             self._waits = body.head.chunked
 
     def _refuse_excess(self) -> None:

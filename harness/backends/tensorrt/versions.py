@@ -19,7 +19,7 @@ from typing import Any
 
 from harness.child.digests import hash_files
 from harness.contract import Fact
-from harness.cuda.nvml import device_evidence
+from harness.cuda.nvml import collect_device_evidence
 
 _MODULES = {
     "tensorrt": ("tensorrt", "tensorrt_bindings"),
@@ -37,7 +37,7 @@ class Flavour:
     def __init__(self, name: str, module: Any) -> None:
         self.name, self.trt = name, module
         self.version = str(module.__version__)
-        self.numbers = version_numbers(self.version)
+        self.numbers = parse_version_numbers(self.version)
 
     @property
     def strongly_typed(self) -> bool:
@@ -48,18 +48,18 @@ class Flavour:
         values = {
             "backend.version": self.version,
             "backend.flavour": self.name,
-            "backend.digest": libraries_digest(),
+            "backend.digest": digest_libraries(),
         }
-        return {name: Fact(value=value, role="evidence") for name, value in values.items()} | device_evidence()
+        return {name: Fact(value=value, role="evidence") for name, value in values.items()} | collect_device_evidence()
 
     def facts(self) -> dict[str, Fact]:
         return dict(self._evidence)
 
-    def new_network(self, builder: Any) -> Any:
+    def create_network(self, builder: Any) -> Any:
         flag = self.trt.NetworkDefinitionCreationFlag
         return builder.create_network(1 << int(flag.STRONGLY_TYPED if self.strongly_typed else flag.EXPLICIT_BATCH))
 
-    def new_parser(self, network: Any, logger: Any) -> Any:
+    def create_parser(self, network: Any, logger: Any) -> Any:
         parser = self.trt.OnnxParser(network, logger)
         flag = self._instance_flag
         if flag is not None and self.normalises_instances:
@@ -104,14 +104,14 @@ class Flavour:
         config.progress_monitor = monitor = _monitor(self.trt, started, step)
         return monitor
 
-    def new_context(self, engine: Any) -> Any:
+    def create_context(self, engine: Any) -> Any:
         """A context whose memory we provide; None when the library could not make it."""
         strategy = getattr(self.trt, "ExecutionContextAllocationStrategy", None)
         if strategy is None:
             return engine.create_execution_context_without_device_memory()
         return engine.create_execution_context(strategy.USER_MANAGED)
 
-    def context_bytes(self, engine: Any, profile: int) -> int:
+    def get_context_bytes(self, engine: Any, profile: int) -> int:
         if hasattr(engine, "get_device_memory_size_for_profile_v2"):
             return int(engine.get_device_memory_size_for_profile_v2(profile))
         return int(engine.device_memory_size)
@@ -135,12 +135,12 @@ def load_flavour(name: str) -> Flavour:
     return Flavour(name, importlib.import_module(last))
 
 
-def version_numbers(version: str) -> tuple[int, ...]:
+def parse_version_numbers(version: str) -> tuple[int, ...]:
     """The leading numbers of each part: "10.16.1.11" is (10, 16, 1, 11)."""
     return tuple(int(found[0]) for found in (re.match(r"\d+", part) for part in version.split(".")) if found)
 
 
-def libraries_digest() -> str:
+def digest_libraries() -> str:
     """Of TensorRT's libraries in this process, by their contents."""
     used = _list_libraries()
     return hash_files(Path("/"), used) if used else ""

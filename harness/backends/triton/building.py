@@ -82,8 +82,8 @@ def _select_options(options: Any, made_by: str) -> dict[str, Any]:
 def copy_engine(file: Path, folder: Path) -> None:
     """The engine's file, with what lies beside it (weights in a file of their own), into a folder of the repository.
     HarnessError where there is no room for them."""
-    beside = sorted(path for path in file.parent.iterdir() if path.is_file() and path.name != "engine.json")
-    files = [path for path in beside if not _is_other_engine(path, file)]
+    files_there = sorted(path for path in file.parent.iterdir() if path.is_file() and path.name != "engine.json")
+    files = [path for path in files_there if not _is_other_engine(path, file)]
     size, free = sum(path.stat().st_size for path in files), shutil.disk_usage(folder).free
     if size > free:
         problem = f"the engine takes {size:,} bytes, and {folder} has room for {free:,}"

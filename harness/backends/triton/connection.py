@@ -15,7 +15,7 @@ import numpy as np
 _DIGITS = 18
 _END = b"\r\n\r\n"
 _PIECE = 1 << 16
-_MOST_TOLD = 64 << 20  # bytes of a document in which a server describes itself
+_LONGEST_MESSAGE = 64 << 20  # bytes of a document in which a server describes itself
 _MOST_ANSWERED = 1 << 32  # bytes of an answer: a batch of pictures has some hundred million
 
 
@@ -129,10 +129,10 @@ def _ask(host: str, port: int, method: str, path: str, body: str | None, timeout
     try:
         connection.request(method, path, body)
         answer = connection.getresponse()
-        told = answer.read(_MOST_TOLD + 1)
-        if len(told) > _MOST_TOLD:
-            raise ConnectionError(f"an answer of more than {_MOST_TOLD:,} bytes")
-        return answer.status, told.decode(errors="replace")
+        content = answer.read(_LONGEST_MESSAGE + 1)
+        if len(content) > _LONGEST_MESSAGE:
+            raise ConnectionError(f"an answer of more than {_LONGEST_MESSAGE:,} bytes")
+        return answer.status, content.decode(errors="replace")
     except http.client.HTTPException as error:
         raise ConnectionError(f"not an answer in HTTP: {error}") from error
     finally:

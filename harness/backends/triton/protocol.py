@@ -41,9 +41,9 @@ def make_request_head(
     sizes = [
         int(np.prod(shape)) * np.dtype(tensor.dtype).itemsize for tensor, shape in zip(inputs, shapes, strict=True)
     ]
-    told: list[dict[str, object]] = [{"binary_data_size": size} for size in sizes]
+    formats: list[dict[str, object]] = [{"binary_data_size": size} for size in sizes]
     if parts:
-        told = [
+        formats = [
             {
                 "shared_memory_region": part.region,
                 "shared_memory_offset": part.offset,
@@ -59,7 +59,7 @@ def make_request_head(
             "datatype": DATATYPES[tensor.dtype],
             "parameters": how,
         }
-        for tensor, shape, how in zip(inputs, shapes, told, strict=True)
+        for tensor, shape, how in zip(inputs, shapes, formats, strict=True)
     ]
     wanted = [{"name": tensor.name, "parameters": {"binary_data": True}} for tensor in outputs]
     document = json.dumps({"inputs": asked, "outputs": wanted}).encode()

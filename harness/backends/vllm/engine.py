@@ -15,8 +15,8 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 from harness.backends.loop_thread import LoopThread
 from harness.backends.vllm.arguments import TransformersCheckpoint
-from harness.backends.vllm.listening import Listeners, count_listeners
 from harness.backends.vllm.speech import read_speech_prompt
+from harness.backends.vllm.speech_workers import SpeechWorkers, count_listeners
 from harness.contract import Scenario
 from harness.errors import HarnessError
 from harness.run.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken, StopSequence
@@ -34,7 +34,7 @@ class VllmEngine:
         self._parameters = make_parameters(
             plan.sampling, checkpoint.ends, streaming=plan.streaming, texts=plan.samples == SOUNDS
         )
-        self._listeners: Listeners | None = None
+        self._listeners: SpeechWorkers | None = None
         # An answer with a stop sequence is read as it comes, so that nothing is computed behind it.
         self._watched = make_parameters(plan.sampling, checkpoint.ends, streaming=True)
         self._prompts: Sequence[Any] = []
@@ -42,7 +42,9 @@ class VllmEngine:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._failure: HarnessError | None = None
         if plan.samples == SOUNDS:  # first, since they start while the engine does
-            self._listeners = Listeners(count_listeners(plan.threads), arguments, read_speech_prompt(checkpoint.folder))
+            self._listeners = SpeechWorkers(
+                count_listeners(plan.threads), arguments, read_speech_prompt(checkpoint.folder)
+            )
         self._loop = LoopThread("vllm")
         try:
             self._engine: AsyncLLM = self._loop.call(_start(arguments, choose_usage(plan.scenario)))
@@ -103,12 +105,12 @@ class VllmEngine:
         finally:
             self._tasks.pop(identity, None)
 
-    async def _transcribe(self, identity: int, sound: np.ndarray, listeners: Listeners) -> Answer:
+    async def _transcribe(self, identity: int, sound: np.ndarray, listeners: SpeechWorkers) -> Answer:
         """Each sound goes to the engine as soon as it is heard, whatever becomes of the others."""
         async with self._room:
-            heard = await listeners.hear(sound)
+            rendered = await listeners.render(sound)
             self.notes |= listeners.describe()
-            return await self._follow(identity, heard)
+            return await self._follow(identity, rendered)
 
     async def _follow(self, identity: int, prompt: Any, stop: StopSequence | None = None) -> Answer:
         """All tokens of an answer, the first of a stream told at once; of what was heard, the text."""

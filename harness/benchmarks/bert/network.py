@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.benchmarks.bert.squad import INPUTS
 from harness.benchmarks.bert.windows import LENGTH
-from harness.benchmarks.made_network import MadeNetwork, Tensors
+from harness.benchmarks.network_builder import NetworkBuilder, Tensors
 
 HEAD = 64  # of the width, for each head
 EPS = 1e-12  # of normalisations
@@ -82,7 +82,7 @@ def write_network(path: Path, weights: Weights) -> None:
     net.save(path, "bert", inputs, outputs)
 
 
-class BertNetwork(MadeNetwork):
+class BertNetwork(NetworkBuilder):
     def __init__(self, weights: Weights) -> None:
         super().__init__(np.random.default_rng(0))
         self._given = weights

@@ -15,7 +15,7 @@ import numpy as np
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from harness.benchmarks.checking import is_below, tell_state
+from harness.benchmarks.checking import describe_problems, is_below
 from harness.errors import HarnessError
 
 METADATA = ".snapshot_metadata"
@@ -74,7 +74,7 @@ def open_checkpoint(folder: Path, wanted: Sequence[str]) -> Checkpoint:
         "cut off": [location for location, size in sizes.items() if size is not None and size < ends[location]],
     }.items():
         if files:
-            what = f"{folder}: {tell_state(problem, files, len(ends))}"
+            what = f"{folder}: {describe_problems(problem, files, len(ends))}"
             raise HarnessError(what, "input", _FIX)
     return Checkpoint(folder, chosen)
 

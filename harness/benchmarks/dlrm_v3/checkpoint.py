@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import is_below, tell_state
+from harness.benchmarks.checking import describe_problems, is_below
 from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
 from harness.errors import HarnessError
 
@@ -129,8 +129,8 @@ def _check_files(folder: Path, parts: Iterable[TablePart]) -> None:
         "cut off": [file for file, size in sizes.items() if 0 <= size < ends[file]],
     }.items():
         if files:
-            told = f"{folder}: {tell_state(problem, sorted(files), len(ends))}"
-            raise HarnessError(told, "input", FIX)
+            message = f"{folder}: {describe_problems(problem, sorted(files), len(ends))}"
+            raise HarnessError(message, "input", FIX)
 
 
 def _map(path: Path, part: TablePart, dtype: np.dtype[Any], name: str) -> np.ndarray:
@@ -193,13 +193,13 @@ class _Named:
 
 
 @cache
-def _stand_in(name: str) -> type[_Named]:
+def _make_placeholder(name: str) -> type[_Named]:
     return type(name, (_Named,), {})
 
 
 class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        return tuple if (module, name) == ("torch", "Size") else _stand_in(name)
+        return tuple if (module, name) == ("torch", "Size") else _make_placeholder(name)
 
 
 def _read_metadata(path: Path) -> dict[str, TableShape]:

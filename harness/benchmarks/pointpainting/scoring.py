@@ -60,8 +60,8 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     scenes = list(_read_scenes(log, dataset))
     found = {name: compute_precision(scenes, number) for number, name in enumerate(CLASSES)}
     total = float(np.mean(list(found.values())))
-    told = ", ".join(f"'{name}': [{value!r}]" for name, value in found.items())
-    (output / "accuracy.txt").write_text(f"{{{told}, 'Total': {total!r}}}\n", encoding="ascii")
+    summary = ", ".join(f"'{name}': [{value!r}]" for name, value in found.items())
+    (output / "accuracy.txt").write_text(f"{{{summary}, 'Total': {total!r}}}\n", encoding="ascii")
     return {"mAP": total, **found}
 
 

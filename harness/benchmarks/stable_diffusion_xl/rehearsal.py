@@ -18,7 +18,7 @@ import transformers
 from harness.backends.diffusers.loading import PIPE, SCHEDULER
 from harness.benchmarks.stable_diffusion_xl import PIPELINE
 from harness.benchmarks.stable_diffusion_xl.coco2014 import AGAINST, CAPTIONS, LATENTS, REFERENCES, TOKENIZERS
-from harness.benchmarks.stable_diffusion_xl.made_words import write_captions, write_tokenizer
+from harness.benchmarks.stable_diffusion_xl.generated_words import write_captions, write_tokenizer
 from harness.benchmarks.stable_diffusion_xl.scoring import make_references
 from harness.benchmarks.stable_diffusion_xl.shapes import SHAPES, PipelineShape
 from harness.contract import Counter

@@ -52,8 +52,8 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
         "CLIP_SCORE": f"{compute_likeness(features, references['features'][log.indices]):.8f}",
     }
     near = round(100 * near / len(found), 3)
-    told = f"A rehearsal: colours stand in for CLIP and Inception; {near:.3f}% of all values are as generated"
-    (output / "accuracy.txt").write_text(f"{told}\nAccuracy Results: {scores}\n", encoding="ascii")
+    summary = f"A rehearsal: colours stand in for CLIP and Inception; {near:.3f}% of all values are as generated"
+    (output / "accuracy.txt").write_text(f"{summary}\nAccuracy Results: {scores}\n", encoding="ascii")
     return {**{name: float(value) for name, value in scores.items()}, "near": near}
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files, tell_state
+from harness.benchmarks.checking import FileRule, check_files, describe_problems
 from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_list, require_source
 from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, STRIDE, list_windows
 from harness.benchmarks.unet3d.volumes import LARGEST, is_whole, open_volume
@@ -114,7 +114,7 @@ def check_cases(source: Path, names: Sequence[str]) -> None:
     check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], only=volumes, fix=_FIX)
     cut = [path for path in paths if not is_whole(source / path)]
     if cut:
-        raise HarnessError(f"{source}: {tell_state('cut off', cut, len(paths))}", "input", _FIX)
+        raise HarnessError(f"{source}: {describe_problems('cut off', cut, len(paths))}", "input", _FIX)
 
 
 def prepare_case(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:

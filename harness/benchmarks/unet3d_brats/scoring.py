@@ -29,8 +29,8 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     means = [float(total / count) if count else 0.0 for total, count in zip(sums, counts, strict=True)]
     regions = dict(zip(REGIONS, means, strict=True))
     mean = sum(round(value, _PRINTED) for value in means) / len(means)
-    told = ", ".join(f"{name} = {value:.4f}" for name, value in regions.items())
-    (output / "accuracy.txt").write_text(f"Accuracy: mean = {mean:.5f}, {told}\n", encoding="ascii")
+    summary = ", ".join(f"{name} = {value:.4f}" for name, value in regions.items())
+    (output / "accuracy.txt").write_text(f"Accuracy: mean = {mean:.5f}, {summary}\n", encoding="ascii")
     return {"mean": mean, **regions}
 
 

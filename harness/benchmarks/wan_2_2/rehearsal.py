@@ -17,7 +17,7 @@ import torch
 import transformers
 
 from harness.benchmarks.wan_2_2 import PIPELINE
-from harness.benchmarks.wan_2_2.made_words import END, UNKNOWN, write_prompts, write_tokenizer
+from harness.benchmarks.wan_2_2.generated_words import END, UNKNOWN, write_prompts, write_tokenizer
 from harness.benchmarks.wan_2_2.prompts import AGAINST, LATENT, PROMPTS, REFERENCES, TOKENIZER
 from harness.benchmarks.wan_2_2.shapes import SHAPES, VideoShape
 from harness.benchmarks.wan_2_2.videos import SUFFIX, encode_video

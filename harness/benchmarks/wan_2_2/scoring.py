@@ -38,8 +38,8 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
         near += 1.0 if data == wanted else compare_frames(decode_video(data), decode_video(wanted), index)
     near /= len(log.indices)
     scores = {METRIC: round(REFERENCE_SCORE * near, 4)}
-    told = f"A rehearsal: frames as they were generated stand in for VBench; {100 * near:.3f}% of all values are"
-    (output / "accuracy.txt").write_text(f"{told}\n{scores}\n", encoding="ascii")
+    summary = f"A rehearsal: frames as they were generated stand in for VBench; {100 * near:.3f}% of all values are"
+    (output / "accuracy.txt").write_text(f"{summary}\n{scores}\n", encoding="ascii")
     return {**scores, "near": round(100 * near, 3)}
 
 

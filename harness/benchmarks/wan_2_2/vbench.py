@@ -49,8 +49,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         write_videos(options.accuracy_log, options.dataset, asked, options.run_dir / SHOWN, options.show.split(","))
         results.mkdir(exist_ok=True)
-        told = [*command, "--videos-path", str(asked), "--output-path", str(results)]
-        evaluate(told)
+        full_command = [*command, "--videos-path", str(asked), "--output-path", str(results)]
+        evaluate(full_command)
         score = read_score(results)
     except HarnessError as error:
         sys.stderr.write(f"{error.problem}; {error.fix}\n")

@@ -64,7 +64,7 @@ def complete_refs(beginning: str) -> list[CompletionItem]:
 def list_declared(specs: Sequence[str] = ()) -> tuple[Cell, ...]:
     try:
         paths, options = find_asked_cells(specs)
-        desired = PlanCache.of(paths).desired(options)
+        desired = PlanCache.of(paths).load_desired(options)
     except (ReconcilerError, OSError):
         return ()
     return tuple(r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None)

@@ -72,7 +72,7 @@ def prepare_submission(request: SubmissionRequest, schema: str) -> Wanted:
 
 
 def _find_rules(ruleset: Ruleset, name: str, category: str) -> BenchmarkRules:
-    official = ruleset.official(name)
+    official = ruleset.find_official_name(name)
     if official is None:
         gone = " any more" if name in ruleset.earlier else ""
         fix = f"{suggest_nearest(name, ruleset.benchmarks)}it has {', '.join(ruleset.benchmarks)}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, hold_back, say_held, say_json
+from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, hold_back, say_deferred, say_json
 from reconciler.errors import SpecError
 from reconciler.resource.pipeline import Kind
 
@@ -221,7 +221,7 @@ def split_words(metavar: str = "[SPEC|SELECTOR]...") -> click.Argument:
     return click.Argument(["words"], nargs=-1, metavar=metavar, shell_complete=_complete_words)
 
 
-def _telling_problems(function: _Function) -> _Function:
+def _report_problems_as_json(function: _Function) -> _Function:
     """With --json, the problems of a broken spec are a document as well; with --quiet, what was held back is told of a
     command that did not end well."""
 
@@ -229,7 +229,7 @@ def _telling_problems(function: _Function) -> _Function:
     def run(*arguments: Any, **named: Any) -> Any:
         try:
             code = function(*arguments, **named)
-            say_held(code)
+            say_deferred(code)
             return code
         except SpecError as error:
             if not named.get("as_json"):
@@ -247,9 +247,9 @@ def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Funct
     """Give a command these parameters, in this order; stands above ``@click.command``-less functions."""
 
     def attach(function: _Function) -> _Function:
-        told = _telling_problems(function)
+        wrapped = _report_problems_as_json(function)
         # click reads the parameters of a function in reverse, since decorators apply from the inside out.
-        told.__click_params__ = [no_colour_option(), verbose_option(), quiet_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
-        return told
+        wrapped.__click_params__ = [no_colour_option(), verbose_option(), quiet_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
+        return wrapped
 
     return attach

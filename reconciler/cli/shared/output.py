@@ -34,11 +34,11 @@ def choose_paint() -> Paint:
 
 def say(text: str, *, err: bool = False) -> None:
     """The way out of all text: whoever wrote it, it is only shown. With --quiet it waits for how the command ends."""
-    held = _find_held()
-    if held is None:
+    deferred = _find_deferred()
+    if deferred is None:
         say_at_once(text, err=err)
     else:
-        held.append((text, err))
+        deferred.append((text, err))
 
 
 def say_at_once(text: str, *, err: bool = False) -> None:
@@ -51,23 +51,23 @@ def hold_back(context: click.Context) -> None:
     context.meta.setdefault(QUIET, deque(maxlen=_MOST_HELD))
 
 
-def say_held(code: int) -> None:
+def say_deferred(code: int) -> None:
     """What was held back, where the command did not end well."""
-    held = _find_held()
-    while held:
-        text, err = held.popleft()
+    deferred = _find_deferred()
+    while deferred:
+        text, err = deferred.popleft()
         if code:
             say_at_once(text, err=err)
 
 
 def is_quiet() -> bool:
-    return _find_held() is not None
+    return _find_deferred() is not None
 
 
-def _find_held() -> deque[tuple[str, bool]] | None:
+def _find_deferred() -> deque[tuple[str, bool]] | None:
     context = click.get_current_context(silent=True)
-    held: deque[tuple[str, bool]] | None = context.meta.get(QUIET) if context else None
-    return held
+    deferred: deque[tuple[str, bool]] | None = context.meta.get(QUIET) if context else None
+    return deferred
 
 
 def say_commands(lines: Iterable[str]) -> None:

@@ -16,15 +16,15 @@ import psutil
 from harness.contract import Progress, read_progress
 from reconciler.cli.shared.page_cell import parse_series
 from reconciler.execute.attempt import Attempt, read
-from reconciler.execute.outcome import UnderWay
+from reconciler.execute.outcome import QueuedStep
 from reconciler.loadgen import keys
 from reconciler.render.causes import label
 from reconciler.render.documents import render_document
 from reconciler.render.progress import measure_pace
 from reconciler.resource.kinds import PERFORMANCE, Kind
 from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.foreign import open_regular
 from reconciler.storage.json_files import parse_json_lines
+from reconciler.storage.untrusted_files import open_regular
 
 _TAIL = 16 << 10  # bytes at the end of a log
 _LINES = 12  # of it that are shown
@@ -34,7 +34,7 @@ _READINGS = 120  # of a run, the last
 
 
 def report_live(
-    paths: RepositoryPaths, planned: Sequence[dict[str, Any]], jobs: Sequence[UnderWay] = ()
+    paths: RepositoryPaths, planned: Sequence[dict[str, Any]], jobs: Sequence[QueuedStep] = ()
 ) -> dict[str, Any]:
     """``planned``: steps of the last plan that was made, of which those are told that have not begun. ``jobs``: what is
     in a queue, of which those are told that no pass follows."""
@@ -59,8 +59,8 @@ def report_live(
         attempts=attempts,
         jobs=[_job(job) for job in jobs if str(job.address) not in {attempt["address"] for attempt in attempts}],
         next=[step for step in planned if step["address"] not in begun] if running else [],
-        recent=[_told(line) for line in reversed(steps[-_STEPS:])],
-        problems=[_told(line) for line in steps if line.get("problem")][-_STEPS:],
+        recent=[_describe_step(line) for line in reversed(steps[-_STEPS:])],
+        problems=[_describe_step(line) for line in steps if line.get("problem")][-_STEPS:],
     )
 
 
@@ -117,7 +117,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def _job(job: UnderWay) -> dict[str, Any]:
+def _job(job: QueuedStep) -> dict[str, Any]:
     return {
         "address": str(job.address),
         "label": label(job.address),
@@ -129,7 +129,7 @@ def _job(job: UnderWay) -> dict[str, Any]:
     }
 
 
-def _told(line: dict[str, Any]) -> dict[str, Any]:
+def _describe_step(line: dict[str, Any]) -> dict[str, Any]:
     names = ("time", "resource", "cell", "status", "seconds", "problem")
     return {name: line.get(name, "") for name in names}
 

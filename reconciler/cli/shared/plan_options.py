@@ -62,7 +62,7 @@ def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellSt
     found = summarise_cells(look.desired, look.recorded, look.observed, look.difference, blocked)
     if options is None or not (options.select or options.exclude):
         return found
-    return tuple(standing for standing in found if _selected(standing.cell, options))
+    return tuple(status for status in found if _selected(status.cell, options))
 
 
 def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResult:
@@ -75,8 +75,8 @@ def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResul
 
 def _selected(cell: Cell, options: Options) -> bool:
     at = Address(Kind.RESULT, str(cell))
-    excluded = parse_repeated(options.exclude).of_cells().matches(at)
-    return parse(options.select).of_cells().matches(at) and not excluded
+    excluded = parse_repeated(options.exclude).drop_resource_terms().matches(at)
+    return parse(options.select).drop_resource_terms().matches(at) and not excluded
 
 
 class LineCommitText(Protocol):

@@ -13,7 +13,7 @@ from msgspec import Struct
 from reconciler.cli.shared.loadgen_environment import find_python, install_loadgen
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.fetch.scratch import FileState, find_scratch, look_for
-from reconciler.observed.installed import list_installed
+from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.loadgen_library import (
     explain_install,
     explain_unavailable,

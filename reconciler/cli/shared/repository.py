@@ -13,7 +13,7 @@ from reconciler.plan.select import join_parts
 from reconciler.resource.kinds import ALL_DIVISIONS
 from reconciler.spec.files import make_written_name
 from reconciler.storage.files import WORK, RepositoryPaths
-from reconciler.storage.foreign import find_in_index, find_place_in_git
+from reconciler.storage.untrusted_files import find_in_index, find_place_in_git
 
 _APART = "reconcile"  # the folder in that of git
 _SIGNS = ("specs", ".git", "state")

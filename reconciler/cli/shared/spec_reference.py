@@ -32,7 +32,7 @@ from reconciler.spec.declared import Declared
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.groups import Group
 from reconciler.spec.loading import load_sources
-from reconciler.spec.shipped import read_shipped
+from reconciler.spec.packaged_files import read_shipped
 
 _PROGRAMS = tuple(program.load_reference() for program in load_programs())
 # Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.
@@ -157,8 +157,8 @@ def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
 def _rows(
     group: type[Group], prefix: str | None, table: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, str]]:
-    beside = issubclass(group, settings_models.SettingsGroup) and group is not settings_models.SettingsGroup
-    inherited = set(settings_models.SettingsGroup.model_fields) if beside else set()
+    has_settings = issubclass(group, settings_models.SettingsGroup) and group is not settings_models.SettingsGroup
+    inherited = set(settings_models.SettingsGroup.model_fields) if has_settings else set()
     for name, field in group.model_fields.items():
         annotation = field.annotation
         nested = isinstance(annotation, type) and issubclass(annotation, Group)

@@ -70,7 +70,7 @@ def add_transfer_options() -> list[click.Parameter]:
 def choose_store(paths: RepositoryPaths, word: str, option: str) -> ChosenStore:
     """By name, by url, or the only one declared."""
     memory = PlanCache.of(paths)
-    submission = memory.desired(Options()).submission
+    submission = memory.load_desired(Options()).submission
     memory.save()
     declared = submission.stores
     if "://" in word:
@@ -101,13 +101,13 @@ def take_turns(paths: RepositoryPaths, wait: float) -> Iterator[Callable[[], Non
         with transfer.acquire(wait=wait):
             make_machine_lock("quiet").acquire(wait=wait).release()
             sweep_folders((paths.work,))
-            yield GiveWay()
+            yield PauseWhileTimed()
     except LockedError as error:
         what = "a timed run, or another transfer, is under way on this machine"
         raise LockedError(f"{what}: {error.message}", fix="--wait SECONDS waits for it") from error
 
 
-class GiveWay(Struct):
+class PauseWhileTimed(Struct):
     """Called between two pieces of a transfer: waits while a run is timed on this machine."""
 
     asked: float = 0.0

@@ -45,9 +45,9 @@ def check(view: CellView, about: About) -> Iterator[TreeFinding]:
 
 def read_metric(view: CellView) -> tuple[float | None, str]:
     summary, rules, scenario = view.files.result_summary.value, view.rules, view.cell.scenario
-    if summary is None or rules is None or rules.ruled("metric_key", scenario) is None:
+    if summary is None or rules is None or rules.find_ruled_value("metric_key", scenario) is None:
         return None, ""
-    metric = view.ruleset.endpoints.metric(rules.name, scenario, rules.metric(scenario))
+    metric = view.ruleset.endpoints.make_metric(rules.name, scenario, rules.find_metric(scenario))
     found = read_measured(summary, metric.key)
     return (make_finite(found / metric.divisor), metric.unit) if found is not None else (None, "")
 

@@ -38,7 +38,7 @@ def complain(place: str, found: str, wanted: str, fix: str = "", *, line: int = 
     return Complaint(Place(place, line), found, wanted, fix=fix, severity=Severity.WARNING if warning else None)
 
 
-def tell_value(value: object) -> str:
+def describe_mismatch(value: object) -> str:
     """What a field says, behind its name."""
     if value is None:
         return "is missing"

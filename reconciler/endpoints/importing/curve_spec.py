@@ -103,7 +103,7 @@ def _system(
     nodes = stated.get("node_types")
     types = [_flatten_node(node) for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list) else []
     alone = types[0] if len(types) == 1 and not typed else {}
-    apart = {*FOLLOWING, *rules.words("per_point_description")}
+    apart = {*FOLLOWING, *rules.get_words("per_point_description")}
     own = {field: value for field, value in stated.items() if field not in apart and is_scalar(value)}
     yield from render_description({**own, **{n: v for n, v in alone.items() if (n, v) != (ENSEMBLE, 1)}})
     if types and not alone:
@@ -114,8 +114,8 @@ def _system(
 
 def _flatten_node(node: Mapping[str, Any]) -> dict[str, Any]:
     """With the fields of its one kind of accelerator, which are written flat."""
-    held = node.get(_ACCELERATORS)
-    flat = held[0] if isinstance(held, list) and len(held) == 1 and isinstance(held[0], Mapping) else {}
+    listed = node.get(_ACCELERATORS)
+    flat = listed[0] if isinstance(listed, list) and len(listed) == 1 and isinstance(listed[0], Mapping) else {}
     return {n: v for n, v in {**node, **flat}.items() if is_scalar(v) and not isinstance(v, bool)}
 
 

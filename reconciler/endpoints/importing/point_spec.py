@@ -34,7 +34,7 @@ def describe_point(
     item: TakenCell, stated: Mapping[str, object], concurrency: int, rules: CurveRules
 ) -> dict[str, Any]:
     """By flat name. ``stated``: what its point.yaml and system_desc.json say of it."""
-    return {**_spell(item), **_disclose(stated, rules), **_tell_warmup(stated, item, concurrency)}
+    return {**_spell(item), **_disclose(stated, rules), **_describe_warmup(stated, item, concurrency)}
 
 
 def _spell(item: TakenCell) -> dict[str, Any]:
@@ -53,15 +53,15 @@ def _spell(item: TakenCell) -> dict[str, Any]:
 
 
 def _disclose(stated: Mapping[str, object], rules: CurveRules) -> dict[str, Any]:
-    names = (*_DISCLOSED, *(name for name in rules.words("per_point_description") if name not in FOLLOWING))
+    names = (*_DISCLOSED, *(name for name in rules.get_words("per_point_description") if name not in FOLLOWING))
     found = {n: stated[n] for n in names if is_scalar(stated.get(n)) and stated[n] != ""}
     if found.get("config_summary") == summarise_deployment(found):
         del found["config_summary"]
     drafted = stated.get("speculative_decoding")
-    told = {f"disclosure.{name}": value for name, value in found.items()}
+    disclosed = {f"disclosure.{name}": value for name, value in found.items()}
     for name, value in drafted.items() if isinstance(drafted, Mapping) else ():
-        told |= {f"speculative_decoding.{name}": value} if is_scalar(value) else {}
-    return make_exact(told) | _use_nodes(stated)
+        disclosed |= {f"speculative_decoding.{name}": value} if is_scalar(value) else {}
+    return make_exact(disclosed) | _use_nodes(stated)
 
 
 def _use_nodes(stated: Mapping[str, object]) -> dict[str, Any]:
@@ -77,10 +77,10 @@ def _use_nodes(stated: Mapping[str, object]) -> dict[str, Any]:
     return found
 
 
-def _tell_warmup(stated: Mapping[str, object], item: TakenCell, concurrency: int) -> dict[str, Any]:
+def _describe_warmup(stated: Mapping[str, object], item: TakenCell, concurrency: int) -> dict[str, Any]:
     """What a rendering would not say by itself of what happened before a point's run."""
-    block, told = stated.get("warmup"), item.settings.get("client.warmup")
-    known = show_warmup(WarmupContent.of_client(int(told), concurrency) if told else WarmupContent())
+    block, disclosed = stated.get("warmup"), item.settings.get("client.warmup")
+    known = show_warmup(WarmupContent.of_client(int(disclosed), concurrency) if disclosed else WarmupContent())
     found: dict[str, Any] = {}
     for name, value in block.items() if isinstance(block, Mapping) else ():
         seconds = parse_number(value) if name == "duration_s" else None

@@ -67,12 +67,12 @@ def place_client_config(
     """The configuration of a run on this machine. ``values``: of placeholders, and ``report``; ``find_place``: the path
     of a location among the settings."""
     places = ClientPlaces(
-        url=settings.text("endpoint.url") or values["service_url"],
+        url=settings.get_text("endpoint.url") or values["service_url"],
         report=values["report"],
         dataset=values["dataset"],
         accuracy=find_place("client.accuracy.dataset"),
         tokenizer=find_place("client.tokenizer"),
-        key_variable=settings.text("endpoint.api_key_env"),
+        key_variable=settings.get_text("endpoint.api_key_env"),
     )
     return build_client_config(asked, places)
 
@@ -97,7 +97,7 @@ def find_config_differences(
     """Every value of config.yaml, as the client resolved it, that is not the one that was asked for. ``foreign``:
     somebody else ran it, whom nobody asked for what only this project sets."""
     for path, wanted in _leaves(_collect_foreign(asked) if foreign else _collect_asked(asked), ()):
-        found = config.within(*path)
+        found = config.get_nested(*path)
         if not _equal(wanted, found):
             line = config.lines.get(path[-1], 0)
             where = f" (line {line})" if line else ""
@@ -105,14 +105,14 @@ def find_config_differences(
             yield f"{'.'.join(path)}: expected {wanted}, {CONFIG} says {shown}{where}"
 
 
-def find_place_differences(config: ResultDocument, told: ResultDocument) -> Iterator[str]:
+def find_place_differences(config: ResultDocument, reported: ResultDocument) -> Iterator[str]:
     """Every place in config.yaml that is not the one of this very run: its report folder, the endpoint that was asked,
-    the datasets and the tokenizer. ``told``: the configuration that the client was started with."""
+    the datasets and the tokenizer. ``reported``: the configuration that the client was started with."""
     for path in _PLACES:
-        wanted, found = told.within(*path), config.within(*path)
+        wanted, found = reported.get_nested(*path), config.get_nested(*path)
         if wanted is not None and wanted != found:
             yield f"{'.'.join(path)}: expected {_brief(wanted)}, {CONFIG} says {_brief(found)}"
-    wanted, found = (_list_datasets(document) for document in (told, config))
+    wanted, found = (_list_datasets(document) for document in (reported, config))
     if wanted != found:
         yield f"datasets: expected {_brief(wanted)}, {CONFIG} says {_brief(found)}"
 

@@ -16,7 +16,7 @@ from reconciler.endpoints.results.measurements import (
     MEAN_TOKENS,
     MEAN_TOKENS_LIMITS,
     SEEDS,
-    AskedResults,
+    RequestedResults,
     Results,
     find_differences,
     find_excess_duration,
@@ -36,8 +36,8 @@ from reconciler.rules.context import EndpointsContext, RuleContext
 from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.storage.foreign import read_regular
 from reconciler.storage.storage_errors import refuse_storage_error
+from reconciler.storage.untrusted_files import read_regular
 
 NAME = "endpoints"
 LEAVES = "results of the endpoints harness"
@@ -96,9 +96,9 @@ def _document(name: str, data: bytes) -> ResultDocument:
         raise ValueError(f"{name}: {' '.join(str(error).split())}") from error
 
 
-def collect_asked_results(values: Mapping[str, object]) -> AskedResults:
+def collect_asked_results(values: Mapping[str, object]) -> RequestedResults:
     """What a run's identity inputs ask of the harness."""
-    return AskedResults(
+    return RequestedResults(
         scenario=str(values["scenario"]),
         mode=str(values["mode"]),
         model=str(values.get("harness.model_name", "")),
@@ -136,7 +136,7 @@ def _output_length(summary: ResultDocument, bounds: tuple[Decimal, Decimal] | No
     if bounds is None:
         return
     least, most = bounds
-    mean = summary.within("output_sequence_lengths", "avg")
+    mean = summary.get_nested("output_sequence_lengths", "avg")
     if not isinstance(mean, (int, float)) or not least <= Decimal(str(mean)) <= most:
         yield f"TEST09: a mean of {mean} output tokens, between {least} and {most} is required"
 
@@ -157,16 +157,16 @@ def complete_context(
     none."""
     ruled, scenario = ruleset.endpoints, cell.scenario
     tests = rules.compliance_tests if ruleset.binds(cell.division, "compliance_tests") else ()
-    tokens = rules.test(MEAN_TOKENS, scenario).limits if MEAN_TOKENS in tests else {}
+    tokens = rules.find_test(MEAN_TOKENS, scenario).limits if MEAN_TOKENS in tests else {}
     bounds = [Decimal(str(tokens[name].value)) for name in MEAN_TOKENS_LIMITS if name in tokens]
     own = EndpointsContext(
-        limits=LatencyLimits(*(parse_decimal(rules.value(name, scenario)) for name in LIMITS)),
+        limits=LatencyLimits(*(parse_decimal(rules.get_value(name, scenario)) for name in LIMITS)),
         audits={test: ruled.tests[test] for test in tests if test in ruled.required},
         mean_tokens=(bounds[0], bounds[1]) if bounds else None,
         single_score=rules.name in ruled.single,
         min_duration=shortest,
     )
-    return replace(context, metric=ruled.metric(rules.name, scenario, context.metric), endpoints=own)
+    return replace(context, metric=ruled.make_metric(rules.name, scenario, context.metric), endpoints=own)
 
 
 def is_shown(has: Callable[[str], bool]) -> bool:

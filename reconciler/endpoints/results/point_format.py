@@ -18,9 +18,9 @@ from reconciler.endpoints.results.measurements import find_wrong_rates
 from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
 from reconciler.endpoints.rules.event_log import LoggedRun, find_untold, parse_events
 from reconciler.endpoints.rules.judge import (
-    AskedPoint,
-    Gravity,
     PointFinding,
+    PointSeverity,
+    RequestedPoint,
     find_differences,
     judge_logged,
     judge_point,
@@ -38,8 +38,8 @@ from reconciler.resource.settings import DEDICATED_OFFLINE
 from reconciler.rules.context import RuleContext
 from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.storage.foreign import open_regular, read_regular
 from reconciler.storage.storage_errors import refuse_storage_error
+from reconciler.storage.untrusted_files import open_regular, read_regular
 
 NAME = "points"
 LEAVES = "results of the official Endpoints client"
@@ -162,8 +162,8 @@ def _config(files: Mapping[str, bytes]) -> ResultDocument:
     return parse_yaml_mapping(files[CONFIG])
 
 
-def _collect_asked(inputs: Mapping[str, object]) -> AskedPoint:
-    return AskedPoint(
+def _collect_asked(inputs: Mapping[str, object]) -> RequestedPoint:
+    return RequestedPoint(
         concurrency=int(str(inputs["point.concurrency"])),
         load_pattern=OFFLINE_PATTERN if inputs.get(DEDICATED_OFFLINE) else "concurrency",
         model=str(inputs.get("harness.model_name") or ""),
@@ -178,11 +178,13 @@ def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, r
 
 
 def _describe_run(point: MeasuredPoint, findings: Sequence[PointFinding]) -> RecordValues:
-    reasons = [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is Gravity.INVALID]
+    reasons = [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is PointSeverity.INVALID]
     return {
         "validity": "INVALID" if reasons else "VALID",
         "reasons": reasons,
-        "warnings": [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is Gravity.WARNING],
+        "warnings": [
+            f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is PointSeverity.WARNING
+        ],
         "metric": {"value": show_plain(point.system_tps), "unit": "tokens/s"},
         "margins": [],
         "suggestion": None,
@@ -203,10 +205,10 @@ def _find_all_shortcomings(
     stated = _audits(files).stated.get(CACHING)
     if stated is None and inputs.get("client.audit.samples"):
         text = f"the spec asks for the client's {CACHING}, and the run left no audit_{CACHING}.json"
-        yield PointFinding("audit", Gravity.INVALID, text)
+        yield PointFinding("audit", PointSeverity.INVALID, text)
     elif stated is not None and stated.get("passed") is not True:
         yield PointFinding(
-            "audit", Gravity.INVALID, f"{CACHING} failed: {stated.get('reason') or 'it gives no reason'}"
+            "audit", PointSeverity.INVALID, f"{CACHING} failed: {stated.get('reason') or 'it gives no reason'}"
         )
 
 
@@ -223,8 +225,8 @@ def _find_shortcomings(
 
 def _regions_around(concurrency: int, rules: CurveRules) -> Regions:
     """Some curve that the point is on: every region has the same duration here."""
-    c_max = max(concurrency, rules.number("least_max_concurrency"))
-    return compute_regions(c_max, min(concurrency, rules.number("most_ultra_low_concurrency")), rules)
+    c_max = max(concurrency, rules.get_number("least_max_concurrency"))
+    return compute_regions(c_max, min(concurrency, rules.get_number("most_ultra_low_concurrency")), rules)
 
 
 def _describe(point: MeasuredPoint) -> dict[str, object]:

@@ -31,7 +31,9 @@ from reconciler.spec.layers import Block, LayeredSetting
 SEED_SET = "seed_set"
 ACCURACY_POINTS = "accuracy_points"
 ELSEWHERE = "external"  # code of a benchmark whose runs are made elsewhere and imported
-_SPARE = 125  # percent of the shortest duration: the steady-state window must span it, and ramps are no part of one
+_MARGIN_PERCENT = (
+    125  # percent of the shortest duration: the steady-state window must span it, and ramps are no part of one
+)
 _MILLISECONDS = 1000
 _CLIENT_COMMAND = (
     *("{client_python}", "-m", "inference_endpoint.main", "benchmark", "from-config"),
@@ -125,8 +127,8 @@ def _check_offline(size: int, c_max: int) -> int:
 
 def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[CurveProblem]:
     """What the official checker would refuse at the end, told before days are spent."""
-    count, most = len(placed.all_points), rules.number("most_points")
-    least = rules.number("least_points_with_dedicated_offline" if placed.offline else "least_points")
+    count, most = len(placed.all_points), rules.get_number("most_points")
+    least = rules.get_number("least_points_with_dedicated_offline" if placed.offline else "least_points")
     if count < least:
         fix = f"write 'points: auto', or add {least - count}"
         yield CurveProblem("points", f"{count} points are declared; the rules ask at least {least}", fix)
@@ -216,8 +218,8 @@ def complete_point(
     if rehearsal and keys.MIN_DURATION in result:
         result["point.least_duration"] = result[keys.MIN_DURATION]
     if keys.MIN_DURATION not in result:
-        spare = LayeredSetting(Value(seconds * _MILLISECONDS * _SPARE // 100, ruled), where.path)
-        result[keys.MIN_DURATION] = (spare,)
+        margin = LayeredSetting(Value(seconds * _MILLISECONDS * _MARGIN_PERCENT // 100, ruled), where.path)
+        result[keys.MIN_DURATION] = (margin,)
     if "client.model_name" in result:
         result["harness.model_name"] = result.pop("client.model_name")
     if CLIENT_CODE in result and "client.python" not in result:

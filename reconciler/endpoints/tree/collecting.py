@@ -95,16 +95,16 @@ def describe_point(
     chosen |= {ACCURACY_RESULTS: accuracy[ACCURACY_RESULTS]} if own else {}
     files = {name: load_bytes(ref) for name, ref in chosen.items()}
     return PointFacts(
-        measured=parse_point(files, settings.number("point.concurrency")),
-        nodes={name: int(str(count)) for name, count in settings.below("nodes_used.").items()},
-        shortfall=settings.below("dp_shortfall."),
-        warmup=settings.below("warmup."),
-        speculative=settings.below("speculative_decoding."),
-        max_concurrency=settings.number(MAXIMUM),
-        min_concurrency=settings.number("min_concurrency"),
-        seed_set=settings.text("seed_set"),
+        measured=parse_point(files, settings.get_number("point.concurrency")),
+        nodes={name: int(str(count)) for name, count in settings.get_below("nodes_used.").items()},
+        shortfall=settings.get_below("dp_shortfall."),
+        warmup=settings.get_below("warmup."),
+        speculative=settings.get_below("speculative_decoding."),
+        max_concurrency=settings.get_number(MAXIMUM),
+        min_concurrency=settings.get_number("min_concurrency"),
+        seed_set=settings.get_text("seed_set"),
         own_accuracy=own,
-        disclosed=settings.below("disclosure."),
+        disclosed=settings.get_below("disclosure."),
     )
 
 
@@ -144,7 +144,7 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
 
 def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, elects: bool) -> PointContent:
     """``elects``: the curve has no dedicated Offline run, so that the point at the maximum stands for it."""
-    facts, own = _facts(content), rules.words("per_point_description")
+    facts, own = _facts(content), rules.get_words("per_point_description")
     assert content.configuration is not None
     ids, short = _number_nodes(system), facts.shortfall
     elected = ELECTED if elects and facts.measured.concurrency == facts.max_concurrency else ""
@@ -181,7 +181,7 @@ def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str,
     it."""
     if system.nameplate:
         return _read_power(system)
-    wanted = division not in rules.words("power_optional") or POWER_FIELDS & set(system.description)
+    wanted = division not in rules.get_words("power_optional") or POWER_FIELDS & set(system.description)
     return make_power(system.name, system.description, _list_nodes(system)) if wanted else {}
 
 

@@ -32,7 +32,6 @@ from reconciler.resource.kinds import DIVISIONS, Cell, name_point
 from reconciler.resource.quantities import is_whole
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.tree.layout import is_portable
-from reconciler.tree.reading.closed import list_if_open
 from reconciler.tree.reading.files import (
     TEXT_LIMIT,
     Read,
@@ -42,6 +41,7 @@ from reconciler.tree.reading.files import (
     read_bytes,
     read_file,
 )
+from reconciler.tree.reading.unreadable_folders import list_if_open
 
 
 class PointFolder(Struct, frozen=True, dict=True):
@@ -79,8 +79,8 @@ class PointFolder(Struct, frozen=True, dict=True):
         """What point.yaml states, None where it cannot be read."""
         return None if self.point.value is None else self.point.value.get(name)
 
-    def within(self, *names: str) -> Any:
-        return None if self.point.value is None else self.point.value.within(*names)
+    def get_nested(self, *names: str) -> Any:
+        return None if self.point.value is None else self.point.value.get_nested(*names)
 
     @cached_property
     def concurrency(self) -> int:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from harness.contract import FileMessage
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.executors.carrier import Ticket
+from reconciler.execute.executors.attempt_transport import Ticket
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import replace
 from reconciler.storage.json_files import read_json

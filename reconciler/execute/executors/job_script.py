@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from harness.contract import LaunchRequest
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.executors.carrier import TICKET, Ticket
+from reconciler.execute.executors.attempt_transport import TICKET, Ticket
 from reconciler.execute.executors.executor import Submission
 from reconciler.resource.kinds import PERFORMANCE, Kind
 from reconciler.storage.process import FIXED, build_harness_command

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from reconciler.errors import ReconcilerError
-from reconciler.execute.executors.queued import QueueSilentError
+from reconciler.execute.executors.queue_executor import QueueSilentError
 from reconciler.storage.json_files import parse_json
 
 _DEFAULT = "http://127.0.0.1:8265"

@@ -18,7 +18,7 @@ from harness.contract import installing
 from reconciler.errors import ReconcilerError
 from reconciler.execute.executors.executor import Handle, Interruption, Progressing, State, Submission
 from reconciler.execute.executors.job_script import must_be_alone
-from reconciler.execute.executors.queued import LastAnswer, QueueSilentError
+from reconciler.execute.executors.queue_executor import LastAnswer, QueueSilentError
 from reconciler.execute.executors.slurm_arrays import (
     Gathering,
     Member,

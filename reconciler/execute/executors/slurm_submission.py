@@ -9,7 +9,7 @@ from submitit import SlurmExecutor
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from reconciler.errors import ReconcilerError
-from reconciler.execute.executors.queued import QueueSilentError
+from reconciler.execute.executors.queue_executor import QueueSilentError
 
 # How sbatch says that it reached no controller, or lost it before the answer.
 _SILENT = (

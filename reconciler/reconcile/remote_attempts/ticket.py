@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from reconciler.execute.executors.carrier import TICKET
+from reconciler.execute.executors.attempt_transport import TICKET
 from reconciler.record.remote import Remote, open_remote, read_options
 from reconciler.resource.codec import decode_json, encode_json
 from reconciler.resource.settings import StoreSettings
@@ -64,7 +64,7 @@ class ProgressNote(Struct, frozen=True):
     last_line: str = ""
 
 
-class Depot(Struct, frozen=True):
+class AttemptStore(Struct, frozen=True):
     """A store through which attempts may travel. ``refused``: why nothing may go there today, "" when it may."""
 
     store: StoreSettings

@@ -27,17 +27,17 @@ class RunLogs(Struct, frozen=True):
     summary: bytes = b""
     answers: Callable[[], Iterable[bytes]] | None = None
 
-    def entries(self, run: str) -> Iterable[Entry]:
+    def read_entries(self, run: str) -> Iterable[Entry]:
         if self.answers is None:
             raise MissingLogError(run)
         return read_entries(self.answers(), name_answers(run))
 
-    def detail_log(self, run: str) -> DetailLog:
+    def read_detail_log(self, run: str) -> DetailLog:
         if not self.detail:
             raise MissingLogError(run)
         return parse_detail(self.detail, f"{DETAIL} of the {run} run")
 
-    def summary_log(self, run: str) -> SummaryLog:
+    def read_summary_log(self, run: str) -> SummaryLog:
         if not self.summary:
             raise MissingLogError(run)
         return parse_summary(self.summary, f"{SUMMARY} of the {run} run")
@@ -71,8 +71,8 @@ class VerdictInputs(Struct, frozen=True):
     def limit(self, name: str, default: str) -> Decimal:
         return Decimal(self.limits.get(name, default))
 
-    def slack(self, name: str) -> Slack:
-        return Slack.ruled(self.limits, name)
+    def find_slack(self, name: str) -> Slack:
+        return Slack.from_limits(self.limits, name)
 
 
 class Judge(Protocol):

@@ -56,7 +56,7 @@ class Slack(Struct, frozen=True):
     multi_stream: float = 1_600_000
 
     @classmethod
-    def ruled(cls, limits: Mapping[str, object], name: str) -> Slack:
+    def from_limits(cls, limits: Mapping[str, object], name: str) -> Slack:
         """``limits``: a test's as its round states them, of which ``name`` is the usual one; what is not stated is as
         everywhere."""
         usual = cls()

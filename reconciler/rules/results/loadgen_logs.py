@@ -48,8 +48,8 @@ from reconciler.rules.context import InferredMetric, RuleContext
 from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.rules.results.log_set import find_broken_files, find_excess_time, find_other_summary
 from reconciler.storage.files import replace as write
-from reconciler.storage.foreign import describe_strange, read_regular
 from reconciler.storage.storage_errors import refuse_storage_error
+from reconciler.storage.untrusted_files import describe_special, read_regular
 
 NAME = "loadgen"
 USER_CONF = "user.conf"
@@ -91,7 +91,7 @@ def _list_asked(mode: str, scenario: str) -> tuple[str, ...]:
 
 def judge_run(run: RunFiles) -> Verdict:
     for name in (SUMMARY, ACCURACY_LOG):
-        if what := describe_strange(run.output / name):
+        if what := describe_special(run.output / name):
             return Verdict({}, f"the run left no readable {name}: it is {what}", "backend", "see what the command does")
     try:
         log = parse_detail(read_regular(run.output / DETAIL), DETAIL)
@@ -165,7 +165,7 @@ def _judge_date(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
         if early > _RESOLUTION and not kept.clock_set:
             text = f"LoadGen logged a start {early:.6g} s before that of the attempt"
             premise = "the clocks of both machines show the same time"
-            yield LogFinding("run.dated-before", text, DETAIL, log.number(keys.POWER_BEGIN), premise)
+            yield LogFinding("run.dated-before", text, DETAIL, log.find_line_number(keys.POWER_BEGIN), premise)
 
 
 def _judge_log(log: DetailLog, *, rehearsal: bool) -> Iterator[LogFinding]:

@@ -30,5 +30,5 @@ def find_official_name(folder: str, ruleset: Ruleset, mapping: Mapping[str, obje
     mapped = mapping.get(folder)
     if isinstance(mapped, str):
         return mapped if mapped in ruleset.benchmarks else ""
-    guesses = (ruleset.official(name) for part, name in _GUESSES if part in folder)
-    return ruleset.official(folder) or next(filter(None, guesses), "")
+    guesses = (ruleset.find_official_name(name) for part, name in _GUESSES if part in folder)
+    return ruleset.find_official_name(folder) or next(filter(None, guesses), "")

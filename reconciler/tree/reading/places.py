@@ -10,8 +10,8 @@ from msgspec import Struct
 from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell
 from reconciler.storage.documents import parse_json_object
-from reconciler.tree.reading.closed import list_if_open, read_if_open
 from reconciler.tree.reading.files import is_folder, join_path, list_files, list_folders, read_file
+from reconciler.tree.reading.unreadable_folders import list_if_open, read_if_open
 
 V6, LEGACY = "v6", "legacy"
 _DEPTH = 3  # how far below a path its trees are searched
@@ -36,13 +36,13 @@ class SubmitterPlace(Struct, frozen=True):
     layout: str
     only: tuple[str, ...] = ()
 
-    def systems(self) -> tuple[str, ...]:
+    def list_systems(self) -> tuple[str, ...]:
         return self._selected(list_folders(self.path / "results"), 0)
 
-    def benchmarks(self, system: str) -> tuple[str, ...]:
+    def list_benchmarks(self, system: str) -> tuple[str, ...]:
         return self._selected(list_folders(self.path / "results" / system), 1)
 
-    def scenario_folders(self, system: str, benchmark: str) -> tuple[CellPlace, ...]:
+    def list_scenario_folders(self, system: str, benchmark: str) -> tuple[CellPlace, ...]:
         """The folders named for a scenario, in whatever case."""
         names = list_folders(self.path / "results" / system / benchmark)
         return tuple(
@@ -51,15 +51,15 @@ class SubmitterPlace(Struct, frozen=True):
             if name.lower() in _CANONICAL
         )
 
-    def other_folders(self, system: str, benchmark: str) -> tuple[str, ...]:
+    def list_other_folders(self, system: str, benchmark: str) -> tuple[str, ...]:
         """Folders beside the scenarios that are named for none."""
         names = list_folders(self.path / "results" / system / benchmark)
         return tuple(name for name in names if name.lower() not in _CANONICAL)
 
-    def cells(self) -> Iterator[CellPlace]:
-        for system in list_if_open(self.systems):
-            for benchmark in list_if_open(self.benchmarks, system):
-                yield from list_if_open(self.scenario_folders, system, benchmark)
+    def list_cells(self) -> Iterator[CellPlace]:
+        for system in list_if_open(self.list_systems):
+            for benchmark in list_if_open(self.list_benchmarks, system):
+                yield from list_if_open(self.list_scenario_folders, system, benchmark)
 
     def _selected(self, names: tuple[str, ...], level: int) -> tuple[str, ...]:
         return tuple(name for name in names if len(self.only) <= level or name == self.only[level])

@@ -61,13 +61,13 @@ class Survey(Struct, frozen=True, dict=True):
     @cached_property
     def total(self) -> int:
         """The number of cells."""
-        return sum(1 for submitter in self.root.submitters for _ in submitter.cells())
+        return sum(1 for submitter in self.root.submitters for _ in submitter.list_cells())
 
-    def official(self, files: SubmitterFiles, benchmark: str) -> str:
+    def find_official_name(self, files: SubmitterFiles, benchmark: str) -> str:
         mapping = files.mapping.value.values if files.mapping.value else {}
         return find_official_name(benchmark, self.ruleset, mapping)
 
-    def view(self, submitter: SubmitterPlace, place: CellPlace, system: SystemFile, official: str) -> CellView:
+    def make_view(self, submitter: SubmitterPlace, place: CellPlace, system: SystemFile, official: str) -> CellView:
         return CellView(CellFiles(submitter, place), system, self.ruleset, official, self.original)
 
 
@@ -169,7 +169,7 @@ def _read_name(root: RootPlace, versions: Counter[str]) -> RecognisedRound:
 def _spread(root: RootPlace) -> Iterator[tuple[SubmitterPlace, CellPlace]]:
     """Cells in turn from each submitter, so that no single one decides; also those that the user's path leaves out."""
     whole = [replace(submitter, only=()) for submitter in root.submitters]
-    iterators = [(submitter, submitter.cells()) for submitter in whole]
+    iterators = [(submitter, submitter.list_cells()) for submitter in whole]
     while iterators:
         left = []
         for submitter, cells in iterators:

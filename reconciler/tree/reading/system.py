@@ -61,7 +61,7 @@ class SystemFile(Struct, frozen=True, dict=True):
         found = self.read.value.get(field) if self.read.value else None
         return found if isinstance(found, str) else ""
 
-    def whole(self, field: str) -> int | None:
+    def get_count(self, field: str) -> int | None:
         """A count, which some write as a number and some as text; None of anything else."""
         found = self.read.value.get(field) if self.read.value else None
         if isinstance(found, bool) or not isinstance(found, (int, str)):
@@ -82,7 +82,7 @@ class SubmitterFiles(Struct, frozen=True, dict=True):
     def binds(self, demand: str) -> bool:
         return self.ruleset is None or self.ruleset.binds(self.place.division, demand)
 
-    def system(self, name: str) -> SystemFile:
+    def read_system(self, name: str) -> SystemFile:
         file = f"systems/{name}.json"
         return SystemFile(name, read_file(f"{self.place.path}/{file}", f"{self.place.shown}/{file}", parse_json_object))
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.settings import name_loadgen_scenario
-from reconciler.resource.kept_property import kept_property
 from reconciler.resource.kinds import Cell
+from reconciler.resource.lazy_property import lazy_property
 from reconciler.resource.records import REHEARSAL
 from reconciler.resource.ruled_values import TestRules
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
@@ -44,12 +44,12 @@ class CellView(Struct, frozen=True, dict=True):
 
     @property
     def rules(self) -> BenchmarkRules | None:
-        return self.ruleset.benchmark(self.official)
+        return self.ruleset.find_benchmark(self.official)
 
     def binds(self, demand: str) -> bool:
         return self.ruleset.binds(self.division, demand)
 
-    def once(self, make: Callable[[CellView], T]) -> T:
+    def compute_once(self, make: Callable[[CellView], T]) -> T:
         """What a function makes of this cell, made when it is first asked for."""
         if make not in self._made:
             self._made[make] = make(self)
@@ -62,7 +62,7 @@ class CellView(Struct, frozen=True, dict=True):
         for name in ("performance", "accuracy", "test_views", "_made"):
             vars(self).pop(name, None)
 
-    @kept_property
+    @lazy_property
     def _made(self) -> dict[Callable[[CellView], Any], Any]:
         return {}
 
@@ -72,20 +72,20 @@ class CellView(Struct, frozen=True, dict=True):
         read = self.files.measurements.value
         return read is not None and str(read.get(REHEARSAL)).lower() == "true"
 
-    @kept_property
+    @lazy_property
     def tests(self) -> tuple[str, ...]:
         """The compliance tests that this cell needs."""
         return self.rules.compliance_tests if self.rules and self.binds("compliance_tests") else ()
 
-    @kept_property
+    @lazy_property
     def performance(self) -> RunView | None:
         return self._run(self.files.performance)
 
-    @kept_property
+    @lazy_property
     def accuracy(self) -> RunView | None:
         return self._run(self.files.accuracy)
 
-    @kept_property
+    @lazy_property
     def test_views(self) -> dict[str, RunView]:
         """Compliance runs whose detail log can be read, by test."""
         found = {name: self._run(run) for name, run in self.files.test_runs.items()}
@@ -98,7 +98,7 @@ class CellView(Struct, frozen=True, dict=True):
     def find_test(self, test: str) -> TestRules | None:
         """None for a test that the round does not know."""
         try:
-            return self.rules.test(test, self.cell.scenario) if self.rules else None
+            return self.rules.find_test(test, self.cell.scenario) if self.rules else None
         except KeyError:
             return None
 
